@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ProtocolError,
         StorageError,
     )
+    from kafka_offsets.protocol.java_hash import partition_for
 
 __all__ = [
     "Broker",
@@ -25,12 +26,14 @@ __all__ = [
     "OffsetAndMetadata",
     "ProtocolError",
     "StorageError",
+    "partition_for",
 ]
 
 _NOT_IN_ERRORS = {
     "Broker": "kafka_offsets.broker.network.embedded",
     "Compacted": "kafka_offsets.broker.partition.compacted",
     "OffsetAndMetadata": "kafka_offsets.coordinator.offsets.table",
+    "partition_for": "kafka_offsets.protocol.java_hash",
 }
 
 

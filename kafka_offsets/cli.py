@@ -5,20 +5,21 @@ something wrong in its input; 2 the command could not be carried out.
 """
 
 import argparse
+import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from kafka_offsets.errors import KafkaOffsetsError, StorageError
+from kafka_offsets.errors import ConfigError, KafkaOffsetsError, StorageError, nearest_name
 
 CANNOT = 2
 """Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""
 
 _ASKS = {
     "groups": "list, describe or delete groups, on any Kafka broker",
-    "offsets": "list, commit, reset, delete, export or import offsets of groups, on any Kafka broker",
+    "offsets": "list, commit, reset, delete, clean up, export or import offsets of groups, on any Kafka broker",
 }
 """The commands that connect to a broker."""
 
@@ -26,12 +27,22 @@ _SPARK = (
     "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
 )
 
+_MOST_BROKERS = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
 class _Parser(argparse.ArgumentParser):
     """Prints errors in one line, without the usage."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse unknown arguments here: the parser of a command knows its options, and the main parser does not."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
+            advice = nearest_name(option, self._option_string_actions) if option else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """Write the error to standard error, and exit with code 2."""
@@ -57,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _BROKEN_PIPE
     except OSError as error:
         _drop_output()
-        return _cannot(f"cannot write what was asked for: {error.strerror or error}")
+        return _cannot(f"cannot write the output: {error.strerror or error}")
     except KeyboardInterrupt:
         return _INTERRUPTED
     return code
@@ -85,13 +96,16 @@ def _run(words: list[str]) -> int:
         parser = _Parser(prog="kafka-offsets spark", description=_SPARK)
         spark_command.add_actions(parser)
         return spark_command.run(parser.parse_args(words[1:]))
+    if words[:1] == ["node"]:  # not in the help: `serve --brokers` starts it
+        return _node()
     everything = _parser()
     options = everything.parse_args(words)
     if options.version:
         print(f"kafka-offsets {_version()}", flush=True)
         return 0
     if options.command is None:
-        everything.error("which command?")
+        everything.print_help(sys.stderr)
+        return CANNOT
     commands = {"check": _check, "compact": _compact, "serve": _serve}
     return commands[options.command](options)
 
@@ -102,20 +116,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and end")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-    serve = commands.add_parser(
-        "serve", help="run a broker until SIGINT or SIGTERM; writes its address to standard error"
+    _add_serve_options(
+        commands.add_parser(
+            "serve", help="run a broker until SIGINT or SIGTERM; writes its address to standard error"
+        )
     )
-    serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
-    serve.add_argument("--host", help="where to listen (127.0.0.1)")
-    serve.add_argument(
-        "--data-dir", type=_directory, help="where topics and offsets are kept; in memory when not given"
-    )
-    serve.add_argument(
-        "--metrics-port",
-        type=_port,
-        help="port of the metrics for Prometheus; 0 takes a free port; default: disabled",
-    )
-    _add_config_options(serve)
     check = commands.add_parser(
         "check",
         help="verify a data directory, or the folder of one partition, without changing it",
@@ -147,6 +152,40 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_serve_options(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
+    serve.add_argument("--host", help="where to listen (127.0.0.1)")
+    serve.add_argument(
+        "--data-dir", type=_directory, help="where topics and offsets are kept; in memory when not given"
+    )
+    serve.add_argument(
+        "--metrics-port",
+        type=_port,
+        help="port of the metrics for Prometheus; 0 takes a free port; default: disabled",
+    )
+    serve.add_argument(
+        "--brokers",
+        type=_broker_count,
+        metavar="N",
+        help="run a cluster of N brokers, each in a process of its own, at this and the next ports",
+    )
+    serve.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[/PATH]",
+        help="run one broker of a cluster whose metadata are in ZooKeeper; its brokers may be on different machines",
+    )
+    serve.add_argument(
+        "--node-id", type=_node_id, metavar="ID", help="with --zookeeper: the id of this broker"
+    )
+    serve.add_argument(
+        "--controller-port",
+        type=_port,
+        default=0,
+        help="with --zookeeper: where this broker serves the metadata while it is the controller (any free port)",
+    )
+    _add_config_options(serve)
+
+
 def _add_config_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="a server.properties file")
     parser.add_argument(
@@ -169,6 +208,18 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) <= 65535:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text} is not a port number")
+
+
+def _broker_count(text: str) -> int:
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_BROKERS:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is not a number of brokers, 1 to {_MOST_BROKERS}")
+
+
+def _node_id(text: str) -> int:
+    if text.isascii() and text.isdigit() and int(text) < 1 << 31:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is not the id of a broker")
 
 
 def _key_and_value(text: str) -> tuple[str, str]:
@@ -197,19 +248,59 @@ def _serve(options: argparse.Namespace) -> int:
 def _serve_and_log(options: argparse.Namespace) -> int:
     from kafka_offsets.broker.config.keys import Config
 
-    config = Config.load(dict(options.set), options.config)
-    from kafka_offsets.broker.network.server_process import (
-        serve,  # imported after the configuration is read: its errors are reported at once
-    )
-
+    config = Config.load(_settings(options), options.config)
     listener = config.listener()
     host = options.host if options.host is not None else listener.host
     port = options.port if options.port is not None else listener.port
     data_directory = options.data_dir if options.data_dir is not None else config.data_directory()
+
+    def start() -> None:
+        """Imports are after the configuration is read: its errors are reported at once."""
+        if options.zookeeper is not None:
+            from kafka_offsets.commands import serve_with_zookeeper
+
+            serve_with_zookeeper.serve(options, config, host, port, data_directory)
+        elif options.brokers is None:
+            from kafka_offsets.broker.network.server_process import serve
+
+            serve(config, host, port, data_directory, options.metrics_port)
+        else:
+            from kafka_offsets.commands import serve_nodes
+
+            serve_nodes.serve(options, config, host, port, data_directory)
+
+    return _code_of(start, host, port, data_directory)
+
+
+def _settings(options: argparse.Namespace) -> dict[str, str]:
+    """Return the keys that the options set. Raises ConfigError for options that do not go together."""
+    settings = dict(options.set)
+    if options.zookeeper is None:
+        if options.node_id is not None or options.controller_port:
+            raise ConfigError("--node-id and --controller-port need --zookeeper")
+        return settings
+    if options.brokers is not None:
+        raise ConfigError("--brokers runs a whole cluster, and --zookeeper one broker of a cluster")
+    settings["zookeeper.connect"] = options.zookeeper
+    if options.node_id is not None:
+        settings["node.id"] = str(options.node_id)
+    return settings
+
+
+def _node() -> int:
+    from kafka_offsets.commands import serve_nodes
+
+    order = serve_nodes.read_order()
+    directory = None if order.data_directory is None else Path(order.data_directory)
+    return _code_of(lambda: serve_nodes.run(order), order.host, order.port, directory)
+
+
+def _code_of(start: Callable[[], None], host: str, port: int, data_directory: Path | None) -> int:
+    """Run what serves, and return the exit code; report why it cannot."""
     try:
-        serve(config, host, port, data_directory, options.metrics_port)
+        start()
     except StorageError as error:  # its paths are relative to the data directory
-        return _cannot(f"{data_directory}: {error}")
+        return _cannot(str(error) if error.path is None else f"{data_directory}: {error}")
     except OSError as error:
         return _cannot(os_error_text(error, host, port))
     except UnicodeError as error:  # of a name that no host can have
@@ -244,6 +335,11 @@ def _compact(options: argparse.Namespace) -> int:
     for each in found:
         is_whole &= each.error is None
         print(each.line(dry_run=options.dry_run))
+    if not each.records_gone and each.active_bytes:  # of the sum, which is the last one
+        print(
+            f"nothing to remove outside of the active segments ({each.active_bytes} bytes); "
+            "--include-active compacts them too"
+        )
     return 0 if is_whole else 1
 
 
@@ -257,7 +353,8 @@ def os_error_text(error: OSError, host: str, port: int) -> str:
     )
     if error.filename is not None:
         return f"{error.filename}: {reason}"
-    return f"cannot listen on {host}:{port}: {reason}"
+    advice = ": choose another with --port" if error.errno == errno.EADDRINUSE else ""
+    return f"cannot listen on {host}:{port}: {reason}{advice}"
 
 
 def _cannot(message: str) -> int:

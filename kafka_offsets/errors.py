@@ -6,7 +6,7 @@ An error for a client is a value, an :class:`ErrorCode` in a response. A peer th
 A :class:`ConfigError` is a mistake of the operator: a key, a value or a file that cannot be used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 
@@ -37,6 +37,10 @@ class StorageError(KafkaOffsetsError):
         super().__init__(f"{where}: {message}" if where else message)
         self.path = path
         self.position = position
+
+
+class UnreadableError(StorageError):
+    """A file or directory that the user of this process may not read."""
 
 
 class OpeningAbandonedError(KafkaOffsetsError):
@@ -236,3 +240,11 @@ def error_code_of(number: int) -> ErrorCode:
         return ErrorCode(number)
     except ValueError:
         return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean X?" for the name most similar to `name`, or "" if there is none."""
+    import difflib  # late: only needed after a mistake
+
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -19,7 +19,7 @@ from kafka_offsets.columns.hash_table import ABSENT, HashTable
 NO_OFFSET = ABSENT
 
 LONGEST_KEY = 512
-"""A chunk with a longer key is left to the loop."""
+"""A chunk with a longer key is read by the loop."""
 
 SLOT_BYTES = 24
 _FULLEST = 0.75

@@ -7,11 +7,7 @@ the decoder of the text does. Usual are tombstones, and:
 ::
 
     key    0000 or 0001 | group string | topic string | partition int32
-    value  0000 or 0002 | offset int64 | metadata string | commit_timestamp int64
-           0001 | offset int64 | metadata string | commit_timestamp int64 | expire_timestamp int64
-           0003 | offset int64 | leader_epoch int32 | metadata string | commit_timestamp int64
-           0004 | offset int64 | leader_epoch int32 | metadata compact string | commit_timestamp int64
-                | 00, or 01 00 10 and topic_id 16 bytes; metadata of at most 126 bytes
+    value  as in :mod:`kafka_offsets.columns.offset_layout`; compact metadata of at most 126 bytes
 
 It needs numpy (the extra `fast`).
 """
@@ -22,6 +18,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kafka_offsets.columns.fields import PADDING, Booleans, Integers, fields, words
+from kafka_offsets.columns.offset_layout import (
+    BARE_TAIL_BYTES,
+    COMPACT,
+    EPOCH_AT,
+    LENGTH_AT,
+    LONGEST_COMPACT,
+    METADATA_AT,
+    TAGGED_TAIL_BYTES,
+    TIMESTAMP_BYTES,
+    TOPIC_ID_TAG,
+    VERSION_BYTES,
+    VERSIONS,
+    WITH_EPOCH,
+    WITH_EXPIRY,
+)
 from kafka_offsets.columns.records import RecordColumns
 
 _LEAST_KEY_BYTES = 2 + 2 + 2 + 4
@@ -29,7 +40,11 @@ _AROUND_NAMES_BYTES = 2 + 4
 """Type and partition of a key."""
 
 _HEAD = np.dtype(
-    [("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("prefix", "u1"), ("second", "u1")]
+    {
+        "names": ("version", "offset", "epoch", "prefix", "second"),
+        "formats": (">i2", ">i8", ">i4", "u1", "u1"),
+        "offsets": (0, VERSION_BYTES, EPOCH_AT, LENGTH_AT[COMPACT], LENGTH_AT[COMPACT] + 1),
+    }
 )
 """The first bytes of a value; `prefix` and `second` begin the metadata of versions 3 and 4."""
 
@@ -37,13 +52,12 @@ _TAIL = np.dtype([("timestamp", ">i8"), ("tag", ">u4")])
 """What follows the metadata."""
 
 _INT16, _INT32, _INT64 = np.dtype(">i2"), np.dtype(">i4"), np.dtype(">i8")
-_TIMESTAMP_BYTES, _TOPIC_ID_BYTES = 8, 16
-_TAGGED_BYTES = _TIMESTAMP_BYTES + 3 + _TOPIC_ID_BYTES
-_TOPIC_ID_TAG = int.from_bytes(b"\x01\x00\x10")
-_LONGEST_COMPACT = 127
+_TOPIC_ID_TAG = int.from_bytes(TOPIC_ID_TAG)
+_SHORTEST_COMPACT = METADATA_AT[COMPACT] + BARE_TAIL_BYTES
 _LONGEST_STRING = 0x7FFF
-_TEXT_AT = np.array((12, 12, 12, 16, 15))
-"""Where metadata begins in values of the versions from 0 on."""
+_TEXT_AT = np.array(METADATA_AT)
+_PLAIN_TAIL = tuple({*VERSIONS} - {*WITH_EXPIRY, COMPACT})
+"""Versions in which only the commit timestamp follows the metadata."""
 
 
 def key_heads(records: RecordColumns) -> Integers:
@@ -114,7 +128,7 @@ class OffsetValues:
         text_at, text_length, fits = self._text(length)
         tail_length = length - text_at
         tail_length -= text_length
-        fits &= (text_length >= 0) & (tail_length >= _TIMESTAMP_BYTES)
+        fits &= (text_length >= 0) & (tail_length >= TIMESTAMP_BYTES)
         if not fits.all():
             text_length, tail_length, text_at = text_length * fits, tail_length * fits, text_at * fits
         self.metadata_start = start + text_at
@@ -127,15 +141,15 @@ class OffsetValues:
     def _text(self, length: Integers) -> tuple[Any, Integers, Booleans]:
         """Return the start and length of metadata in the values, and which values are long enough for it."""
         if self._one is not None:
-            if not 0 <= self._one <= 4:
+            if self._one not in VERSIONS:
                 return np.int64(0), np.zeros(len(length), np.int64), np.zeros(len(length), np.bool_)
             text_length = self._text_length(self._one)
             return _TEXT_AT[self._one], text_length, self._fits(self._one, length, text_length)
         version = self._version
-        is_known = (version >= 0) & (version <= 4)
+        is_known = (version >= 0) & (version < len(VERSIONS))
         text_at = _TEXT_AT.take(version, mode="clip")
         text_length, fits = self._text_length(0), self._fits(0, length, 0)
-        for other in (3, 4):
+        for other in WITH_EPOCH:
             of_it = version == other
             other_length = self._text_length(other)
             np.copyto(text_length, other_length, where=of_it)
@@ -144,10 +158,10 @@ class OffsetValues:
 
     def _text_length(self, version: int) -> Integers:
         """Return the lengths of metadata in values of a version."""
-        if version == 4:
+        if version == COMPACT:
             found: Integers = self._head["prefix"].astype(np.int64)
             found -= 1
-        elif version == 3:
+        elif version in WITH_EPOCH:
             both = self._head["prefix"].astype(np.int16)
             both <<= 8
             both |= self._head["second"]
@@ -159,8 +173,10 @@ class OffsetValues:
 
     @staticmethod
     def _fits(version: int, length: Integers, text_length: Any) -> Booleans:
-        if version == 4:
-            found: Booleans = (length >= 24) & (text_length >= 0) & (text_length < _LONGEST_COMPACT)
+        if version == COMPACT:
+            found: Booleans = (
+                (length >= _SHORTEST_COMPACT) & (text_length >= 0) & (text_length < LONGEST_COMPACT)
+            )
         else:
             found = length >= _TEXT_AT[version]
         return found
@@ -168,18 +184,18 @@ class OffsetValues:
     def _ends(self, tail_length: Integers, fits: Booleans) -> tuple[Booleans, Booleans]:
         """Keep in `fits` the values that end as their version does; return which have an id and an expire timestamp."""
         none = np.zeros(len(fits), np.bool_)
-        if self._one in (0, 2, 3):
-            fits &= tail_length == _TIMESTAMP_BYTES
+        if self._one in _PLAIN_TAIL:
+            fits &= tail_length == TIMESTAMP_BYTES
             return none, none
         version = self._version
-        is_compact = version == 4
+        is_compact = version == COMPACT
         tag = self._tail["tag"].astype(np.uint32)
-        has_id = (tail_length == _TAGGED_BYTES) & (tag >> 8 == _TOPIC_ID_TAG) & is_compact
-        ends = has_id | ((tail_length == _TIMESTAMP_BYTES + 1) & (tag < 1 << 24) & is_compact)
+        has_id = (tail_length == TAGGED_TAIL_BYTES) & (tag >> 8 == _TOPIC_ID_TAG) & is_compact
+        ends = has_id | ((tail_length == BARE_TAIL_BYTES) & (tag < 1 << 24) & is_compact)
         expires = none
-        if self._one != 4:
-            expires = (tail_length == 2 * _TIMESTAMP_BYTES) & (version == 1)
-            is_plain = (tail_length == _TIMESTAMP_BYTES) & ((version == 3) | (version == 0) | (version == 2))
+        if self._one != COMPACT:
+            expires = (tail_length == 2 * TIMESTAMP_BYTES) & np.isin(version, WITH_EXPIRY)
+            is_plain = (tail_length == TIMESTAMP_BYTES) & np.isin(version, _PLAIN_TAIL)
             ends |= expires | is_plain
         fits &= ends
         return has_id, expires
@@ -194,7 +210,7 @@ class OffsetValues:
     def leader_epoch(self) -> Integers:
         """Return the leader epochs, -1 for none."""
         epoch: Integers = self._head["epoch"].astype(np.int64)
-        known = self._version >= 3
+        known = self._version >= WITH_EPOCH[0]
         return epoch if known.all() else np.where(known, epoch, -1)
 
     @property
@@ -208,9 +224,9 @@ class OffsetValues:
         """Return the expire timestamps in ms, -1 for none; None if no value has one."""
         if not self._expires.any():
             return None
-        found: Integers = words(
-            self._buffer, self._tail_at + _TIMESTAMP_BYTES * self._expires, _INT64
-        ).astype(np.int64)
+        found: Integers = words(self._buffer, self._tail_at + TIMESTAMP_BYTES * self._expires, _INT64).astype(
+            np.int64
+        )
         return np.where(self._expires, found, -1)
 
     @property
@@ -218,7 +234,9 @@ class OffsetValues:
         """Return the topic ids, first and last eight bytes unchanged, 0 for none; None if no value has one."""
         if not self._has_id.any():
             return None
-        halves = words(self._buffer, self._tail_at + (_TIMESTAMP_BYTES + 3) * self._has_id, "V16")
+        halves = words(
+            self._buffer, self._tail_at + (TIMESTAMP_BYTES + len(TOPIC_ID_TAG)) * self._has_id, "V16"
+        )
         parts = halves.view(np.int64).reshape(-1, 2) * self._has_id[:, None]
         return parts[:, 0], parts[:, 1]
 

@@ -202,7 +202,7 @@ def _decompress_body(compression: Any, body: bytes, max_bytes: int) -> bytes:
     try:
         return decompress(compression, body, max_bytes)
     except ProtocolError as error:  # with the text of `read_records`
-        raise ProtocolError(f"records of a batch: {error} of them; the batch is", 0) from error
+        raise ProtocolError(f"records of a batch: {error}; the batch is", 0) from error
 
 
 def _read_usual(

@@ -1,7 +1,7 @@
 """Replay of a long offsets log in columns: its final offsets, groups and open transactions.
 
-The outcome is that of a shard's `replay` and `end_transaction` for each record in turn, including the order of groups
-and topics. Here each key of a committed offset has a number, and columns keep the last offset of each key. Only the
+The outcome is that of a shard's `replay` and `end_transaction` for each record in turn, including the order of topics.
+Here each key of a committed offset has a number, and columns keep the last offset of each key. Only the
 final offsets become rows of the offset table. Records of groups are rare; the caller's function reads them one by one.
 
 The result is exact for these reasons:
@@ -54,7 +54,7 @@ Reader = Callable[[int, bytes, bytes | None, int], ParsedOffset | GroupRecord | 
 """Reads one record that is not a usual offset: its number, key, value and log offset. None: it leaves nothing."""
 
 
-class Page(NamedTuple):
+class OffsetRows(NamedTuple):
     """Offsets of a group for consecutive partitions of a topic, without metadata and expire timestamps.
 
     rows  for each partition offset, leader epoch, commit timestamp and log offset, as `=qiqq`
@@ -517,7 +517,7 @@ class ColumnReplay:
         for group in there[np.lexsort((self._groups.made_rank[there], made[there]))].tolist():
             yield group_names[group], self._durable.get(group), self._consumer.get(group)
 
-    def offsets(self, page_partitions: int) -> Iterator[Page | Entry]:
+    def offsets(self, page_partitions: int) -> Iterator[OffsetRows | Entry]:
         """Yield the offsets in force: pages of all of them, in order, then those with fields that a page lacks.
 
         page_partitions  partitions with equal `partition // page_partitions` share a page
@@ -546,7 +546,7 @@ class ColumnReplay:
             group = group_names[int(names.group[which])]
             yield Entry(group, self._topics[which], int(partition[row]), committed)
 
-    def _pages(self, live: Integers, begins: Integers, ends: Integers) -> Iterator[Page]:
+    def _pages(self, live: Integers, begins: Integers, ends: Integers) -> Iterator[OffsetRows]:
         columns = self._keys
         rows = np.empty(len(live), [("o", "=i8"), ("e", "=i4"), ("t", "=i8"), ("l", "=i8")])
         rows["o"], rows["e"] = columns.offset[live], columns.leader_epoch[live]
@@ -557,7 +557,7 @@ class ColumnReplay:
         group_of, topics = self._names.group.tolist(), self._topics
         partitions, number = columns.partition[live].tolist(), columns.names[live[begins]].tolist()
         for begin, end, which in zip(begins.tolist(), ends.tolist(), number, strict=True):
-            yield Page(
+            yield OffsetRows(
                 group_names[group_of[which]],
                 topics[which],
                 partitions[begin:end],

@@ -4,6 +4,7 @@ It combines the file checks of the storage with the record checks of the coordin
 """
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +14,17 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIO
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
+from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
 from kafka_offsets.coordinator.transactions import records as transaction_records
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record
-from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, partition_folders
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA, LOCK, META_PROPERTIES, partition_folders
 from kafka_offsets.storage.files import ReadOnlyFiles
 from kafka_offsets.storage.folder_facts import Facts, batch_before
 from kafka_offsets.storage.log.opening import PARTITION_METADATA
-from kafka_offsets.storage.log.producer_state import PRODUCER_STATE, decode_state
-from kafka_offsets.storage.log.segment_names import LOG_SUFFIX
-from kafka_offsets.storage.repair.check import Checker, Finding, Kind
+from kafka_offsets.storage.log.producer_state import decode_state
+from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, PRODUCER_STATE
+from kafka_offsets.storage.repair.check import Checker, Finding, Severity
 
 
 def check_offsets_record(record: Record) -> None:
@@ -53,7 +54,7 @@ def check_transaction_record(record: Record) -> None:
 def check_snapshot(data: bytes, facts: Facts) -> str | None:
     """Return why the next start will ignore a snapshot, or None; a start also checks the log after the snapshot."""
     try:
-        snapshot = Snapshot(data)
+        snapshot = ShardSnapshot(data)
     except UnusableSnapshotError as error:
         return str(error)
     head, tail = snapshot.head, snapshot.tail
@@ -100,10 +101,18 @@ def is_partition_folder(directory: Path) -> bool:
 
 
 def existing_directory(path: Path) -> Path:
-    """Return the absolute path of a directory. Raises StorageError if it is not a directory."""
+    """Return the absolute path of a directory. Raises StorageError if it is none, or that of several brokers."""
     path = path.resolve()
-    if not path.is_dir():
-        raise StorageError("not a directory" if path.exists() else "no such directory", str(path))
+    try:
+        if not path.is_dir():
+            raise StorageError("not a directory" if path.exists() else "no such directory", str(path))
+        is_cluster = (path / CLUSTER_METADATA).exists()
+    except PermissionError as error:
+        raise StorageError("this user may not read it", str(path)) from error
+    if is_cluster:
+        raise StorageError(
+            f"it belongs to several brokers: name that of one, such as {path}/broker-1", str(path)
+        )
     return path
 
 
@@ -123,13 +132,16 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
             files, records, {SNAPSHOT_FILE: check_snapshot, PRODUCER_STATE: check_producer_state}
         )
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
-        found = dict.fromkeys(Kind, 0)
+        found = dict.fromkeys(Severity, 0)
         for finding in findings:
             found[finding.kind] += 1
-            yield _line(finding, as_json=as_json), finding.kind is not Kind.ADVICE
+            yield _line(finding, as_json=as_json), finding.kind is not Severity.ADVICE
         if not is_folder and not checker.counts.partitions and not files.exists(META_PROPERTIES):
             raise StorageError("no partition of a topic is in it", str(directory))
         yield _summary(checker, found, as_json=as_json), False
+    except UnreadableError as error:
+        path = os.path.normpath(os.path.join(files.root, error.path or ""))
+        raise StorageError("this user may not read it", path) from error
     finally:
         lock.release()
 
@@ -141,7 +153,7 @@ def _line(finding: Finding, *, as_json: bool) -> str:
     return f"{where}: {finding.kind.value}: {finding.message}"
 
 
-def _summary(checker: Checker, found: dict[Kind, int], *, as_json: bool) -> str:
+def _summary(checker: Checker, found: dict[Severity, int], *, as_json: bool) -> str:
     counts = checker.counts.as_dict()
     if as_json:
         return json.dumps(counts | {kind.value: number for kind, number in found.items()})

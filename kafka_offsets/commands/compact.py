@@ -135,8 +135,7 @@ class _Run(NamedTuple):
             log.roll()
         if self.dry_run:
             config = config._replace(dedupe_buffer_bytes=_ONE_ROUND)
-        size, segments = log.size, len(log.segments)
+        size, segments, active_bytes = log.size, len(log.segments), log.segments[-1].size
         results = compact(log, config, self.now.wall_ms, dry_run=self.dry_run, columns=load_columns())
-        if not results:
-            return Compacted.of(log.directory, results, size, segments), None
-        return Compacted.of(log.directory, results, size, segments), results[-1].end_offset
+        done = Compacted.of(log.directory, results, size, segments, active_bytes)
+        return done, results[-1].end_offset if results else None

@@ -52,7 +52,9 @@ def add_actions(parser: Parser, command: str) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser), required=True)
     add = _add_offsets if command == "offsets" else _add_groups
     add(actions)
-    for action in actions.choices.values():
+    for name, action in actions.choices.items():
+        if name == "migrate":
+            continue
         action.add_argument(
             "--bootstrap-server",
             type=_addresses,
@@ -91,6 +93,20 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     )
     _add_reset(reset)
     _add_topics(delete, "whose offsets go", required=True)
+    cleanup = actions.add_parser(
+        "cleanup",
+        help="print offsets with their commit times; deletes those older than a period with --execute",
+        epilog="Exit code: 0 done, 1 when an offset or a named group was refused, 2 when the broker cannot be asked.",
+    )
+    cleanup.add_argument("groups", metavar="GROUP", nargs="*", help="all groups when none is named")
+    cleanup.add_argument(
+        "--older-than",
+        type=_period,
+        metavar="PERIOD",
+        help="only offsets of groups without members, committed before the last PT1H30M, P7D …",
+    )
+    cleanup.add_argument("--execute", action="store_true", help="delete them, and not only print them")
+    cleanup.add_argument("--json", action="store_true", help="print an object a line")
     export = actions.add_parser("export", help="print the offsets of groups, for import")
     export.add_argument("groups", metavar="GROUP", nargs="+")
     export.add_argument("--json", action="store_true", help="an object a line, in place of CSV")
@@ -100,6 +116,26 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     imports.add_argument("file", metavar="FILE", type=Path, help="- for standard input")
     imports.add_argument("--group", help="of lines that name none; of the others only this one's count")
     imports.add_argument("--execute", action="store_true", help="commit, and not only say what would be")
+    _add_migrate(
+        actions.add_parser(
+            "migrate",
+            help="copy offsets between a data directory and ZooKeeper; says what it would, and copies with --execute",
+            epilog="Exit code: 0 all are there, 1 when some were left or skipped, 2 when it cannot be done.",
+        )
+    )
+
+
+def _add_migrate(migrate: Parser) -> None:
+    stores = ("log", "zookeeper")
+    migrate.add_argument("--from", dest="source", choices=stores, required=True, help="where they are")
+    migrate.add_argument("--to", dest="target", choices=stores, required=True, help="where they are copied")
+    migrate.add_argument(
+        "--data-dir", type=Path, required=True, metavar="DIR", help="of the log; no broker may use it"
+    )
+    migrate.add_argument("--zookeeper", required=True, metavar="HOST:PORT[,HOST:PORT…][/PATH]")
+    migrate.add_argument("--group", dest="groups", action="append", default=[], help="only this one")
+    migrate.add_argument("--overwrite", action="store_true", help="replace offsets that are there and differ")
+    migrate.add_argument("--execute", action="store_true", help="copy, and not only say what would be")
 
 
 def _add_reset(reset: Parser) -> None:
@@ -198,6 +234,10 @@ def _one_of(names: Iterable[str]) -> Callable[[str], str]:
 _addresses, _time, _duration = map(_typed, (parse_addresses, moves.parse_time, moves.parse_duration))
 
 
+def _period(text: str) -> tuple[str, int]:
+    return text, _duration(text)
+
+
 def _offset(text: str) -> tuple[Place, int]:
     place, offset = _place_and_offset(text)
     if not 0 <= offset <= MAX_OFFSET:
@@ -263,7 +303,10 @@ def _coordinator(options: argparse.Namespace, group: str) -> Coordinator:
 
 def _list_offsets(options: argparse.Namespace) -> int:
     with _coordinator(options, options.group) as coordinator:
-        for (topic, partition), found in sorted(coordinator.committed().items()):
+        committed = coordinator.committed()
+        if not committed:
+            return _refused(coordinator.why_without_offsets())
+        for (topic, partition), found in sorted(committed.items()):
             if options.json:
                 row = {"group": options.group, "topic": topic, "partition": partition}
                 print(json.dumps(row | found._asdict()))
@@ -305,6 +348,11 @@ def _refused(message: str) -> int:
     return REFUSED
 
 
+def _refused_by(error: RefusedError, group: str) -> int:
+    is_unknown = error.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    return _refused(f"group {group} does not exist" if is_unknown else str(error))
+
+
 def _reset(options: argparse.Namespace) -> int:
     group = options.group
     with _cluster(options) as cluster, _coordinator(options, group) as coordinator:
@@ -321,7 +369,10 @@ def _wanted(
         rows = moves.read_rows(_lines(options.from_file), str(options.from_file))
         found = {row.place: row.offset for row in rows if row.group in (None, options.group)}
         places = _places(options.topics, cluster, found)
-        return _within_logs(cluster, {place: found[place] for place in places if place in found})
+        named = {place: found[place] for place in places if place in found}
+        if not named:
+            raise MoveError(f"{options.from_file} has no such offsets of group {options.group}")
+        return _within_logs(cluster, named)
     places = _places(options.topics, cluster, committed)
     if options.to_earliest:
         return cluster.offsets_at(dict.fromkeys(places, EARLIEST))
@@ -364,13 +415,13 @@ def _within_logs(cluster: Cluster, offsets: Mapping[Place, int]) -> dict[Place, 
 def _move(
     coordinator: Coordinator, committed: Mapping[Place, int], wanted: Mapping[Place, int], *, execute: bool
 ) -> int:
-    """Print the moves, and carry them out. MoveError for a group with members."""
+    """Print the moves, and carry them out; without any, report why. MoveError for a group with members."""
     group = coordinator.group
     state = coordinator.describe().state
     if state not in _WITHOUT_MEMBERS:
         raise MoveError(f"group {group} is {state}: only offsets of a group without members can be moved")
     if not wanted:
-        raise MoveError(f"group {group} has no committed offsets, and no topic is named")
+        return _refused(coordinator.why_without_offsets())
     for (topic, partition), offset in sorted(wanted.items()):
         print(f"{topic} {partition} {committed.get((topic, partition), '-')} -> {offset}")
     if not execute:
@@ -384,7 +435,11 @@ def _move(
 def _delete_offsets(options: argparse.Namespace) -> int:
     group = options.group
     with _cluster(options) as cluster, _coordinator(options, group) as coordinator:
-        answered = coordinator.delete_offsets(_places(options.topics, cluster, ()))
+        places = _places(options.topics, cluster, ())
+        try:
+            answered = coordinator.delete_offsets(places)
+        except RefusedError as error:
+            return _refused_by(error, group)
     failed = {place: error for place, error in answered.items() if error}
     told = [
         f"{topic}-{index} {error.name} ({error.value})" for (topic, index), error in sorted(failed.items())
@@ -393,13 +448,16 @@ def _delete_offsets(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    code = 0
     for group in options.groups:
         with _coordinator(options, group) as coordinator:
             committed = sorted(coordinator.committed().items())
+            if not committed:
+                code = _refused(coordinator.why_without_offsets())
         rows = (Row(group, place, found.offset) for place, found in committed)
         for line in moves.write_rows(rows, as_json=options.json):
             print(line)
-    return 0
+    return code
 
 
 def _import(options: argparse.Namespace) -> int:
@@ -424,6 +482,24 @@ def _import(options: argparse.Namespace) -> int:
                 wanted = _within_logs(cluster, offsets)
                 code |= _move(coordinator, committed, wanted, execute=options.execute)
     return code
+
+
+def _clean_up(options: argparse.Namespace) -> int:
+    from kafka_offsets.commands.cleanup import clean_up
+
+    if options.execute and options.older_than is None:
+        raise MoveError("--execute needs --older-than")
+    return clean_up(options)
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    from kafka_offsets.commands.migrate import migrate
+
+    is_whole = True
+    for each in migrate(options):
+        is_whole = each.is_whole
+        print(each.line(executes=options.execute), flush=True)
+    return 0 if is_whole else REFUSED
 
 
 def _lines(file: Path) -> list[str]:
@@ -462,7 +538,7 @@ def _describe(options: argparse.Namespace) -> int:
 def _describe_one(cluster: Cluster, coordinator: Coordinator, *, as_json: bool) -> int:
     found, committed = coordinator.describe(), coordinator.committed()
     if found.state == "Dead" and not committed:
-        return _refused(f"group {coordinator.group} does not exist")
+        return _refused(coordinator.why_without_offsets())
     head = {
         "group": coordinator.group,
         "type": found.type,
@@ -534,7 +610,7 @@ def _delete_groups(options: argparse.Namespace) -> int:
             try:
                 coordinator.delete()
             except RefusedError as error:
-                code = _refused(str(error))
+                code = _refused_by(error, group)
     return code
 
 
@@ -543,8 +619,10 @@ _ACTIONS: dict[tuple[str, str], Callable[[argparse.Namespace], int]] = {
     ("offsets", "commit"): _commit,
     ("offsets", "reset"): _reset,
     ("offsets", "delete"): _delete_offsets,
+    ("offsets", "cleanup"): _clean_up,
     ("offsets", "export"): _export,
     ("offsets", "import"): _import,
+    ("offsets", "migrate"): _migrate,
     ("groups", "list"): _list_groups,
     ("groups", "describe"): _describe,
     ("groups", "delete"): _delete_groups,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kafka_offsets.inspect.batches import INDEX_ENTRIES, RecordExplainer, explain_batches, explain_index
-from kafka_offsets.inspect.capture import CAPTURE_ENDINGS, HEADING, Event, Totals, timeline
+from kafka_offsets.inspect.capture import CAPTURE_ENDINGS, HEADING, TimelineEvent, Totals, timeline
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_response
 from kafka_offsets.inspect.guess import explain_frame
@@ -84,7 +84,7 @@ def _show_timeline(options: argparse.Namespace) -> int:
     return int(totals.undecodable > 0)
 
 
-def _show_frame(event: Event, *, as_json: bool) -> None:
+def _show_frame(event: TimelineEvent, *, as_json: bool) -> None:
     form = JsonLines()
     for line in event.lines:
         if as_json:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     )
 
     def action(name: str, help_: str, *, result: bool = True) -> argparse.ArgumentParser:
+        """Add an action with the options of its input and, with `result`, of its output."""
         made = parsers.add_parser(name, help=help_, description=help_)
         _add_input(made)
         if result:
@@ -112,7 +114,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-unreadable",
         action="store_true",
-        help="go on without records that cannot be read, instead of failing",
+        help="skip records that cannot be read, instead of failing",
     )
     parser.add_argument(
         "--master", help="where Spark runs, local[*] if not given; spark-submit says it itself"
@@ -169,7 +171,8 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     try:
         from pyspark.errors import PySparkException
     except ModuleNotFoundError as error:
-        raise SparkCommandError(f"needs {error.name}: pip install 'kafka-offsets[spark]'") from error
+        raise SparkCommandError(f'needs {error.name}: pip install ".[spark]" in a clone') from error
+    _check_log(options)
     own = spark is None
     session = _session(options) if spark is None else spark
     try:
@@ -184,6 +187,21 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     return 0
 
 
+def _check_log(options: argparse.Namespace) -> None:
+    """Raise SparkCommandError if a local log does not exist, which is known before a JVM has started."""
+    if options.cluster or options.parquet:
+        return
+    path = options.log.removeprefix("file://")
+    if "://" in path or "::" in path:  # of another file system, perhaps with settings of Spark
+        return
+    from kafka_offsets.spark.reader.segments import NoLogError, find
+
+    try:
+        find(options.log)
+    except (NoLogError, OSError) as error:
+        raise SparkCommandError(str(error)) from error
+
+
 def _session(options: argparse.Namespace) -> SparkSession:
     from pyspark.sql import SparkSession
 
@@ -194,7 +212,7 @@ def _session(options: argparse.Namespace) -> SparkSession:
         # Spark's default of 200 tasks after each shuffle takes one machine a minute, even for little data.
         builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     elif options.master is not None:
-        raise SparkCommandError("--master is said to spark-submit")
+        raise SparkCommandError("--master is an option of spark-submit, not of this command")
     for key, value in (("spark.sql.session.timeZone", "UTC"), *options.conf):
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -243,11 +261,11 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
         writer = table.write.format(options.format)
         (writer.option("header", "true") if options.format == "csv" else writer).save(where)
         return
-    if name and not options.json:
-        print(f"# {name}")
+    rows = table.toLocalIterator()
+    first = list(islice(rows, 1))  # before the header: an error is then all that is printed
     if not options.json:
-        print(*table.columns)
-    for row in table.toLocalIterator():
+        print(*([f"# {name}"] if name else []), " ".join(table.columns), sep="\n")
+    for row in chain(first, rows):
         found = row.asDict()
         if options.json:
             print(

@@ -147,7 +147,7 @@ def _explain_damage(
     if not any(data[position : position + size]):
         problem = f"{size} zero bytes, as where a file grew before its data came"
     elif not is_last:
-        problem += f"; the next whole batch stands at byte {start + size}"
+        problem += f"; the next whole batch is at byte {start + size}"
     name = cut.value if is_last else "no batch"
     damage = not (is_last and cut is Cut.ANSWER)
     yield Line(start, size, depth, name, f"at byte {start}: {problem}", damage=damage)
@@ -236,14 +236,14 @@ def _explain_records(
                 at + position, len(records) - position, depth, "(not a record)", str(error), damage=True
             )
             return
-        yield from _Record(header, record, at, depth, explainer).explain(at + position, end - position)
+        yield from _RecordLines(header, record, at, depth, explainer).explain(at + position, end - position)
         position = end
     if position < len(records):
         rest = records[position:]
-        yield Line(at + position, len(rest), depth, "(behind the records)", show_bytes(rest), damage=True)
+        yield Line(at + position, len(rest), depth, "(after the records)", show_bytes(rest), damage=True)
 
 
-class _Record:
+class _RecordLines:
     """Explains one record of a batch.
 
     at     position of the start of the parsed record
@@ -350,7 +350,9 @@ def _explain_end(value: bytes, at: int, depth: int) -> Iterator[Line]:
 def explain_rest(data: bytes, position: int, at: int, depth: int) -> Iterator[Line]:
     """Explain the bytes after the last field, which readers ignore."""
     if position < len(data):
-        yield Line(at + position, len(data) - position, depth, "(behind it)", show_bytes(data[position:]))
+        yield Line(
+            at + position, len(data) - position, depth, "(remaining bytes)", show_bytes(data[position:])
+        )
 
 
 # -- index files --------------------------------------------------------------------------------------------------
@@ -387,4 +389,4 @@ def explain_index(data: bytes, ending: str, base_offset: int | None = None) -> I
         # A running broker allocates the file at its maximum size; only a clean stop truncates it.
         problem = any(rest) or len(rest) % size != 0
         shown = f"part of an entry: {show_bytes(rest)}" if problem else "zero bytes: not used yet"
-        yield Line(end, len(rest), 0, "(behind the entries)", shown, damage=problem)
+        yield Line(end, len(rest), 0, "(after the entries)", shown, damage=problem)

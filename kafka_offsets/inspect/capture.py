@@ -31,7 +31,7 @@ HEADING = _COLUMNS.format("ms", "conn", " ", "client", "api and version", "bytes
 """The names of the columns of a timeline."""
 
 
-class Event(NamedTuple):
+class TimelineEvent(NamedTuple):
     """One line of a timeline.
 
     number          of the line in the file, from 1
@@ -92,7 +92,7 @@ class _Asked(NamedTuple):
     ms: float | None
 
 
-def timeline(path: str) -> Iterator[Event]:
+def timeline(path: str) -> Iterator[TimelineEvent]:
     """Read a capture; yield its events in order.
 
     Raises InspectError for a file that cannot be read, and for an invalid line.
@@ -114,7 +114,7 @@ class Totals:
         self._kinds: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
 
-    def add(self, event: Event) -> None:
+    def add(self, event: TimelineEvent) -> None:
         """Count one more event."""
         self.events += 1
         self.undecodable += bool(event.problem)
@@ -159,12 +159,12 @@ class _Timeline:
     def __init__(self) -> None:
         self.asked: dict[tuple[int, int], _Asked] = {}
 
-    def event(self, number: int, frame: dict[str, Any]) -> Event:
+    def event(self, number: int, frame: dict[str, Any]) -> TimelineEvent:
         """Explain one frame. Raises KeyError, TypeError or ValueError if it is not valid."""
         kind = frame["dir"]
         if kind not in _ARROWS:
             raise ValueError(f"dir is {kind!r}")
-        event = Event(number, float(frame["ms"]), int(frame["conn"]), kind)
+        event = TimelineEvent(number, float(frame["ms"]), int(frame["conn"]), kind)
         if kind == "open":
             return event
         if kind == "close":
@@ -179,7 +179,7 @@ class _Timeline:
         asked = [self.asked.pop(place) for place in left]
         return f"unanswered: {', '.join(f'{a.api} v{a.version}' for a in asked)}" if asked else ""
 
-    def request(self, event: Event, data: bytes) -> Event:
+    def request(self, event: TimelineEvent, data: bytes) -> TimelineEvent:
         """Explain a request and remember it by connection and correlation id."""
         key, version = (int.from_bytes(data[at : at + 2], signed=True) for at in (0, 2))
         correlation_id = int.from_bytes(data[4:8], signed=True)
@@ -198,7 +198,7 @@ class _Timeline:
         except InspectError as error:
             return event._replace(problem=str(error))
 
-    def response(self, event: Event, data: bytes, frame: dict[str, Any]) -> Event:
+    def response(self, event: TimelineEvent, data: bytes, frame: dict[str, Any]) -> TimelineEvent:
         """Explain a response by its request; without one by `apiName` and `apiVersion` of the capture."""
         if len(data) < 4:
             return event._replace(problem=f"a response of {len(data)} bytes has no correlation id")
@@ -228,7 +228,7 @@ def _client(data: bytes) -> str | None:
     return client if isinstance(client, str) else None
 
 
-def _explained(event: Event, data: bytes, lines: list[Line], end: int) -> Event:
+def _explained(event: TimelineEvent, data: bytes, lines: list[Line], end: int) -> TimelineEvent:
     top: Counter[str] = Counter()
     nested: Counter[str] = Counter()
     for line in lines:

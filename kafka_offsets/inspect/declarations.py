@@ -194,6 +194,7 @@ def _counted(
     """`_length` and the `_content` that it counts, None for null: -1, or 0 where lengths are compact (count + 1)."""
 
     def count(context: Any) -> int:
+        """Return the announced count. Raises ValidationError if it is more than the bytes left, or null by mistake."""
         number: int = context._length.value - compact
         if number < 0 and not nullable:
             problem = "null, which it cannot be" if number == -1 else f"a count of {number}"

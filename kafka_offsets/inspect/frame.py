@@ -78,6 +78,8 @@ def _explain(data: bytes, read: Reading) -> list[Line]:
             readings.append((*read(start), start))
         except InspectError as error:
             problems.append(error)
+        if readings and readings[-1][1] == len(data):
+            break
     if not readings:
         raise problems[0] if sized else _refusal(data, problems)
     lines, end, start = next((reading for reading in readings if reading[1] == len(data)), readings[0])

@@ -1,5 +1,6 @@
 """Guess of a frame's API: a request names its API, a response does not."""
 
+from functools import cache
 from typing import NamedTuple
 
 from kafka_offsets.errors import ErrorCode
@@ -8,6 +9,7 @@ from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import HeaderError, explain_request, explain_response, has_size
 from kafka_offsets.inspect.lines import Line, Uuid
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.schema import Message
 
 _IMPLAUSIBLE = -64
 _MAX_THROTTLE_MS = 3_600_000
@@ -57,7 +59,7 @@ def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list
 
 def _is_exact(lines: list[Line]) -> bool:
     """Whether a frame ends with its last field: remaining bytes have their own line, a wrong size is damage."""
-    return not (lines[0].damage or (lines[-1].name == "(behind it)" and lines[-1].depth == 0))
+    return not (lines[0].damage or (lines[-1].name == "(remaining bytes)" and lines[-1].depth == 0))
 
 
 def _guessed(found: list[Candidate]) -> list[Line]:
@@ -75,8 +77,7 @@ def _guessed(found: list[Candidate]) -> list[Line]:
 def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[Candidate]:
     """Return every response of any API and version that these bytes may be, the most specific first."""
     found: list[Candidate] = []
-    schemas = [messages.find(name).SCHEMA for name in messages.names() if name.endswith("Response")]
-    for schema in sorted(schemas, key=lambda schema: schema.number or 0):
+    for schema in _responses():
         api = schema.name.removesuffix("Response")
         of_api: list[Candidate] = []
         for version in range(schema.versions.first, schema.versions.last + 1):
@@ -88,6 +89,13 @@ def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[Ca
                 of_api.append(Candidate(api, [version], _score(data, lines), lines))
         found += of_api
     return sorted(found, key=lambda candidate: -candidate.score)
+
+
+@cache
+def _responses() -> list[Message]:
+    """Return the schemas of all responses, in the order of their keys."""
+    schemas = [messages.find(name).SCHEMA for name in messages.names() if name.endswith("Response")]
+    return sorted(schemas, key=lambda schema: schema.number or 0)
 
 
 def _reading(data: bytes, api: str, version: int, stored: RecordExplainer | None) -> list[Line]:

@@ -182,7 +182,7 @@ class _Explainer:
                 yield from self.field(tagged[tag], known._field, depth + 1, protocol_type)
             rest = content.value._rest
             if rest.value:
-                name = "(unknown field)" if known is None else "(behind it)"
+                name = "(unknown field)" if known is None else "(remaining bytes)"
                 yield self.line(rest, depth + 1, name, show_bytes(rest.value))
 
 

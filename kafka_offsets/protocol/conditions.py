@@ -24,7 +24,7 @@ FOUND_OFFSET = 10_000
 """The tag of a partition in OffsetCommitResponse."""
 
 NOTHING = -1
-"""Stands for "nothing is committed"."""
+"""Means "nothing is committed"."""
 
 _OFFSET = struct.Struct(">q")
 

@@ -16,7 +16,7 @@ from io import BytesIO
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.codec import Encoder
+from kafka_offsets.protocol.codecs.codec import Encoder
 
 _SIZE = struct.Struct(">i")
 _KEY_AND_VERSION = struct.Struct(">hh")
@@ -41,11 +41,11 @@ class FrameReader:
     """Cuts a stream of bytes into frames; bytes of an incomplete frame are kept as they came, unless it is large.
 
     max_bytes  the largest size a peer may announce; a larger or negative one is a ProtocolError before
-               anything is allocated for it
+               anything is allocated for it; it may be raised between two frames
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._buffer = b""
         self._position = 0
         self._later: deque[bytes] = deque()
@@ -86,7 +86,7 @@ class FrameReader:
         buffer, start = self._buffer, self._position + 4
         limit = len(buffer)
         size, key = _SIZE_AND_KEY.unpack_from(buffer, start - 4) if start + 2 <= limit else (-1, api_key)
-        if size < 2 or start + size > limit or size > self._max_bytes:
+        if size < 2 or start + size > limit or size > self.max_bytes:
             return self._next_of_several(api_key) if buffer or self._large is not None else None
         if key != api_key and api_key is not None:
             return None
@@ -107,8 +107,8 @@ class FrameReader:
             if len(head) < _SIZE.size:
                 return None
         (size,) = _SIZE.unpack_from(head)
-        if not 0 <= size <= self._max_bytes:
-            raise ProtocolError(f"a frame of {size} bytes, where at most {self._max_bytes} are accepted", 0)
+        if not 0 <= size <= self.max_bytes:
+            raise ProtocolError(f"a frame of {size} bytes, where at most {self.max_bytes} are accepted", 0)
         if size + 4 > (buffered := self.buffered_bytes):
             if _LARGE_FRAME_BYTES <= size <= buffered * _LARGE_FRAME_SHARE:
                 self._begin_large(size)
@@ -211,7 +211,7 @@ def read_request_header(frame: bytes, tagged: bool) -> tuple[int, str, int]:
     if length > 0:
         body += length
         if body > len(frame):
-            raise ProtocolError("the client id ends behind the frame", 8)
+            raise ProtocolError("the client id extends past the end of the frame", 8)
         try:
             client_id = frame[SMALLEST_FRAME:body].decode()
         except UnicodeDecodeError as error:

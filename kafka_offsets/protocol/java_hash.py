@@ -15,3 +15,15 @@ def string_hash(text: str) -> int:
     for high, low in zip(units[::2], units[1::2], strict=True):
         hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
     return hashed
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """Return the partition of the offsets topic that holds a group: abs(Java's String.hashCode) % count.
+
+    Its leader is the group's coordinator, so that a client can find it without FindCoordinator. The same holds for
+    transactional ids. The absolute value of -2**31 is 0. Source: Utils.abs, GroupCoordinatorService.partitionFor.
+    """
+    hashed = string_hash(group_id)
+    if hashed == 0x80000000:
+        return 0
+    return min(hashed, 0x100000000 - hashed) % partition_count

@@ -155,10 +155,10 @@ def _read_key_and_value(
     buffer: bytes, position: int, header: MessageHeader
 ) -> tuple[bytes | None, bytes | None]:
     limit = position + header.size
-    key, behind = _read_bytes(buffer, position + (26 if header.magic else 18), limit)
-    value, behind = _read_bytes(buffer, behind, limit)
-    if behind != limit:
-        raise ProtocolError(f"{limit - behind} bytes behind the value of a message", behind)
+    key, end = _read_bytes(buffer, position + (26 if header.magic else 18), limit)
+    value, end = _read_bytes(buffer, end, limit)
+    if end != limit:
+        raise ProtocolError(f"{limit - end} bytes remain after the value of a message", end)
     return key, value
 
 

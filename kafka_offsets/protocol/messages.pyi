@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
-from kafka_offsets.protocol import codec
+from kafka_offsets.protocol.codecs import codec
 from kafka_offsets.protocol.schema import Message, Struct
 
 ABSENT: Any

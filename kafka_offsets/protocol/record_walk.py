@@ -83,7 +83,7 @@ def walk_records(
     except IndexError:
         raise ProtocolError("the last record is cut off", limit) from None
     if position != limit:
-        raise ProtocolError(f"{limit - position} bytes behind the last record", position)
+        raise ProtocolError(f"{limit - position} bytes remain after the last record", position)
 
 
 def header_count(data: bytes | bytearray, position: int, end: int) -> tuple[int, int]:

@@ -300,7 +300,7 @@ def read_records(
             data = decompress(compression, bytes(buffer[position + HEADER_BYTES : end]), max_bytes)
             records = _read_records(data, 0, len(data), header)
         except ProtocolError as error:
-            raise ProtocolError(f"records of a batch: {error} of them; the batch is", position) from error
+            raise ProtocolError(f"records of a batch: {error}; the batch is", position) from error
     if header.is_log_append_time:
         return [record._replace(timestamp=header.max_timestamp) for record in records]
     return records
@@ -308,7 +308,7 @@ def read_records(
 
 def _read_records(data: bytes, position: int, limit: int, header: BatchHeader) -> list[Record]:
     """Read the records of a batch, which fill `data` from `position` to `limit` exactly."""
-    _check_room(header, position, limit)
+    check_room(header, position, limit)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     new, record_type = tuple.__new__, Record
     records: list[Record] = []
@@ -320,19 +320,21 @@ def _read_records(data: bytes, position: int, limit: int, header: BatchHeader) -
             raise ProtocolError("timestamp of more than 64 bits", key_at)
         key = None if key_size < 0 else data[key_at : key_at + key_size]
         value = None if value_size < 0 else data[value_at:headers_at]
-        headers = _read_headers(data, headers_at, end) if data[headers_at] else ()
+        headers = read_headers(data, headers_at, end) if data[headers_at] else ()
         append(new(record_type, (base_offset + delta, timestamp, key, value, headers)))
     return records
 
 
-def _check_room(header: BatchHeader, position: int, limit: int) -> None:
+def check_room(header: BatchHeader, position: int, limit: int) -> None:
+    """Raise ProtocolError if a header announces more records, or higher offsets, than can be."""
     if not 0 <= header.record_count * _MIN_RECORD_BYTES <= limit - position:
         raise ProtocolError(f"{header.record_count} records in {limit - position} bytes", position)
     if not _INT64_MIN + _INT32_MAX < header.base_offset < _INT64_MAX - _INT32_MAX:
         raise ProtocolError(f"base offset {header.base_offset} leaves no room for records", position)
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[Header, ...]:
+def read_headers(data: bytes, position: int, end: int) -> tuple[Header, ...]:
+    """Return the headers at `position` of the record that ends at `end`. Raises ProtocolError."""
     count, position = header_count(data, position, end)
     return tuple(
         Header(
@@ -408,9 +410,24 @@ def encode_keyed_batch(
     Equal to the result of `encode_batch` with a base sequence of 0, in half the time for a few records.
     Source: CoordinatorRuntime.CoordinatorBatch.
     """
-    last = len(records) - 1
-    fields = _CHECKED.pack(compression, last, timestamp, timestamp, -1, -1, 0, last + 1)
-    body = _encode_keyed(records, None if compression else max_bytes)
+    body = encode_keyed(records, None if compression else max_bytes)
+    return keyed_batch(body, len(records), timestamp, base_offset, leader_epoch, compression, max_bytes)
+
+
+def keyed_batch(
+    body: bytes,
+    count: int,
+    timestamp: int,
+    base_offset: int,
+    leader_epoch: int,
+    compression: Compression = Compression.NONE,
+    max_bytes: int | None = None,
+) -> bytes:
+    """Return the batch of `encode_keyed_batch` from records that are encoded already.
+
+    body, count  the records, and how many there are
+    """
+    fields = _CHECKED.pack(compression, count - 1, timestamp, timestamp, -1, -1, 0, count)
     checked = fields + (compress(compression, body) if compression else body)
     size = CHECKED_POSITION + len(checked)
     if max_bytes is not None and size > max_bytes:
@@ -512,7 +529,7 @@ _PLAIN = tuple(b"\0\0" + delta for delta in VARINTS)
 def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[bytes, int]:
     """Encode records in consecutive offsets; return their bytes and the highest of their timestamps."""
     if all(timestamp == base_timestamp and not headers for _, _, headers, timestamp in records):
-        return _encode_keyed(records), base_timestamp
+        return encode_keyed(records), base_timestamp
     body = b"".join(
         _encode_record(delta, timestamp - base_timestamp, key, value, headers)
         for delta, (key, value, headers, timestamp) in enumerate(records)
@@ -520,17 +537,20 @@ def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[
     return body, max(record[3] for record in records)
 
 
-def _encode_keyed(
-    records: Sequence[tuple[bytes | None, bytes | None, *tuple[Any, ...]]], max_bytes: int | None = None
+def encode_keyed(
+    records: Sequence[tuple[bytes | None, bytes | None, *tuple[Any, ...]]],
+    max_bytes: int | None = None,
+    first_delta: int = 0,
 ) -> bytes:
     """Encode keys and values without headers, all of the time of the batch: most of them by tables alone.
 
-    max_bytes  BatchTooLargeError as soon as those beyond the tables have more
+    max_bytes    BatchTooLargeError as soon as those beyond the tables have more
+    first_delta  the offset of the first record, less that of the batch
     """
     size_beyond = 0
     parts: list[bytes] = []
     plain, varints = _PLAIN, VARINTS
-    for delta, record in enumerate(records):
+    for delta, record in enumerate(records, first_delta):
         key, value = record[0], record[1]
         if key is not None and value is not None:
             try:

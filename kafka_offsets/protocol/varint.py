@@ -2,7 +2,7 @@
 
 Zigzag interleaves the signs (0, -1, 1, -2 become 0, 1, 2, 3), so that small negative numbers stay short. Records hold
 mostly numbers that fit one byte: code that reads or writes many uses the two tables for these and calls the functions
-for the rest. (The unsigned varints of flexible messages are in :mod:`kafka_offsets.protocol.flexible`.)
+for the rest. (The unsigned varints of flexible messages are in :mod:`kafka_offsets.protocol.codecs.flexible`.)
 
 Source: org.apache.kafka.common.utils.ByteUtils; Protocol Buffers, "Encoding", signed integers.
 """

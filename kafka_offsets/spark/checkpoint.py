@@ -70,6 +70,7 @@ class _RemoteFolder:
         self._files, self._path = fsspec.core.url_to_fs(url)
 
     def read(self, name: str) -> str | None:
+        """Return the text of a file, None if it does not exist."""
         try:
             data: bytes = self._files.cat_file(f"{self._path}/{name}")
         except FileNotFoundError:
@@ -77,6 +78,7 @@ class _RemoteFolder:
         return data.decode()
 
     def names(self, name: str) -> list[str]:
+        """Return the names in a folder, empty if it does not exist."""
         try:
             found = self._files.ls(f"{self._path}/{name}", detail=False)
         except FileNotFoundError:

@@ -178,6 +178,7 @@ class OffsetCommitListener(StreamingQueryListener):
         self._owners: dict[Place, UUID] = {}
         self._not_before = float("-inf")
         self._is_failing = False
+        self._is_closed = False
         self.commits = 0
         self.errors: Counter[str] = Counter()
         self.last_error: str | None = None
@@ -243,8 +244,9 @@ class OffsetCommitListener(StreamingQueryListener):
             return self.errors.total() == failures
 
     def close(self) -> None:
-        """Close the connection; a later commit opens a new one."""
+        """Close the connection; what Spark reports later is committed with a connection of its own."""
         with self._lock:
+            self._is_closed = True
             self._commits.close()
 
     def _is_wanted(self, name: str | None) -> bool:
@@ -304,6 +306,9 @@ class OffsetCommitListener(StreamingQueryListener):
                 self._not_before = self._clock() + self._timeout_s
             self._failed(f"batch {known.batch} of query {known.name or query}", error)
             return
+        finally:
+            if self._is_closed:
+                self._commits.close()
         known.committed, known.at = True, self._clock()
         self._not_before, self._is_failing = float("-inf"), False
         self.commits += 1

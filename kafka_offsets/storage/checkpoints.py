@@ -77,7 +77,7 @@ def decode_offsets(data: bytes, path: str) -> dict[tuple[str, int], int]:
                 raise StorageError("the lines before do not have this checksum", path, position)
             continue
         if key in offsets:
-            raise StorageError(f"{key[0]}-{key[1]} stands here a second time", path, position)
+            raise StorageError(f"{key[0]}-{key[1]} occurs a second time", path, position)
         offsets[key] = offset
     return offsets
 

@@ -118,7 +118,7 @@ def decode_credentials(data: bytes, path: str) -> Credentials:
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
     if len(found) != len(rows):
-        raise StorageError("a credential stands there twice", path, 0)
+        raise StorageError("a credential occurs twice", path, 0)
     return MappingProxyType(found)
 
 
@@ -143,5 +143,5 @@ def decode_quotas(data: bytes, path: str) -> Quotas:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
     if len(found) != len(rows):
-        raise StorageError("an entity stands there twice", path, 0)
+        raise StorageError("an entity occurs twice", path, 0)
     return MappingProxyType(found)

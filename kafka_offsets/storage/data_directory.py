@@ -28,15 +28,19 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage import starts
-from kafka_offsets.storage.checked_lines import VERSION, decode_lines, encode_line
+from kafka_offsets.storage.catalogue import (
+    Catalogue,
+    CatalogueTopic,
+    NewTopic,
+    decode_catalogue,
+    encode_catalogue,
+)
 from kafka_offsets.storage.checkpoints import (
     decode_partition_metadata,
     decode_properties,
-    decode_uuid,
     encode_partition_metadata,
     encode_properties,
     encode_uuid,
@@ -50,12 +54,12 @@ from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, has_gap_after
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX
 from kafka_offsets.storage.offset_checkpoints import (
+    CHECKPOINTS,
     CLEANER_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
     Key,
     OffsetCheckpoints,
+    Offsets,
 )
 
 LOCK = ".lock"
@@ -66,16 +70,15 @@ _REPLACED = (
     META_PROPERTIES,
     CATALOGUE,
     CLEAN_SHUTDOWN,
-    RECOVERY_POINT_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    HIGH_WATERMARK_CHECKPOINT,
-    CLEANER_CHECKPOINT,
+    *CHECKPOINTS,
     CREDENTIALS,
     QUOTAS,
     starts.STARTS,
 )
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+CLUSTER_METADATA = "cluster-metadata"
+"""The file in which the parent of several brokers keeps their metadata; their directories are below its own."""
 """The log of Kafka's controllers. It may be beside the topics, and is not one."""
 
 FIRST_PRODUCER_ID = 1 << 40
@@ -84,56 +87,12 @@ FIRST_PRODUCER_ID = 1 << 40
 LONGEST_TOPIC_NAME = 249
 """The longest topic name, in characters: with a partition and `.UUID-delete` it still fits into a folder name."""
 
-_CATALOGUE_VERSION = 2
 _DELETE_SUFFIX = "-delete"
 _MAX_NAME_BYTES = 255
 _NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
 _TOPIC_NAME = re.compile(_NAME)
 _PARTITION_DIRECTORY = re.compile(rf"({_NAME})-(0|[1-9][0-9]{{0,9}})")
 _DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
-
-
-class Topic(NamedTuple):
-    """The catalogue's entry for a topic.
-
-    topic_id      16 bytes
-    configs       only the keys set for this topic, by Kafka's names
-    counted_from  the starts from which the leader epochs of its partitions count
-    """
-
-    name: str
-    topic_id: bytes
-    partition_count: int
-    configs: Mapping[str, str] = MappingProxyType({})
-    counted_from: starts.CountedFrom = ()
-
-    def begun(self, first: int, start: int) -> "Topic":
-        """Return the topic with leader epochs that count from a start, from partition `first` on."""
-        if start == (self.counted_from[-1][1] if self.counted_from else 0):
-            return self
-        return self._replace(counted_from=(*self.counted_from, (first, start)))
-
-
-class NewTopic(NamedTuple):
-    """A topic to be created; without a topic_id it gets a new one."""
-
-    name: str
-    partition_count: int
-    configs: Mapping[str, str] = MappingProxyType({})
-    topic_id: bytes | None = None
-
-
-class Catalogue(NamedTuple):
-    """The whole catalogue: replaced as a whole, in memory as on disk.
-
-    deleting  names and topic ids whose folders may still exist
-    groups    the configurations of groups, by Kafka's keys
-    """
-
-    topics: Mapping[str, Topic] = MappingProxyType({})
-    next_producer_id: int = 0
-    deleting: tuple[tuple[str, bytes], ...] = ()
-    groups: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 def _random_id() -> bytes:
@@ -171,7 +130,7 @@ class DataDirectory:
         self._new_id = new_id
         self._adopted_configs = adopted_configs
         self._logs: dict[Key, Log] = {}
-        self._lines: dict[str, tuple[Topic, bytes]] = {}
+        self._lines: dict[str, tuple[CatalogueTopic, bytes]] = {}
         self._has_refused = False
         self._closed = False
         files.make_directory("")
@@ -184,6 +143,11 @@ class DataDirectory:
 
     def _open(self, node_id: int | None, cluster_id: str | None) -> None:
         names = self.files.list_directory("")
+        if CLUSTER_METADATA in names:
+            raise StorageError(
+                "this directory belongs to a cluster, not to one broker: name another --data-dir",
+                CLUSTER_METADATA,
+            )
         for name in _REPLACED:
             if name + TEMPORARY_SUFFIX in names:  # a crash came before the rename
                 self.files.remove(name + TEMPORARY_SUFFIX)
@@ -195,6 +159,7 @@ class DataDirectory:
         # meaning at the next clean stop: it may have grown since its point was written. It keeps the point, and loses
         # the high watermark.
         watermarks = self._checkpoints.high_watermarks
+        self._stored_watermarks = dict(watermarks)
         if not self.stopped_cleanly:
             watermarks.clear()
         self._ended = {
@@ -232,7 +197,7 @@ class DataDirectory:
     # --- topics
 
     @property
-    def topics(self) -> Mapping[str, Topic]:
+    def topics(self) -> Mapping[str, CatalogueTopic]:
         """The topics by name; a new mapping after every change."""
         return self._catalogue.topics
 
@@ -243,12 +208,12 @@ class DataDirectory:
         configs: Mapping[str, str] = MappingProxyType({}),
         *,
         topic_id: bytes | None = None,
-    ) -> Topic:
+    ) -> CatalogueTopic:
         """Add one topic to the catalogue, as `create_topics` does."""
         (topic,) = self.create_topics([NewTopic(name, partition_count, configs, topic_id)])
         return topic
 
-    def create_topics(self, wanted: Iterable[NewTopic]) -> list[Topic]:
+    def create_topics(self, wanted: Iterable[NewTopic]) -> list[CatalogueTopic]:
         """Add topics to the catalogue, all or none; their logs are created when they are opened.
 
         ValueError for an invalid or existing name, and for a topic without partitions. Costs one sync.
@@ -263,7 +228,7 @@ class DataDirectory:
             if new.partition_count < 1:
                 raise ValueError(f"a topic needs a partition: {new.name}")
             topic_id = new.topic_id or self._new_id()
-            topic = Topic(new.name, topic_id, new.partition_count, dict(new.configs))
+            topic = CatalogueTopic(new.name, topic_id, new.partition_count, dict(new.configs))
             created.append(topic.begun(0, self._start))
             topics[new.name] = created[-1]
         if self._catalogue.deleting:  # after a refusal: a new topic must not find folders of an old one
@@ -272,11 +237,11 @@ class DataDirectory:
             self._store_topics(topics)
         return created
 
-    def update_topic(self, topic: Topic) -> None:
+    def update_topic(self, topic: CatalogueTopic) -> None:
         """Replace the entry of one topic, as `update_topics` does."""
         self.update_topics([topic])
 
-    def update_topics(self, changed: Iterable[Topic]) -> None:
+    def update_topics(self, changed: Iterable[CatalogueTopic]) -> None:
         """Replace the entries of topics: other configurations, or more partitions. All or none; costs one sync.
 
         ValueError when a topic does not exist, has another id, or would lose partitions.
@@ -313,6 +278,18 @@ class DataDirectory:
         if errors:
             raise errors[0]
 
+    def delete_log(self, topic: str, partition: int) -> None:
+        """Close and remove the log of one partition, if it has one: the replica moves to another broker."""
+        log, directory = self._logs.pop((topic, partition), None), f"{topic}-{partition}"
+        errors = [] if log is None else close_logs([log], sync=False)
+        if self.files.exists(directory):
+            self._checkpoints.forget([topic], [self._ended, self._stored_watermarks], partition)
+            deleted = _deleted_name(topic, partition, self._new_id())
+            self.files.rename(directory, deleted)
+            self.files.remove_tree(deleted)
+        if errors:
+            raise errors[0]
+
     def _finish_deletions(self, names: Iterable[str]) -> None:
         """Rename the folders of deleted topics, remove their offsets, and remove the remains of all deletions."""
         deleting = dict(self._catalogue.deleting)
@@ -323,7 +300,7 @@ class DataDirectory:
                 self.files.rename(directory, removable[-1])
         if deleting:
             self.files.sync_directory("")
-            self._checkpoints.forget(deleting, [self._ended])
+            self._checkpoints.forget(deleting, [self._ended, self._stored_watermarks])
             # Written with the next change: until then each start looks for the same folders again, by topic id.
             self._catalogue = self._catalogue._replace(deleting=())
         for name in removable:
@@ -374,7 +351,7 @@ class DataDirectory:
             known = topics.get(name)
             if known is None:
                 configs = dict(self._adopted_configs(name))
-                known = Topic(name, ids.get(name) or self._new_id(), 0, configs)
+                known = CatalogueTopic(name, ids.get(name) or self._new_id(), 0, configs)
             if count > known.partition_count:
                 origin = starts.origin_after(self._start, epochs.get(name, NO_EPOCH))
                 known = known.begun(known.partition_count, origin)._replace(partition_count=count)
@@ -424,13 +401,13 @@ class DataDirectory:
             groups.pop(group, None)
         self._store(self._catalogue._replace(groups=groups))
 
-    def _store_topics(self, topics: Mapping[str, Topic]) -> None:
+    def _store_topics(self, topics: Mapping[str, CatalogueTopic]) -> None:
         if not self._checkpoints.are_settled:
             self._checkpoints.settle({}, topics)
         self._store(self._catalogue._replace(topics=topics))
 
     def _store(self, catalogue: Catalogue) -> None:
-        self._catalogue_file.replace(_encode_catalogue(catalogue, self._lines))
+        self._catalogue_file.replace(encode_catalogue(catalogue, self._lines))
         self._catalogue = catalogue
 
     # --- logs
@@ -480,6 +457,7 @@ class DataDirectory:
         )
 
         def opened() -> Log:
+            """Open the log with its stored recovery point. A StorageError prevents the mark of a clean stop."""
             try:
                 log = open_log()
                 log.store_point_with(partial(self._store_point, key, log))
@@ -552,35 +530,60 @@ class DataDirectory:
         logs = dict(self._logs)
 
         def write() -> None:
+            """Write the recovery points of all open logs. Raises StorageError."""
             with self._checkpoints.moving(self.topics) as points:
                 moved = {key: log.recovery_point for key, log in logs.items() if self._logs.get(key) is log}
                 points |= moved
             for key, point in moved.items():
-                logs[key].stored_point = point
+                logs[key].note_stored(point)
 
         return write
 
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        """Return the high watermark of a log as this start found it in the checkpoint; None when it has none."""
+        return self._stored_watermarks.get((topic, partition))
+
+    def high_watermarks_writer(self) -> Callable[[], None]:
+        """Return a function that writes replication-offset-checkpoint if it has changed; any thread may call it.
+
+        It raises StorageError. While the broker runs, only logs with replicas need it.
+        """
+        logs = dict(self._logs)
+
+        def moved() -> Offsets:
+            return {key: log.high_watermark for key, log in logs.items() if self._logs.get(key) is log}
+
+        return lambda: self._checkpoints.move_high_watermarks(moved, self.topics)
+
     def _store_point(self, key: Key, log: Log, point: int) -> None:
-        """Write the recovery point of one log, which may not be added yet. Any thread may call it."""
+        """Write the recovery point of one log, which may not be added yet. Any thread may call it.
+
+        After a truncation nothing after it is cleaned, and the log start may be lower as well.
+        """
         with self._checkpoints.moving(self.topics) as points:
-            if not log.closed and self._logs.get(key, log) is log:
-                points[key] = point
+            if log.closed or self._logs.get(key, log) is not log:
+                return
+            points[key] = min(point, log.recovery_point)  # another thread may have truncated it
+        if self._checkpoints.cleaned_to.get(key, 0) > point:
+            self.set_cleaned_to(*key, point)
+        starts = self._checkpoints.log_starts
+        if starts.get(key, 0) > log.log_start_offset:
+            starts[key] = log.log_start_offset
+            self._checkpoints.write(LOG_START_CHECKPOINT, starts, self.topics)
 
     def _checkpoint(self) -> None:
         self.checkpoint_log_starts()
         with self._checkpoints.moving(self.topics) as points:
             points |= {key: log.recovery_point for key, log in self._logs.items()}
-        watermarks = self._checkpoints.high_watermarks
-        watermarks |= {key: log.high_watermark for key, log in self._logs.items()}
-        self._checkpoints.write(HIGH_WATERMARK_CHECKPOINT, watermarks, self.topics)
+        self.high_watermarks_writer()()
 
     def close(self, *, sync: bool = True) -> None:
         """Close all logs, write the checkpoints and release the lock. A second call does nothing.
 
         sync  False leaves writing the records to the system: they are safe unless the machine fails
-        The mark of a clean stop is left only when every log closed well and all its records are on the disk: the
+        The mark of a clean stop is written only when every log closed well and all its records are on the disk: the
         next start requires each log to end where it did, and Kafka reads none of them. A log that was refused, or not
-        opened, may need recovery after a crash; then the mark is left only if it was there before. The first
+        opened, may need recovery after a crash; then the mark is written only if it existed before. The first
         StorageError is raised after all logs have been closed.
         """
         if self._closed:
@@ -632,45 +635,3 @@ def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
     """Return Kafka's name for the folder of a deleted partition, with the topic truncated where necessary."""
     suffix = f"-{partition}.{unique.hex()}{_DELETE_SUFFIX}"
     return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix
-
-
-def _encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[Topic, bytes]]) -> bytes:
-    """Return the bytes of the catalogue file.
-
-    known  lines of topics that were encoded before; updated here, so that one change encodes one topic
-    """
-    head: dict[str, Any] = {
-        "version": _CATALOGUE_VERSION,
-        "topics": len(catalogue.topics),
-        "next_producer_id": catalogue.next_producer_id,
-        "deleting": [[name, encode_uuid(topic_id)] for name, topic_id in catalogue.deleting],
-    }
-    if catalogue.groups:
-        head["groups"] = {group: dict(configs) for group, configs in catalogue.groups.items()}
-    lines = [encode_line(head)]
-    for name in known.keys() - catalogue.topics.keys():
-        del known[name]
-    for name in sorted(catalogue.topics):
-        topic = catalogue.topics[name]
-        if name not in known or known[name][0] is not topic:
-            row = topic._asdict() | {"topic_id": encode_uuid(topic.topic_id), "configs": dict(topic.configs)}
-            known[name] = (topic, encode_line(row))
-        lines.append(known[name][1])
-    return b"".join(lines)
-
-
-def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    return {"topic_id": decode_uuid(row["topic_id"]), "counted_from": starts.decode_counted_from(row)}
-
-
-def decode_catalogue(data: bytes, path: str) -> Catalogue:
-    """Read a catalogue; StorageError with the position of the line that is damaged."""
-    head, rows = decode_lines(data, path, "topics", (VERSION, _CATALOGUE_VERSION))
-    try:
-        topics = [Topic(**(row | _decoded(row))) for row in rows]
-        deleting = tuple((name, decode_uuid(topic_id)) for name, topic_id in head["deleting"])
-        by_name = {topic.name: topic for topic in topics}
-        groups = {str(group): dict(configs) for group, configs in head.get("groups", {}).items()}
-        return Catalogue(by_name, head["next_producer_id"], deleting, groups)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error

@@ -15,7 +15,7 @@ import shutil
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import StorageError, UnreadableError
 from kafka_offsets.storage.descriptors import Descriptors
 
 TEMPORARY_SUFFIX = ".tmp"
@@ -209,8 +209,13 @@ def check_small(path: str, size: int) -> None:
         )
 
 
+_READS = ("open", "read", "list")
+
+
 def _refused(error: OSError, action: str, path: str) -> StorageError:
-    return StorageError(f"cannot {action}: {error.strerror or error}", path or ".")
+    is_forbidden = isinstance(error, PermissionError) and action in _READS
+    kind = UnreadableError if is_forbidden else StorageError
+    return kind(f"cannot {action}: {error.strerror or error}", path or ".")
 
 
 class DiskFile(File):
@@ -359,7 +364,9 @@ class DiskFiles(Files):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
             os.makedirs(self._absolute(path), exist_ok=True)
         except OSError as error:
-            raise _refused(error, "make the directory", path or self.root) from error
+            if path:
+                raise _refused(error, "make the directory", path) from error
+            raise _no_root(error, self.root) from error
 
     def remove(self, path: str) -> None:
         """Remove a file."""
@@ -411,8 +418,8 @@ class DiskFiles(Files):
         try:
             descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _refused(error, "open", path) from error
-        return _take_lock(descriptor, fcntl.LOCK_EX, self.root, path)
+            raise _not_lockable(error, self.root) from error
+        return _take_lock(descriptor, fcntl.LOCK_EX, self.root)
 
 
 class ReadOnlyFiles(DiskFiles):
@@ -462,8 +469,8 @@ class ReadOnlyFiles(DiskFiles):
         except FileNotFoundError:
             return DiskLock(-1)
         except OSError as error:
-            raise _refused(error, "open", path) from error
-        return _take_lock(descriptor, fcntl.LOCK_SH, self.root, path)
+            raise _not_lockable(error, self.root) from error
+        return _take_lock(descriptor, fcntl.LOCK_SH, self.root)
 
     def _read_only(self, path: str) -> StorageError:
         return StorageError("opened for reading only", path or ".")
@@ -483,22 +490,32 @@ class ReadOnlyFile(DiskFile):
         raise StorageError("opened for reading only", self.path)
 
 
-def _take_lock(descriptor: int, kind: int, root: str, path: str) -> DiskLock:
+def _take_lock(descriptor: int, kind: int, root: str) -> DiskLock:
     """Lock an open file in both ways: flock against brokers like this one, fcntl against Kafka's."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError) as error:
         os.close(descriptor)
-        raise _locked(root, path) from error
+        raise _locked(root) from error
     except OSError as error:
         os.close(descriptor)
-        raise _refused(error, "lock", path) from error
+        raise _not_lockable(error, root) from error
     return DiskLock(descriptor)
 
 
-def _locked(root: str, path: str) -> StorageError:
-    return StorageError(f"the data directory {root} is in use by another broker", path)
+def _no_root(error: OSError, root: str) -> StorageError:
+    if isinstance(error, FileExistsError):
+        return StorageError(f"{root} is a file, not a directory")
+    return StorageError(f"cannot make the directory {root}: {error.strerror or error}")
+
+
+def _locked(root: str) -> StorageError:
+    return StorageError(f"another broker uses the data directory {root}: stop it first")
+
+
+def _not_lockable(error: OSError, root: str) -> StorageError:
+    return StorageError(f"cannot lock the data directory {root}: {error.strerror or error}")
 
 
 class MemoryFile(File):
@@ -652,7 +669,7 @@ class MemoryFiles(Files):
     def lock(self, path: str) -> Lock:
         """Take the lock, unless another broker on the same object holds it."""
         if path in self._locks:
-            raise _locked(self.root, path)
+            raise _locked(self.root)
         if not self.exists(path):
             self.open(path, create=True)
         self._locks.add(path)

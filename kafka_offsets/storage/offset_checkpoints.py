@@ -15,7 +15,7 @@ Sources: LogManager, OffsetCheckpointFile of Kafka 4.3.
 """
 
 import threading
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kafka_offsets.errors import StorageError
@@ -27,6 +27,7 @@ RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+CHECKPOINTS = RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, CLEANER_CHECKPOINT
 GAPS_BEFORE = "__gaps_before", 0
 
 Key = tuple[str, int]
@@ -82,6 +83,12 @@ class OffsetCheckpoints:
             yield self.recovery_points
             self.write(RECOVERY_POINT_CHECKPOINT, self.recovery_points, topics)
 
+    def move_high_watermarks(self, moved: Callable[[], Offsets], topics: Container[str]) -> None:
+        """Write the high watermarks with those that `moved` returns, in any thread. Raises StorageError."""
+        with self._lock:
+            self.high_watermarks |= moved()
+            self.write(HIGH_WATERMARK_CHECKPOINT, self.high_watermarks, topics)
+
     def settle(self, folders: Mapping[Key, str], topics: Container[str]) -> None:
         """Sync logs whose gaps may have any cause, and write recovery points that cover all gaps.
 
@@ -102,8 +109,17 @@ class OffsetCheckpoints:
             self.are_settled = was_settled
             raise
 
-    def forget(self, topics: Collection[str], others: Iterable[Offsets]) -> None:
-        """Remove topics from all files and from `others`: a new topic of the same name must find none of them."""
+    def forget(
+        self, topics: Collection[str], others: Iterable[Offsets], partition: int | None = None
+    ) -> None:
+        """Remove topics from all files and from `others`: a new topic of the same name must find none of them.
+
+        partition  of the topics; None: all
+        """
+
+        def is_gone(key: Key) -> bool:
+            return key[0] in topics and partition in (None, key[1])
+
         mine = (
             self.log_starts,
             self.recovery_points,
@@ -113,12 +129,12 @@ class OffsetCheckpoints:
         )
         with self._lock:
             for offsets in (*mine, *others):
-                for key in [key for key in offsets if key[0] in topics]:
+                for key in list(filter(is_gone, offsets)):
                     del offsets[key]
             for name, stored in self._stored.items():
-                kept = {topic for topic, _ in stored} - {*topics}
-                if len(kept) < len({topic for topic, _ in stored}):
-                    self.write(name, stored, kept)
+                kept = {key: offset for key, offset in stored.items() if not is_gone(key)}
+                if len(kept) < len(stored):
+                    self.write(name, kept, {topic for topic, _ in kept})
 
 
 def _sync_sealed(files: Files, folder: str) -> int:

@@ -41,7 +41,7 @@ class _Keys(NamedTuple):
     answered_key: str
 
 
-class _Topics(NamedTuple):
+class _TopicArrays(NamedTuple):
     """The arrays of topics and of their partitions in a request, and in its answer."""
 
     asked: str
@@ -207,7 +207,7 @@ def _keys(asked: Struct, answered: Struct, version: int) -> _Keys | None:
     return None
 
 
-def _topics(asked: Struct, answered: Struct, version: int) -> _Topics | None:
+def _topics(asked: Struct, answered: Struct, version: int) -> _TopicArrays | None:
     for pair in pairs(answered, asked, version):
         if not _names_topics(pair.asked) or pair.asked.struct is None or pair.answered.struct is None:
             continue
@@ -215,7 +215,7 @@ def _topics(asked: Struct, answered: Struct, version: int) -> _Topics | None:
             if inner.answered.struct is not None and carries_errors(inner.answered.struct, version):
                 identity = repeated(pair.answered.struct, pair.asked.struct, version)
                 names = pair.asked.name, inner.asked.name, pair.answered.name, inner.answered.name
-                return _Topics(*names, tuple(field.name for field in identity))
+                return _TopicArrays(*names, tuple(field.name for field in identity))
     return None
 
 
@@ -246,11 +246,11 @@ def _places(array: Field, values: Any, name_of: NameOf) -> Iterator[tuple[str, i
                 yield name_of(value), -1
 
 
-def _identity(topic: Any, where: _Topics) -> tuple[Any, ...]:
+def _identity(topic: Any, where: _TopicArrays) -> tuple[Any, ...]:
     return tuple(getattr(topic, name) for name in where.identity)
 
 
-def _joined(asked: Any, answers: list[Any], where: _Topics) -> Any:
+def _joined(asked: Any, answers: list[Any], where: _TopicArrays) -> Any:
     joined = copy.copy(answers[0])
     by_index = {
         index_of(each): each for answer in answers for each in getattr(answer, where.answered_partitions)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kafka_offsets.protocol.schema import Field, Struct
 
 ERRORS = frozenset({"error_code", "partition_error_code"})
-"""Kafka's names of the field that refuses what stands around it. Others, such as topic_config_error_code, do not."""
+"""Kafka's names of the error field of a struct. Others, such as topic_config_error_code, have another meaning."""
 
 _ERROR_MESSAGE = "error_message"
 

@@ -70,14 +70,16 @@ def _compiled(request: str, version: int, place: Place) -> Callable[[Any, ErrorC
     """Make the function (request, error) -> response, on the first refusal of a version."""
     name = request.removesuffix("Request") + "Response"
     response = messages.find(name)
-    text = _Writer(version, place).message(response.SCHEMA.struct, messages.find(request).SCHEMA.struct)
+    text = _RefusalWriter(version, place).message(
+        response.SCHEMA.struct, messages.find(request).SCHEMA.struct
+    )
     made: Callable[[Any, ErrorCode], Any] = eval(  # noqa: S307 - our own text, made from schemas
         compile(f"lambda m, error: {text}", f"<refusal of {name} v{version}>", "eval"), dict(response.CLASSES)
     )
     return made
 
 
-class _Writer:
+class _RefusalWriter:
     """Writes the expression that makes a refusal."""
 
     def __init__(self, version: int, place: Place) -> None:

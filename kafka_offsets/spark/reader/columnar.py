@@ -48,7 +48,7 @@ _OF_VALUE = _OF_RECORD - frozenset(("group", "topic", "partition", "member"))
 """Columns for which values must be read."""
 
 
-class Source(NamedTuple):
+class RecordSource(NamedTuple):
     """The source of records.
 
     log_partition  of the offsets topic: one for all records, or a column, or None if it is not known
@@ -64,7 +64,7 @@ class Source(NamedTuple):
 def decode(
     records: RecordColumns,
     columns: Sequence[schema.Column],
-    source: Source,
+    source: RecordSource,
     outcomes: npt.NDArray[np.int8] | None = None,
     heads: Integers | None = None,
 ) -> pa.RecordBatch:
@@ -119,7 +119,7 @@ def decode_pairs(
         value_length,
         np.zeros(count, np.int64),
     )
-    made = decode(records, columns, Source(log_partition, has_batches=False))
+    made = decode(records, columns, RecordSource(log_partition, has_batches=False))
     names = [column.name for column in columns]
     if log_offset is None and "log_offset" in names:
         made = made.set_column(names.index("log_offset"), "log_offset", pa.nulls(count, pa.int64()))
@@ -202,7 +202,7 @@ class _Rows:
     def __init__(
         self,
         records: RecordColumns,
-        source: Source,
+        source: RecordSource,
         outcomes: npt.NDArray[np.int8] | None,
         heads: Integers | None,
         wanted: frozenset[str],

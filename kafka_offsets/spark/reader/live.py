@@ -20,7 +20,7 @@ from kafka_offsets.errors import (
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, batch_spans
 from kafka_offsets.spark.reader import outcomes
-from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.pieces import Pieces
 from kafka_offsets.spark.reader.query import Query, Rows
 from kafka_offsets.storage.files import File
@@ -257,7 +257,7 @@ def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) 
 def read(bootstrap: Sequence[Address], part: Range, query: Query) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, in the order of the log."""
     path = f"{TOPIC}-{part.log_partition}"
-    source = Source(part.log_partition)
+    source = RecordSource(part.log_partition)
     with OffsetsTopic(bootstrap) as topic:
         rows = Rows(query, source, part.start, part.stop)
         ahead: outcomes.Ahead | None = None

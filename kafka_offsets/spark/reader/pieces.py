@@ -10,7 +10,7 @@ from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import HEADER_BYTES, read_batch_header
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar
-from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.query import Query
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.segment_columns import read_columns
@@ -28,7 +28,7 @@ class Pieces:
     """
 
     def __init__(
-        self, file: File, position: int, query: Query, source: Source, stop: int | None = None
+        self, file: File, position: int, query: Query, source: RecordSource, stop: int | None = None
     ) -> None:
         self.position = position
         self._file = file
@@ -49,8 +49,8 @@ class Pieces:
                     batches = records.batches
                     self.position = int(batches.position[-1] + batches.size[-1])
                     yield records
-                    behind = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
-                    if self._stop is not None and behind >= self._stop:
+                    end = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
+                    if self._stop is not None and end >= self._stop:
                         return  # a broker may still be writing what follows
             except UnreadableError:
                 raise

@@ -12,7 +12,7 @@ from kafka_offsets.columns.offsets import key_heads
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar, latest, outcomes
-from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.columnar import RecordSource
 
 Outcomes = npt.NDArray[np.int8]
 
@@ -47,7 +47,7 @@ class Rows:
     def __init__(
         self,
         query: Query,
-        source: Source,
+        source: RecordSource,
         start: int | None = None,
         stop: int | None = None,
         winners: latest.Winners | None = None,

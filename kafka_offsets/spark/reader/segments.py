@@ -14,7 +14,7 @@ import pyarrow as pa
 from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.spark.reader import columnar, outcomes
-from kafka_offsets.spark.reader.columnar import Source
+from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.latest import Winners
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
@@ -212,7 +212,7 @@ class _Markers:
         self._fs = fs
         self._run = run
 
-    def behind(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
+    def starting_at(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
         """Yield the markers from a batch on."""
         yield from self._of(segment, position)
         end = self._run.log_end
@@ -249,7 +249,7 @@ def read(
 def _read_segment(
     fs: Any, run: Run, segment: SegmentAt, query: Query, winners: Winners | None
 ) -> Iterator[pa.RecordBatch]:
-    source = Source(segment.log_partition, segment.path)
+    source = RecordSource(segment.log_partition, segment.path)
     file = SegmentFile(fs, segment)
     rows = Rows(query, source, run.start, run.stop, winners)
     begin = 0
@@ -262,7 +262,7 @@ def _read_segment(
             yield piece
             continue
         if ahead is None:
-            ahead = outcomes.Ahead(_Markers(fs, run).behind(segment, pieces.position))
+            ahead = outcomes.Ahead(_Markers(fs, run).starting_at(segment, pieces.position))
         yield from rows.add(piece, ahead)
     yield from rows.finish()
 

@@ -59,7 +59,7 @@ class Horizon(NamedTuple):
     delete_retention_ms: int
 
 
-class Counts:
+class CleaningCounts:
     """The records and bytes that a cleaning has read, and those that it has dropped."""
 
     __slots__ = ("bytes_kept", "bytes_read", "records_kept", "records_read", "tombstones_dropped")
@@ -104,7 +104,7 @@ class CleanerFilter:
         columns: Columns | None = None,
     ) -> None:
         self._columns = columns
-        self.counts = Counts()
+        self.counts = CleaningCounts()
         self.rewritten = 0
         self.aborted_kept: list[AbortedTransaction] = []
         self._offset_map = offset_map
@@ -344,6 +344,7 @@ class CleanerFilter:
         keeps_tombstones = horizon is None or self._horizon.wall_ms < horizon
 
         def keeps(record: Record) -> bool:
+            """Return whether a record stays: the last one of its key and no expired tombstone, or after the map."""
             if record.offset > latest:
                 return True
             return (

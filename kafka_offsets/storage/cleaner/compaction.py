@@ -15,23 +15,26 @@ Sources: Cleaner, LogCleaner, LogCleanerManager of Kafka 4.3; KIP-58 (minimum la
 
 import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import COMPRESSION_MASK
 from kafka_offsets.protocol.records import CHECKED_POSITION, HEADER_BYTES, LENGTH_POSITION, LOG_OVERHEAD
-from kafka_offsets.storage.cleaner.cleaner_filter import CleanerFilter, Counts, Horizon
+from kafka_offsets.storage.cleaner.cleaner_filter import CleanerFilter, CleaningCounts, Horizon
 from kafka_offsets.storage.cleaner.offset_map import Columns, OffsetMap
 from kafka_offsets.storage.cleaner.swap import (
     Job,
     create_cleaned,
     discard_cleaned,
     has_unfinished_swap,
+    remove_leftovers,
     swap_in,
 )
+from kafka_offsets.storage.log.index_files import encode_aborted
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.log.producer_state import encode_aborted
 from kafka_offsets.storage.log.segment import (
     MAX_RELATIVE_OFFSET,
     DamagedBatchError,
@@ -132,7 +135,7 @@ def cleanable(log: Log, cleaned_to: int | None, config: CompactionConfig, wall_m
         first_dirty = cleaned_to
     sealed = log.segments[:-1]
     dirty = [segment for segment, end in _with_ends(log) if end > first_dirty][:-1]
-    first_uncleanable = log.segments[-1].base_offset
+    first_uncleanable = min(log.segments[-1].base_offset, log.high_watermark)
     if config.min_compaction_lag_ms > 0:
         youngest = wall_ms - config.min_compaction_lag_ms
         recent = (segment.base_offset for segment in dirty if segment.max_timestamp > youngest)
@@ -189,10 +192,11 @@ class Compaction:
     ) -> None:
         self.log = log
         self.result: CompactionResult | None = None
+        self._truncations = log.truncations
         self._config = config
         self._wall_ms = wall_ms
         self._first_dirty = cleanable(log, cleaned_to, config, wall_ms).first_dirty
-        active = log.segments[-1].base_offset
+        active = min(log.segments[-1].base_offset, log.high_watermark)
         self._until = active if until is None else min(until, active)
         self._dry_run = dry_run
         self._chunk_bytes = chunk_bytes
@@ -212,14 +216,19 @@ class Compaction:
             return
 
     def _steps(self) -> Iterator[Job | None]:
+        log = self.log
+        if has_unfinished_swap(log.segments):  # a new `.cleaned` file could make it void at the next start
+            problem = "a swap was not finished: nothing is cleaned before the log is opened again"
+            raise StorageError(problem, log.directory)
         offset_map = yield from self._map_keys()
         if offset_map.latest < self._first_dirty:
             return
-        log = self.log
-        if not self._dry_run and (log.has_ended_unsynced or log.gaps_before < log.segments[-1].base_offset):
-            # Before a record is removed, the one that replaces it must be on the disk, and so must all before a gap.
-            yield log.settle_ended
-            if log.closed:
+        if not self._dry_run:
+            if log.has_ended_unsynced or log.gaps_before < log.segments[-1].base_offset:
+                # Before a record is removed, the one that replaces it must be on the disk, and all before a gap.
+                yield log.settle_ended
+            yield partial(remove_leftovers, log)
+            if log.closed or self._is_truncated:
                 return
         cleaner_filter = CleanerFilter(
             offset_map,
@@ -234,15 +243,20 @@ class Compaction:
             self._check_unchanged(group)
             yield from self._clean(group, cleaner_filter)
             segments_kept += 1
-        if self.log.closed:  # another log may have its name by now
+        if self.log.closed or self._is_truncated:  # another log may have its name by now
             return
         end_offset = min(offset_map.latest + 1, self._until) if offset_map.is_full else self._until
         read = sum(map(len, groups))
         self.result = _result(cleaner_filter.counts, end_offset, not offset_map.is_full, read, segments_kept)
 
+    @property
+    def _is_truncated(self) -> bool:
+        """Whether records were removed that the map of keys may have: those that they replace must stay."""
+        return self.log.truncations != self._truncations
+
     def _check_unchanged(self, segments: Sequence[Segment]) -> None:
         """Give up when the log was closed or truncated: the segments of this round no longer exist."""
-        if self.log.closed or not self.log.holds(segments):
+        if self.log.closed or self._is_truncated or not self.log.holds(segments):
             raise _LogChangedError
 
     # -- the map of keys
@@ -273,7 +287,7 @@ class Compaction:
         path = segment.path
         if offset_map.end_offset > segment.base_offset:
             raise StorageError(
-                f"begins before the end of the segment before, {offset_map.end_offset}", path, 0
+                f"begins before the end of the previous segment, {offset_map.end_offset}", path, 0
             )
         stop = segment.size
         file = segment.open_again()
@@ -358,9 +372,6 @@ class Compaction:
     def _clean(self, group: Sequence[Segment], cleaner_filter: CleanerFilter) -> Iterator[Job | None]:
         """Rewrite a group of segments as one, and replace them by it."""
         log = self.log
-        if has_unfinished_swap(group):
-            problem = "its swap was not finished: it is not cleaned before the log is opened again"
-            raise StorageError(problem, group[0].path)
         if self._dry_run:
             for segment in group:
                 yield from self._thin(segment, cleaner_filter, None)
@@ -382,14 +393,19 @@ class Compaction:
                     (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
                     for each in cleaner_filter.aborted_kept
                 )
+                self._check_unchanged(group)
                 yield from swap_in(log, cleaned, group, aborted)
-        finally:
-            discard_cleaned(log.files, cleaned)
+        except BaseException:
+            with suppress(StorageError):  # the next round, or the next opening, removes it
+                discard_cleaned(log.files, cleaned)
+            raise
+        discard_cleaned(log.files, cleaned)
 
     def _thin(
         self, segment: Segment, cleaner_filter: CleanerFilter, cleaned: Segment | None
     ) -> Iterator[Job | None]:
         def take(buffer: bytes, position: int) -> int:
+            """Append what remains of whole batches to the cleaned segment; return their size in `buffer`."""
             size, pieces, placed = cleaner_filter.thin(buffer, segment.path, position)
             if cleaned is not None and pieces:
                 shift = cleaned.size
@@ -451,7 +467,7 @@ def _plain_bytes(buffer: bytes) -> int:
 
 
 def _result(
-    counts: Counts, end_offset: int, is_complete: bool, segments_read: int, segments_kept: int
+    counts: CleaningCounts, end_offset: int, is_complete: bool, segments_read: int, segments_kept: int
 ) -> CompactionResult:
     return CompactionResult(
         end_offset,

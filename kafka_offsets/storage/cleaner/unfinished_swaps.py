@@ -71,6 +71,9 @@ def complete_swaps(
     for name in swaps.void:
         files.remove(join(directory, name))
     if swaps.logs:
+        # The process that named them may have died before it synced the names: after a power failure the replaced
+        # segments must not be gone without them.
+        files.sync_directory(directory)
         end_offset = verified_end(files, directory, swaps, interval_bytes)
         for name in replaced(files.list_directory(directory), swaps, end_offset):
             files.remove(join(directory, name))

@@ -20,6 +20,7 @@ def close_logs(logs: Sequence[Log], *, sync: bool, threads: int = 1) -> list[Sto
     problems: list[Exception] = []
 
     def close_each(share: Sequence[Log]) -> None:
+        """Close a share of the logs; errors are collected for the thread that waits."""
         try:
             for log in share:
                 try:

@@ -4,12 +4,14 @@ Large logs have a hundred thousand entries, and all of them are compared when a 
 one by one.
 """
 
+import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress, pairwise
 
 _BEFORE_ALL = -1
+_TRANSACTION = struct.Struct(">hqqqq")
 _FIRST, _SECOND = slice(0, None, 2), slice(1, None, 2)
 _HIGH, _LOW = (_SECOND, _FIRST) if sys.byteorder == "little" else (_FIRST, _SECOND)
 
@@ -41,3 +43,15 @@ def _in_rows(*columns: "array[int]") -> bytes:
     if sys.byteorder == "little":
         rows.byteswap()
     return rows.tobytes()
+
+
+def encode_aborted(transactions: Iterable[Sequence[int]]) -> bytes:
+    """Return entries of a transaction index; of each its producer, first offset, marker and stable offset."""
+    return b"".join(_TRANSACTION.pack(0, *each) for each in transactions)
+
+
+def aborted_before(index: bytes, offset: int) -> bytes:
+    """Return the entries of a transaction index whose markers are before an offset; what is cut off at its end goes."""
+    whole = len(index) - len(index) % _TRANSACTION.size
+    entries = (index[at : at + _TRANSACTION.size] for at in range(0, whole, _TRANSACTION.size))
+    return b"".join(entry for entry in entries if _TRANSACTION.unpack(entry)[3] < offset)

@@ -13,17 +13,16 @@ Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-1
 """
 
 import threading
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.storage.assign_offsets import place
-from kafka_offsets.storage.checkpoints import EpochEntry, decode_epochs, encode_epochs
 from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
 from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun, LeaderEpochs
+from kafka_offsets.storage.log.epoch_checkpoint import EpochCheckpoint
+from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun
 from kafka_offsets.storage.log.opening import (
     DurabilityHint,
     Loaded,
@@ -33,16 +32,14 @@ from kafka_offsets.storage.log.opening import (
     tell_missing,
     tidy,
 )
+from kafka_offsets.storage.log.readable_log import ReadableLog
+from kafka_offsets.storage.log.replicated import replicated
 from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
 from kafka_offsets.storage.log.segment_names import SWAP_SUFFIX, last_base_offset
-from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
-from kafka_offsets.storage.log.syncing import Unsynced, try_write_index_files
-from kafka_offsets.storage.log.timestamp_search import max_timestamp, offset_for_timestamp
+from kafka_offsets.storage.log.syncing import try_write_index_files
+from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
 from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
-
-if TYPE_CHECKING:
-    from kafka_offsets.columns.records import RecordColumns
 
 
 class LogConfig(NamedTuple):
@@ -56,7 +53,7 @@ class LogConfig(NamedTuple):
     index_interval_bytes: int = 4096
 
 
-class Log:
+class Log(ReadableLog):
     """The log of one topic-partition. Use `Log.open`.
 
     log_start_offset  the first offset that may be read
@@ -70,27 +67,25 @@ class Log:
     config            may be replaced at any time; the next roll uses it
     files, file_lock  for the cleaner, which works on the files of sealed segments; removals hold the lock
     stored_point      the recovery point that a start after a crash will find: see `settle_ended`
+    truncations       how often records were removed from the end: work that read such records must be given up
+    replicated_to     the high watermark of a log that is one of several replicas; None for a log that is alone
     """
 
     def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
         """Describe a log that has not been read; `open` reads it."""
-        self.directory = directory
+        super().__init__(files, directory)
         self.config = config
-        self.log_start_offset = 0
-        self.log_end_offset = 0
         self.appended_bytes = 0
         self.recovery: Recovery | None = None
         self.damages: list[Damage] = []
         self.is_verified = True
         self.topic_id: bytes | None = None
-        self.files = self._files = files
         self.summary = Summary(files, directory, self._summarizable, self.epoch_runs)
-        self._segments: list[Segment] = []
-        self._epochs, self._has_new_epoch = LeaderEpochs(), False
-        self._unsynced = Unsynced(files, directory)
+        self._epochs = EpochCheckpoint(files, directory)
         self.stored_point = 0
+        self.truncations = 0
+        self.replicated_to: int | None = None
         self._store_point: Callable[[int], None] | None = None
-        self._descriptors: list[Segment] = []
         self._keep_valid = False
         self._is_abandoned: Callable[[], bool] = lambda: False
         self._failure: StorageError | None = None
@@ -181,9 +176,9 @@ class Log:
         synced = not found or clean_end_offset is not None
         known_synced = self.log_end_offset if synced else max(self.log_start_offset, synced_offset or 0)
         self._unsynced.recovery_point = known_synced
-        behind = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
-        self._unsynced.ended = behind  # a dead process left their sync to the system
-        self._load_epochs(LEADER_EPOCH_CHECKPOINT in names)
+        ended = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
+        self._unsynced.ended = ended  # a dead process left their sync to the system
+        self._load_epochs(exists=LEADER_EPOCH_CHECKPOINT in names)
 
     @property
     def recovery_point(self) -> int:
@@ -192,23 +187,16 @@ class Log:
 
     @property
     def high_watermark(self) -> int:
-        """The offset up to which consumers may read: with one replica the log end offset."""
-        return self.log_end_offset
+        """The offset up to which consumers may read: where all replicas are, and the log end offset of a single one."""
+        replicated_to = self.replicated_to
+        if replicated_to is None:
+            return self.log_end_offset
+        return min(max(replicated_to, self.log_start_offset), self.log_end_offset)
 
     @property
     def leader_epoch(self) -> int:
         """The latest leader epoch, -1 before the first."""
         return self._epochs.latest
-
-    @property
-    def size(self) -> int:
-        """The size of all batches in bytes."""
-        return sum(segment.size for segment in self._segments)
-
-    @property
-    def segments(self) -> Sequence[Segment]:
-        """The segments, oldest first, at least one. Read-only."""
-        return self._segments
 
     @property
     def has_ended_unsynced(self) -> bool:
@@ -238,7 +226,7 @@ class Log:
             self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
             self._segments, self.is_verified = read._segments, True
             begun = self.leader_epoch
-            self._load_epochs(self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
+            self._load_epochs(exists=self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
             self.start_epoch(max(begun, self.leader_epoch), at_once=False)  # a flipped bit may be later
 
     def _load_segments(
@@ -303,29 +291,9 @@ class Log:
         """Return the leader epochs that wrote a segment of this log."""
         return self._epochs.runs(segment.base_offset, segment.end_offset)
 
-    def _load_epochs(self, exists: bool) -> None:
-        """Read the epochs from the checkpoint if the batches agree with it, else from the batches.
-
-        The checkpoint knows more only where compaction removed all batches of an epoch. It is written without a sync,
-        so a power failure may leave anything in it: a damaged checkpoint is treated as missing.
-        """
-        path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
-        stored, entries = b"", list[EpochEntry]()
-        try:
-            stored = self._files.read_all(path) if exists else b""
-            entries = decode_epochs(stored, path)
-        except StorageError as error:
-            if error.position is None:
-                raise
+    def _load_epochs(self, *, exists: bool) -> None:
         runs = [run for segment in self._segments for run in segment.epoch_runs]
-        self._epochs = LeaderEpochs.restored(entries, runs, self.log_start_offset, self.log_end_offset)
-        if stored != encode_epochs(self._epochs.entries) and (exists or self._epochs.entries):
-            self._write_epochs()
-
-    def _write_epochs(self) -> None:
-        path = join(self.directory, LEADER_EPOCH_CHECKPOINT)
-        self._files.replace_atomically(path, encode_epochs(self._epochs.entries), sync=False)
-        self._has_new_epoch = False
+        self._epochs.load(exists, runs, self.log_start_offset, self.log_end_offset)
 
     def set_aside(self) -> list[tuple[int, bytes]]:
         """Return the damaged bytes that any opening removed, each with the first offset that they may hold."""
@@ -359,6 +327,26 @@ class Log:
         self.log_end_offset = placed[-1].last_offset + 1
         return base_offset
 
+    def append_replicated(self, batches: bytes) -> None:
+        """Append whole batches as the leader of this partition wrote them, after the records that the log has.
+
+        Their offsets, leader epochs and timestamps stay. ValueError when they are not whole batches of format 2 whose
+        offsets rise from the log end on and whose leader epochs do not fall; ProtocolError for a wrong checksum;
+        StorageError as from `append`. The log is then unchanged. Source: UnifiedLog.appendAsFollower.
+        """
+        if self._failure is not None:
+            self._refuse()
+        found = replicated(batches, self.log_end_offset)
+        last_offset = found[-1].last_offset
+        if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
+            raise ValueError(f"offset {last_offset} is too far from the log end {self.log_end_offset}")
+        self._epochs.follow(found, self.log_end_offset)
+        active = self._write(batches, last_offset)
+        position = active.size
+        for batch in found:
+            active.note(batch, position)
+        self.log_end_offset = last_offset + 1
+
     def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
         """Append one batch that was made for the end of this log: at `log_end_offset`, in `leader_epoch`.
 
@@ -372,8 +360,8 @@ class Log:
 
     def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
         """Write after the last batch, in a new segment if a roll is due; the caller notes the batch."""
-        if self._has_new_epoch:
-            self._write_epochs()
+        if self._epochs.has_new:
+            self._epochs.write()
         size = len(data)
         active = self._segments[-1]
         if (
@@ -393,21 +381,6 @@ class Log:
         self.appended_bytes += size
         return active
 
-    def _take_up(self) -> None:
-        if self._files.descriptors is not None:
-            self._files.descriptors.take_up(self)
-
-    def release(self) -> None:
-        """Close the descriptors; the next append or read opens them again. Called by the thread of these.
-
-        Linux reports a write-back error to the next fsync of the file, also through a descriptor that is opened
-        later.
-        """
-        self._segments[-1].close()
-        for segment in self._descriptors:
-            segment.close()
-        self._descriptors = []
-
     def start_epoch(self, leader_epoch: int, *, at_once: bool = True) -> None:
         """Begin a new leader epoch at the log end, and write it `at_once`, or else with the next append.
 
@@ -415,14 +388,7 @@ class Log:
         """
         if leader_epoch < self._epochs.latest:
             raise ValueError(f"leader epoch {leader_epoch} after {self._epochs.latest} in {self.directory}")
-        before = list(self._epochs.entries), self._has_new_epoch
-        self._has_new_epoch |= self._epochs.assign(leader_epoch, self.log_end_offset)
-        if at_once and self._has_new_epoch:
-            try:
-                self._write_epochs()
-            except StorageError:
-                self._epochs.entries, self._has_new_epoch = before
-                raise
+        self._epochs.start(leader_epoch, self.log_end_offset, at_once=at_once)
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty. Nothing is synced."""
@@ -477,15 +443,25 @@ class Log:
         Call it before removing records within a log, or segments at its start. Raises StorageError.
         """
         self.sync_ended()
+        if self._store_point is not None and self.stored_point < self.recovery_point:
+            self._store_recovery_point()
+
+    def _store_recovery_point(self) -> None:
         point = self.recovery_point
-        if self._store_point is not None and self.stored_point < point:
+        if self._store_point is not None:
             self._store_point(point)
-            self.stored_point = point
+        self.note_stored(point)
+
+    def note_stored(self, point: int) -> None:
+        """Note that a recovery point is on the disk, unless the log was truncated before it in the meantime."""
+        with self._file_lock:
+            self.stored_point = min(point, self.recovery_point)
 
     @property
     def gaps_before(self) -> int:
         """The offset before which records may be missing: see `settle_ended`."""
-        return self.recovery_point if self._store_point is None else self.stored_point
+        point = self.recovery_point if self._store_point is None else self.stored_point
+        return min(point, self._unsynced.named_to)
 
     def _sync(self, *, ended_only: bool = False, sync_root: bool = True) -> None:
         if self._failure is not None:
@@ -537,8 +513,9 @@ class Log:
     def delete_records_before(self, offset: int) -> None:
         """Move the log start to `offset`, and remove the segments that end before it, except for the active one.
 
-        A segment stays while the next one begins after the stored recovery point, until a roll or `settle_ended` and
-        `remove_deleted_segments`: after a crash, a start would take the missing segments for lost ones.
+        A segment stays while the next one begins after the stored recovery point, or its name is not on the disk, until
+        a roll or `settle_ended` and `remove_deleted_segments`: after a crash, a start would take the missing segments
+        for lost ones.
         The caller stores `log_start_offset` in the checkpoint of the data directory.
         ValueError for an offset after the log end. Source: KIP-107.
         """
@@ -549,7 +526,7 @@ class Log:
         self.log_start_offset = offset
         self.remove_deleted_segments()
         self._epochs.trim_start(offset)
-        self._write_epochs()
+        self._epochs.write()
 
     @property
     def has_deleted_segments(self) -> bool:
@@ -566,6 +543,84 @@ class Log:
 
     def _may_remove_first(self, limit: int) -> bool:
         return len(self._segments) > 1 and self._segments[1].base_offset <= limit
+
+    def truncate(self, offset: int) -> None:
+        """Remove every record from `offset` on, for good; a batch that contains it is removed as a whole.
+
+        A leader epoch that begins at the log end is removed too: this node led in it and appended nothing.
+        The log then ends where the last remaining batch does; it begins again at `offset` if that is before the log
+        start. Waits for the disk, and for a sync in another thread. Iterators of `batches` and `columns` that have not
+        ended must not be used any more. StorageError is final as one of `sync`, unless the log cannot be read.
+        Source: UnifiedLog.truncateTo.
+        """
+        if self._failure is not None:
+            self._refuse()
+        if offset >= self.log_end_offset:
+            self._epochs.cut(self.log_end_offset)
+            return
+        start = self.log_start_offset
+        if offset >= start:
+            interval_bytes = self.config.index_interval_bytes
+            cut = cut_at(self._files, self._segments, self._slot(offset), offset, interval_bytes)
+            if cut.active.end_offset >= start:
+                with self._file_lock, self._unsynced.held:
+                    self._cut(cut, cut.active.end_offset)
+                return
+        self.restart_at(min(offset, start))
+
+    def restart_at(self, offset: int) -> None:
+        """Remove all records, for good; the log begins and ends at `offset` then. Raises as `truncate`.
+
+        Source: UnifiedLog.truncateFullyAndStartAt.
+        """
+        if self._failure is not None:
+            self._refuse()
+        cut = cut_at(self._files, self._segments, 0, 0, self.config.index_interval_bytes)
+        with self._file_lock, self._unsynced.held:
+            self._cut(cut, -1)
+            try:
+                self._begin_again(cut.active, offset)
+            except StorageError as error:
+                self._failure = self._failure or error
+                raise
+
+    def _cut(self, cut: Cut, snapshots_to: int) -> None:
+        """Remove the end of the log: see truncation.py. The caller has the locks."""
+        end_offset = cut.active.end_offset
+        self.truncations += 1
+        self._unsynced.cut(cut.removed, end_offset)
+        try:
+            self._store_recovery_point()
+            self.summary.forget()
+            forget_described(self._files, self.directory, self._segments, snapshots_to)
+            self._segments[len(cut.kept) :] = [cut.active]
+            self._descriptors = [segment for segment in self._descriptors if segment in cut.kept]
+            self.log_end_offset = end_offset
+            if self.replicated_to is not None:
+                self.replicated_to = min(self.replicated_to, end_offset)
+            carry_out(self._files, cut)
+            self._epochs.truncate_end(end_offset)
+            self._epochs.write()
+        except StorageError as error:
+            self._failure = self._failure or error
+            raise
+        finally:
+            self.summary.resume()
+
+    def _begin_again(self, empty: Segment, offset: int) -> None:
+        """Let the log, which is one empty segment, begin at an offset."""
+        self.log_start_offset = self.log_end_offset = offset
+        if offset != empty.base_offset:
+            self._segments[:] = []
+            self._create_segment(offset)
+            self._files.sync_directory(self.directory)
+        self._unsynced.begin_again(offset)
+        self._store_recovery_point()
+        if offset != empty.base_offset:
+            empty.remove()
+            self._files.sync_directory(self.directory)
+        if self.replicated_to is not None:
+            self.replicated_to = offset
 
     # --- compaction
 
@@ -584,98 +639,6 @@ class Log:
         self._segments[first : first + len(old)] = [new]
         for segment in old:
             segment.close()
-
-    # --- reading
-
-    def read(
-        self, offset: int, max_bytes: int, *, at_least_one: bool = True, end_offset: int | None = None
-    ) -> bytes:
-        """Return whole batches, from the one that contains `offset`, or the first one after it.
-
-        max_bytes     the most bytes to return; the first batch may be larger with `at_least_one`
-        end_offset    only batches that end before it, such as the last stable offset; None for the log end
-        Empty at the end. One call reads from one segment. ValueError when `offset` is not between log start and
-        log end. Checksums are not checked: the decoder of the batches checks them.
-        """
-        log_end = self.log_end_offset
-        if not self.log_start_offset <= offset <= log_end:
-            raise ValueError(
-                f"offset {offset} is not in {self.directory}, {self.log_start_offset} to {log_end}"
-            )
-        limit = log_end if end_offset is None or end_offset > log_end else end_offset
-        if offset >= limit:
-            return b""
-        active = self._segments[-1]
-        if offset >= active.base_offset:
-            if active.opened is None:
-                self._take_up()
-            return active.read(offset, max_bytes, at_least_one, limit)
-        return self._read_sealed(offset, max_bytes, at_least_one, limit)
-
-    def _read_sealed(self, offset: int, max_bytes: int, at_least_one: bool, limit: int) -> bytes:
-        for segment in self._segments[self._slot(offset) :]:
-            if segment.base_offset >= limit:
-                break
-            if segment.size and segment.end_offset > offset:  # else compaction removed the rest
-                if segment.opened is None:
-                    self._take_up()
-                self._use_ended(segment)
-                return segment.read(offset, max_bytes, at_least_one, limit)
-        return b""
-
-    def _slot(self, offset: int) -> int:
-        """Return the index of the segment that may hold `offset`."""
-        return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
-
-    def _use_ended(self, segment: Segment) -> None:
-        """Keep at most one descriptor beside those of the active segment and of unsynced segments.
-
-        Bytes written through a descriptor are synced through it: another one might not report an error.
-        """
-        used = [other for other in self._descriptors if other is not segment]
-        self._descriptors = [other for other in used if other in self._unsynced.ended]
-        for other in used:
-            if other not in self._descriptors:
-                other.close()
-        self._descriptors.append(segment)
-
-    def batches(self, start_offset: int | None = None, *, verify: bool = True) -> Iterator[StoredBatch]:
-        """Yield every batch from the one that contains `start_offset` (the log start), up to the present log end.
-
-        verify  check every checksum
-        StorageError with file and position where something is damaged. Batches appended later are not included.
-        """
-        offset = self.log_start_offset if start_offset is None else start_offset
-        for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
-            yield from batches_of(segment, offset, stop, verify=verify)
-
-    def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
-        """Yield the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
-        from kafka_offsets.storage.segment_columns import read_columns
-
-        offset = self.log_start_offset if start_offset is None else start_offset
-        for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:
-            file = segment.open_again()
-            try:
-                position = segment.position_of(offset, file) if offset > segment.base_offset else 0
-                yield from read_columns(file, position, stop, verify=verify)
-            finally:
-                file.close()
-
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Return timestamp and offset of the first record with at least that timestamp, or None.
-
-        Source: KIP-79.
-        """
-        return offset_for_timestamp(self._segments, self.log_start_offset, timestamp)
-
-    def max_timestamp(self) -> tuple[int, int] | None:
-        """Return the latest timestamp and the offset of the first record that has it, or None.
-
-        DeleteRecords may have deleted the record, as in Kafka, while its segment remains.
-        Source: KIP-734; UnifiedLog.fetchOffsetByTimestamp.
-        """
-        return max_timestamp(self._segments)
 
     def epoch_at(self, offset: int) -> int:
         """Return the leader epoch that wrote `offset`, -1 when unknown."""

@@ -135,10 +135,10 @@ def load_segments(
     end_offset, least_epoch, was_damaged = 0, NO_EPOCH, False
     segments = [believed.get(name) or Segment(files, directory, name, interval_bytes) for name in names]
     for index, segment in enumerate(segments):
-        behind = segments[index + 1 :]
+        following = segments[index + 1 :]
         may_be_torn = promise.may_be_torn(names[index + 1 :])
         if segment.base_offset < end_offset:
-            raise StorageError(f"begins before the end of the segment before, {end_offset}", segment.path)
+            raise StorageError(f"begins before the end of the previous segment, {end_offset}", segment.path)
         has_gap = segment.base_offset > end_offset and not was_damaged
         if has_gap and promise.is_lost_before(segment.base_offset):
             gap = _gap_before(segment, loaded, directory, promise)
@@ -150,9 +150,9 @@ def load_segments(
         known = SegmentExpectations(
             verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.verified_to,
             synced_offset=promise.synced_offset,
-            limit=Limit(behind[0].base_offset, True) if behind else promise.limit,
+            limit=Limit(following[0].base_offset, True) if following else promise.limit,
             least_epoch=least_epoch,
-            is_followed=partial(_is_any_whole, behind),
+            is_followed=partial(_is_any_whole, following),
             is_abandoned=is_abandoned,
         )
         if segment.base_offset in believed:
@@ -162,7 +162,7 @@ def load_segments(
         else:
             recovery = segment.load(last=may_be_torn, clean=is_clean, known=known)
         was_damaged = any(damage.path == segment.path for damage in loaded.damages)
-        if behind:
+        if following:
             segment.forget_recent()
         segment.write_index_files()
         loaded.segments.append(segment)
@@ -195,7 +195,7 @@ def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: Durab
     if promise.clean_end_offset is None and end_offset >= promise.synced_offset:
         return None
     path, position = (directory, 0) if before is None else (before.path, before.size)
-    problem = f"the log goes on at offset {segment.base_offset}, {end_offset} expected"
+    problem = f"the log continues at offset {segment.base_offset}, {end_offset} expected"
     return Damage(path, position, 0, end_offset, segment.base_offset, problem)
 
 
@@ -208,7 +208,7 @@ def _remove_behind_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]
         files.sync_directory(segment.directory)
     cut = loaded.recovery
     if cut is not None:
-        reason = f"{cut.reason}; and all behind it, up to {segments[-1].path}"
+        reason = f"{cut.reason}; and everything after it, up to {segments[-1].path}"
         return cut._replace(dropped_bytes=cut.dropped_bytes + dropped_bytes, reason=reason)
     missing = loaded.segments[-1].end_offset if loaded.segments else 0
     reason = f"offset {missing} and those before {first.base_offset} are not there"

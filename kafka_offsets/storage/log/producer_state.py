@@ -30,17 +30,21 @@ from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.segment_names import NAME_DIGITS, TRANSACTION_INDEX_SUFFIX, segment_name
+from kafka_offsets.storage.log.index_files import encode_aborted
+from kafka_offsets.storage.log.segment_names import (
+    NAME_DIGITS,
+    PRODUCER_STATE,
+    SNAPSHOT_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    segment_name,
+)
 
 if TYPE_CHECKING:
     from kafka_offsets.storage.log.log import Log
 
-SNAPSHOT_SUFFIX = ".snapshot"
-PRODUCER_STATE = "producer-state"
 _VERSION = 1
 _INT16 = struct.Struct(">h")
 _CRC = struct.Struct(">I")
-_TRANSACTION = struct.Struct(">hqqqq")
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _PRODUCER = struct.Struct(">qhiqiqiq")
@@ -94,7 +98,7 @@ def snapshot_problems(data: bytes, offset: int) -> Iterator[tuple[int, str]]:
         yield error.position or _HEAD.size, f"the snapshot does not parse: {why}"
         return
     if end < len(data):
-        yield end, f"{len(data) - end} bytes behind the last producer"
+        yield end, f"{len(data) - end} bytes remain after the last producer"
     seen: set[int] = set()
     for number, entry in enumerate(snapshot.producer_entries):
         position = _HEAD.size + _COUNT.size + number * _PRODUCER.size
@@ -107,11 +111,6 @@ def snapshot_problems(data: bytes, offset: int) -> Iterator[tuple[int, str]]:
                 position,
                 f"producer {entry.producer_id} has offset {latest}, and the snapshot is of {offset}",
             )
-
-
-def encode_aborted(transactions: Iterable[Sequence[int]]) -> bytes:
-    """Return entries of a transaction index; of each its producer, first offset, marker and stable offset."""
-    return b"".join(_TRANSACTION.pack(0, *each) for each in transactions)
 
 
 def append_aborted(log: Log, transaction: Sequence[int]) -> None:
@@ -164,17 +163,22 @@ def producer_state_writer(log: Log, known: bytes) -> Callable[[], None]:
     """Return a function that writes the producer state as of the log's end, in any thread. Both raise StorageError.
 
     known  the state that `saved_producer_state` returns at the next start
+    The function writes nothing once records were removed from the end of the log.
     """
     path = join(log.directory, PRODUCER_STATE)
-    end_offset = log.log_end_offset
+    end_offset, truncations = log.log_end_offset, log.truncations
     last = batch_ending_at(log, end_offset)
 
     def write() -> None:
-        if last is None:  # the next start could not tell that it is of this log
-            forget_producer_state(log)
-            return
-        checked = _AS_OF.pack(end_offset, last.base_offset, last.crc) + known
-        _write(log.files, path, _HEAD.pack(_VERSION, google_crc32c.value(checked)) + checked)
+        """Write the producers and the last batch; remove the file if the log is empty. Raises StorageError."""
+        with log.file_lock:
+            if log.truncations != truncations:
+                return
+            if last is None:  # the next start could not tell that it is of this log
+                forget_producer_state(log)
+                return
+            checked = _AS_OF.pack(end_offset, last.base_offset, last.crc) + known
+            _write(log.files, path, _HEAD.pack(_VERSION, google_crc32c.value(checked)) + checked)
 
     return write
 

@@ -19,6 +19,10 @@ SWAP_SUFFIX = ".swap"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+PRODUCER_STATE = "producer-state"
+COORDINATOR_SNAPSHOT = "coordinator-snapshot"
+"""Files beside the segments: Kafka's state of producers and ours, and the groups of an offsets partition."""
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 NAME_DIGITS = 20
 

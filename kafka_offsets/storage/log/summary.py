@@ -155,12 +155,12 @@ def summarized_segments(
     believed = {}
     for index, base_offset in enumerate(names):
         summary = by_base.get(base_offset)
-        behind = names[index + 1 :]
+        following = names[index + 1 :]
         if summary is None or summary.end_offset > promise.known_end:
             continue
-        if behind and summary.end_offset > behind[0]:
+        if following and summary.end_offset > following[0]:
             continue
-        if promise.clean_end_offset is None and promise.may_be_torn(behind):
+        if promise.clean_end_offset is None and promise.may_be_torn(following):
             continue
         segment = Segment(files, directory, base_offset, interval_bytes)
         segment.restore(summary)

@@ -10,7 +10,8 @@ everything is known to be on the disk. It moves in three steps:
 A power failure can therefore tear, or remove, any segment that reaches beyond the recovery point in the checkpoint.
 Opening a log keeps adjacent segments after that point up to the first gap, and removes the others; see `opening`.
 Before that point, gaps are left by compaction, or by the removal of old segments. So both wait until the checkpoint
-has a recovery point that covers what they remove; see `Log.settle_ended`.
+has a recovery point that covers what they remove, and until the name of the segment that follows is on the disk; see
+`Log.settle_ended`.
 
 Source: UnifiedLog.roll and LogLoader.recoverLog of Kafka 4.3. Kafka syncs an ended segment in the background as well,
 and truncates after the recovery point; it does not look for gaps.
@@ -30,17 +31,18 @@ logger = new_logger(__name__)
 class Unsynced:
     """The part of an open log that a power failure could take.
 
-    names           whether files were made, renamed or removed since the directory was synced
+    named_to        segments that begin at or before it have their names on the disk; -1 when that is unknown
     ended           segments that get no more appends and are not synced yet; oldest first
     recovery_point  every record before it is known to be on the disk
+    held            a lock; a thread that has it waits for the sync of another one, and no other sync begins
     """
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files, self._directory = files, directory
-        self.names = True
+        self.named_to = -1
         self.recovery_point = 0
         self.ended: list[Segment] = []
-        self._one_at_a_time = threading.RLock()
+        self.held = self._one_at_a_time = threading.RLock()
         self._rolling = threading.Lock()  # never held during a wait for the disk
 
     def roll(self, segments: list[Segment], following: Segment) -> None:
@@ -48,7 +50,17 @@ class Unsynced:
         with self._rolling:
             self.ended.append(segments[-1])
             segments.append(following)
-            self.names = True
+
+    def cut(self, removed: Sequence[Segment], end_offset: int) -> None:
+        """Note that segments were removed from the end of a log, which now ends at an offset; the caller has `held`."""
+        self.ended = [segment for segment in self.ended if segment not in removed]
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.named_to = min(self.named_to, removed[0].base_offset)
+
+    def begin_again(self, offset: int) -> None:
+        """Note that a log without records begins and ends at an offset; the caller has `held`."""
+        self.recovery_point = offset
+        self.named_to = min(self.named_to, offset)
 
     def sync(
         self, segments: Sequence[Segment], *, ended_only: bool = False, sync_root: bool = True
@@ -64,18 +76,19 @@ class Unsynced:
                 active = segments[-1]
                 end_offset = active.base_offset if ended_only else active.end_offset
                 ended = list(self.ended)
-                if not ended and self.recovery_point >= end_offset and (ended_only or not self.names):
+                is_named = self.named_to >= active.base_offset
+                if is_named and not ended and self.recovery_point >= end_offset:
                     return []
-                names, self.names = self.names, False
             for segment in ended:
                 segment.sync()
             if not ended_only and self.recovery_point < end_offset:
                 active.sync()
-            if names:
+            if not is_named:
                 self._files.sync_directory(self._directory)
                 if sync_root:
                     self._files.sync_directory("")
             self.recovery_point = max(self.recovery_point, end_offset)
+            self.named_to = max(self.named_to, active.base_offset)
             with self._rolling:
                 self.ended = [segment for segment in self.ended if segment not in ended]
             return ended

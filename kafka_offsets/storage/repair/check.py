@@ -16,8 +16,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record, read_batch_header, read_records
+from kafka_offsets.storage.catalogue import CatalogueTopic, decode_catalogue
 from kafka_offsets.storage.checkpoints import (
     decode_epochs,
     decode_offsets,
@@ -35,8 +36,6 @@ from kafka_offsets.storage.data_directory import (
     CATALOGUE,
     CLEAN_SHUTDOWN,
     META_PROPERTIES,
-    Topic,
-    decode_catalogue,
     decode_meta_properties,
     partition_folders,
 )
@@ -49,13 +48,14 @@ from kafka_offsets.storage.log.leader_epochs import (
     LeaderEpochs,
 )
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, DurabilityHint
-from kafka_offsets.storage.log.producer_state import SNAPSHOT_SUFFIX, snapshot_problems
+from kafka_offsets.storage.log.producer_state import snapshot_problems
 from kafka_offsets.storage.log.segment import Limit
 from kafka_offsets.storage.log.segment_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     NAME_DIGITS,
     NEW_SUFFIX,
+    SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -94,7 +94,7 @@ RecordCheck = Callable[[Record], None]
 T = TypeVar("T")
 
 
-class Kind(StrEnum):
+class Severity(StrEnum):
     """The severity of a finding; see the module."""
 
     DAMAGE = "damage"
@@ -109,13 +109,13 @@ class Finding(NamedTuple):
     position  of the byte in that file; None for the whole file
     """
 
-    kind: Kind
+    kind: Severity
     path: str
     position: int | None
     message: str
 
 
-class Counts:
+class CheckCounts:
     """The numbers of what was read."""
 
     __slots__ = ("batches", "bytes", "partitions", "records", "segments")
@@ -157,7 +157,7 @@ class Checker:
         record_checks: Mapping[str, RecordCheck],
         file_checks: Mapping[str, FileCheck] = MappingProxyType({}),
     ) -> None:
-        self.counts = Counts()
+        self.counts = CheckCounts()
         self._file_checks = {SEGMENTS_SUMMARY: check_summary, **file_checks}
         self._cluster_id: str | None = None
         self._files = files
@@ -172,7 +172,7 @@ class Checker:
         found: list[Finding] = []
         # Never synced, and not required: without it the next cleaning of a log begins at its start.
         self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, found)
-        found = [finding._replace(kind=Kind.ADVICE) for finding in found]
+        found = [finding._replace(kind=Severity.ADVICE) for finding in found]
         properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
         self._cluster_id = properties.get("cluster.id")
         points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, found) or {}
@@ -219,7 +219,7 @@ class Checker:
             return None
 
     def _against_catalogue(
-        self, topic: str, partition: int, folder: str, topics: Mapping[str, Topic]
+        self, topic: str, partition: int, folder: str, topics: Mapping[str, CatalogueTopic]
     ) -> Iterator[Finding]:
         known = topics.get(topic)
         if known is None:
@@ -288,13 +288,13 @@ class Checker:
         yield from self._of_producers([name for name in names if name not in gone], facts)
         if expected.start > reader.end_offset:
             yield _advice(
-                folder, None, f"it starts at offset {expected.start}, behind its end: all records go"
+                folder, None, f"it starts at offset {expected.start}, after its end: all records are removed"
             )
         if expected.high_watermark > reader.end_offset:
             yield _advice(
                 folder,
                 None,
-                f"its high watermark, {expected.high_watermark}, is behind its end, {reader.end_offset}",
+                f"its high watermark, {expected.high_watermark}, is after its end offset, {reader.end_offset}",
             )
 
     def _swapped(self, folder: str, names: Sequence[str], found: list[Finding]) -> tuple[Swaps, int]:
@@ -313,6 +313,8 @@ class Checker:
                 path = join(facts.folder, name)
                 try:
                     problem = check(self._files.read_large(path), facts)
+                except UnreadableError:
+                    raise
                 except StorageError as error:
                     problem = str(error)
                 if problem is not None:
@@ -336,7 +338,7 @@ class Checker:
         try:
             data = self._files.read_all(path)
         except StorageError as error:  # not needed to open the log
-            yield _of_error(error, path)._replace(kind=Kind.ADVICE)
+            yield _of_error(error, path)._replace(kind=Severity.ADVICE)
             return
         for position, problem in snapshot_problems(data, offset):
             yield _advice(path, position, problem)
@@ -349,7 +351,7 @@ class Checker:
         path = join(folder, LEADER_EPOCH_CHECKPOINT)
         found: list[Finding] = []
         entries = self._parsed(path, names, decode_epochs, found)
-        yield from (finding._replace(kind=Kind.ADVICE) for finding in found)
+        yield from (finding._replace(kind=Severity.ADVICE) for finding in found)
         if not entries:
             return
         start = entries[0].start_offset  # that of the log, which may be within a segment
@@ -374,7 +376,7 @@ class _LogReader:
         segments: Sequence[int],
         expected: Expected,
         record_check: RecordCheck | None,
-        counts: Counts,
+        counts: CheckCounts,
     ) -> None:
         self.end_offset = 0
         self.epoch_runs: list[EpochRun] = []
@@ -392,18 +394,18 @@ class _LogReader:
         ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
         hint = DurabilityHint(expected.clean_end, expected.synced, expected.start)
         for index, base_offset in enumerate(self._segments):
-            behind, path = self._segments[index + 1 :], self.path(base_offset)
+            following, path = self._segments[index + 1 :], self.path(base_offset)
             if base_offset < self.end_offset:
-                yield _damage(path, None, f"begins before the end of the segment before, {self.end_offset}")
-            may_be_torn = hint.may_be_torn(behind)
+                yield _damage(path, None, f"begins before the end of the previous segment, {self.end_offset}")
+            may_be_torn = hint.may_be_torn(following)
             if base_offset > self.end_offset and hint.is_lost_before(base_offset):
-                problem = f"a crash has taken what stands before offset {base_offset}"
+                problem = f"a crash has lost the records before offset {base_offset}"
                 yield Finding(self._end_kind(), path, None, problem)
             self.end_offset = max(self.end_offset, base_offset)
-            limit = Limit(behind[0], True) if behind else ended
+            limit = Limit(following[0], True) if following else ended
             try:
                 for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
-                    complete = complete and finding.kind is Kind.ADVICE
+                    complete = complete and finding.kind is Severity.ADVICE
                     yield finding
             except (
                 StorageError
@@ -436,10 +438,10 @@ class _LogReader:
         """Return the path of a segment."""
         return join(self._folder, segment_name(base_offset) + self.suffixes.get(base_offset, ""))
 
-    def _end_kind(self) -> Kind:
+    def _end_kind(self) -> Severity:
         """Return the kind of a bad part that no whole batch follows: torn, unless it was on the disk before."""
         is_promised = self._expected.clean_end is not None or self.end_offset < self._expected.synced
-        return Kind.DAMAGE if is_promised else Kind.TORN
+        return Severity.DAMAGE if is_promised else Severity.TORN
 
     def _last_path(self) -> str:
         return self.path(self._segments[-1]) if self._segments else self._folder
@@ -477,7 +479,7 @@ class _LogReader:
         finally:
             file.close()
         for damage in tail:
-            yield _of_damage(damage, self._end_kind() if may_be_torn else Kind.DAMAGE)
+            yield _of_damage(damage, self._end_kind() if may_be_torn else Severity.DAMAGE)
         yield from (_advice(*problem) for check in (index, times, aborted) for problem in check.problems())
 
     def _batch(self, path: str, batch: WholeBatch) -> Iterator[Finding]:
@@ -504,7 +506,7 @@ class _LogReader:
         previous = batch.at.base_offset - 1
         for record in read_records(batch.data, header=header):
             if not previous < record.offset <= batch.at.last_offset:
-                raise ProtocolError(f"offset {record.offset} behind {previous} in the batch")
+                raise ProtocolError(f"offset {record.offset} after {previous} in the batch")
             previous = record.offset
             self._counts.records += 1
             if self._record_check is not None and not header.is_control:
@@ -514,7 +516,7 @@ class _LogReader:
                     raise ProtocolError(f"record {record.offset}: {error}") from error
 
 
-def _topics(data: bytes, path: str) -> Mapping[str, Topic]:
+def _topics(data: bytes, path: str) -> Mapping[str, CatalogueTopic]:
     return decode_catalogue(data, path).topics
 
 
@@ -523,13 +525,16 @@ def _topic_id(data: bytes, path: str) -> bytes:
     return decode_partition_metadata(data, path) if data.strip(b"\0") else b""
 
 
-def _of_damage(damage: Damage, kind: Kind = Kind.DAMAGE) -> Finding:
+def _of_damage(damage: Damage, kind: Severity = Severity.DAMAGE) -> Finding:
     return Finding(
         kind, damage.path, damage.position, f"{damage.size} bytes, {damage.offsets}: {damage.reason}"
     )
 
 
 def _of_error(error: StorageError, path: str) -> Finding:
+    """Return the finding of an error. Raises UnreadableError, which says nothing about the data."""
+    if isinstance(error, UnreadableError):
+        raise error
     where = "" if error.path is None else error.path
     if error.position is not None:
         where += f" at byte {error.position}"
@@ -537,8 +542,8 @@ def _of_error(error: StorageError, path: str) -> Finding:
 
 
 def _damage(path: str, position: int | None, message: str) -> Finding:
-    return Finding(Kind.DAMAGE, path, position, message)
+    return Finding(Severity.DAMAGE, path, position, message)
 
 
 def _advice(path: str, position: int | None, message: str) -> Finding:
-    return Finding(Kind.ADVICE, path, position, message)
+    return Finding(Severity.ADVICE, path, position, message)

@@ -71,7 +71,7 @@ class IndexCheck(_EntryCheck):
             if position < batch.position:
                 self.wrong(self.next, f"no batch begins at byte {position}")
             elif self.base_offset + offset < self._end_offset:
-                self.wrong(self.next, f"offset {self.base_offset + offset} stands before byte {position}")
+                self.wrong(self.next, f"offset {self.base_offset + offset} is before byte {position}")
             self.next += 1
         self._end_offset = batch.last_offset + 1
 
@@ -116,7 +116,7 @@ class TimeIndexCheck(_EntryCheck):
         yield from self.found
         for number in range(self.next, len(self.entries)):
             offset = self.base_offset + self.entries[number][1]
-            yield (self.path, number * self.entry.size, f"offset {offset} is behind the end of the segment")
+            yield (self.path, number * self.entry.size, f"offset {offset} is after the end of the segment")
 
 
 class TransactionIndexCheck(_EntryCheck):
@@ -153,9 +153,9 @@ class TransactionIndexCheck(_EntryCheck):
                 self.wrong(number, f"version {version} of an entry is not known")
                 continue
             if marker_offset <= previous:
-                self.wrong(number, f"offset {marker_offset} of a marker is not behind {previous}")
+                self.wrong(number, f"offset {marker_offset} of a marker is not after {previous}")
             elif marker_offset >= self._end_offset:
-                self.wrong(number, f"offset {marker_offset} is behind the end of the segment")
+                self.wrong(number, f"offset {marker_offset} is after the end of the segment")
             elif self._aborting.get(marker_offset) != producer_id:
                 self.wrong(number, f"producer {producer_id} aborts nothing at offset {marker_offset}")
             elif not 0 <= first_offset < marker_offset or stable_offset < 0:

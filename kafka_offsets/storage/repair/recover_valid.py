@@ -116,14 +116,16 @@ def scan(file: File, base_offset: int, limit: Limit | None = None) -> Iterator[W
         start, first, reason = position, end, damage.message
         if held is not None and suspected and following is not None and following.base_offset < end:
             start, first = held.at.position, end_before
-            reason = f"offset {held.at.base_offset} found, and offset {following.base_offset} behind it"
+            reason = f"offset {held.at.base_offset} found, and offset {following.base_offset} after it"
             held, end = None, end_before
         if held is not None:
             yield held
             held = None
         position = stop if following is None else following.position
-        behind = following.base_offset if following is not None else None if limit is None else limit.offset
-        yield from _divide(file, start, position, first, behind, reason)
+        next_offset = (
+            following.base_offset if following is not None else None if limit is None else limit.offset
+        )
+        yield from _divide(file, start, position, first, next_offset, reason)
         end_before = end
     if held is not None:
         yield held

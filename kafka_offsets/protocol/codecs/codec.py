@@ -8,9 +8,9 @@ its own. Tagged fields are rare, so those of a struct are a function of their ow
 from collections.abc import Callable
 from typing import Any
 
-from kafka_offsets.protocol.codec_text import Writer, variable_fields
-from kafka_offsets.protocol.decoding import BriefDecoding, Decoding
-from kafka_offsets.protocol.encoding import BriefEncoding, Encoding
+from kafka_offsets.protocol.codecs.codec_text import CodecWriter, variable_fields
+from kafka_offsets.protocol.codecs.decoding import BriefDecoding, Decoding
+from kafka_offsets.protocol.codecs.encoding import BriefEncoding, Encoding
 from kafka_offsets.protocol.schema import Message
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
@@ -22,7 +22,7 @@ FLAT_FIELDS = {"decode": 10, "encode": 14}
 that clients send often has fewer. Text that encodes is shorter."""
 
 
-def _writer(kind: str, message: Message, version: int, classes: dict[str, type]) -> Writer:
+def _writer(kind: str, message: Message, version: int, classes: dict[str, type]) -> CodecWriter:
     if version not in message.versions:
         raise ValueError(f"{message.name} has no version {version}, only {message.versions}")
     brief = variable_fields(message, version) > FLAT_FIELDS[kind]

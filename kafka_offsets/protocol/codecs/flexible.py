@@ -98,7 +98,7 @@ def strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list
             size, position = length(buffer, position, size, 1, field)
         found.append(buffer[position + 1 : (position := position + size)].decode())
     if position > len(buffer):
-        raise ProtocolError(f"{field} ends behind the message", position)
+        raise ProtocolError(f"{field} extends past the end of the message", position)
     return found, position
 
 
@@ -112,7 +112,7 @@ def plain_strings(buffer: bytes, position: int, number: int, field: str) -> tupl
             raise null(field, position)
         found.append(buffer[position : (position := position + size)].decode())
     if position > len(buffer):
-        raise ProtocolError(f"{field} ends behind the message", position)
+        raise ProtocolError(f"{field} extends past the end of the message", position)
     return found, position
 
 
@@ -406,5 +406,5 @@ def read_tag(buffer: bytes, position: int) -> tuple[int, int, int]:
     if size > 127:
         size, position = uvarint(buffer, position, size)
     if position + size > len(buffer):
-        raise ProtocolError("a tagged field ends behind the message", position)
+        raise ProtocolError("a tagged field extends past the end of the message", position)
     return tag, position, position + size

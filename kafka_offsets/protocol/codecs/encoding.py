@@ -7,8 +7,8 @@ import struct
 from dataclasses import replace
 from typing import ClassVar
 
-from kafka_offsets.protocol.codec_text import FIXED, Writer
-from kafka_offsets.protocol.flexible import (
+from kafka_offsets.protocol.codecs.codec_text import FIXED, CodecWriter
+from kafka_offsets.protocol.codecs.flexible import (
     LENGTHS,
     encode_tags,
     put_numbers,
@@ -20,8 +20,11 @@ from kafka_offsets.protocol.flexible import (
 )
 from kafka_offsets.protocol.schema import NO_VERSIONS, Field, Struct
 
+ROWS = frozenset({("OffsetFetchResponse", "partitions"), ("ApiVersionsResponse", "api_keys")})
+"""Arrays that handlers give in columns, by message and field; see plain_rows.py."""
 
-class Encoding(Writer):
+
+class Encoding(CodecWriter):
     """Writes an encoder. In its text: `m` the message, `out` the bytearray that grows."""
 
     names: ClassVar[dict[str, object]] = {
@@ -186,6 +189,36 @@ class Encoding(Writer):
             packs = out.array("pack", FIXED[field.type])
             out.add(f"{buffer} += {packs}[len({values})](*{values})")
             return
+        if field.struct is not None and self.takes_rows(field):
+            row, places = self.row(field.struct)
+            out.add(f"if type({values}) is not list and {values}.are_bytes:")
+            out.add(f"    {buffer} += {values}.mirrored({row!r}, {places!r})")
+            out.add("else:")
+            out.depth += 1
+            self.each(field, values, buffer)
+            out.depth -= 1
+            return
+        self.each(field, values, buffer)
+
+    def takes_rows(self, field: Field) -> bool:
+        """Whether handlers may give an array as `Rows`."""
+        return (self.message.name, field.name) in ROWS
+
+    def row(self, struct_: Struct) -> tuple[bytes, dict[str, int]]:
+        """Return an element with defaults and empty strings, and where its numbers are."""
+        row, places = bytearray(), {}
+        for field in self.plain_fields(struct_):
+            if field.type in FIXED:
+                places[field.name] = len(row)
+                row += struct.pack(">" + FIXED[field.type], field.default)
+            else:
+                assert field.type == "string", field
+                row += b"\x01" if self.is_compact(field) else b"\0\0"
+        return bytes(row) + b"\0" * self.flexible, places
+
+    def each(self, field: Field, values: str, buffer: str) -> None:
+        """Write a loop over the elements of an array."""
+        out = self.out
         item = out.fresh("i")
         out.add(f"for {item} in {values}:")
         out.depth += 1

@@ -12,9 +12,13 @@ from itertools import repeat
 from typing import Any, ClassVar
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol import flexible
-from kafka_offsets.protocol.codec_text import FIXED, Writer
+from kafka_offsets.protocol.codecs import flexible
+from kafka_offsets.protocol.codecs.codec_text import FIXED, CodecWriter
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST, RowLayout, plain_rows
 from kafka_offsets.protocol.schema import Field, Struct
+
+PLAIN_ROWS = frozenset({("OffsetCommitRequest", "partitions")})
+"""Arrays whose handlers take them in columns, by message and field; see plain_rows.py."""
 
 
 def refusal(title: str, error: Exception, position: int, size: int) -> ProtocolError:
@@ -23,11 +27,11 @@ def refusal(title: str, error: Exception, position: int, size: int) -> ProtocolE
         refused = ProtocolError(f"{title}: {error}")
         refused.position = error.position
         return refused
-    problem = "a field ends behind the message" if position > size else str(error)
+    problem = "a field extends past the end of the message" if position > size else str(error)
     return ProtocolError(f"{title}: {problem}", position)
 
 
-class Decoding(Writer):
+class Decoding(CodecWriter):
     """Writes a decoder. In its text: `buf` the bytes, `p` a position, `size` the length of `buf`.
 
     Decoded bytes end at `p + self.ahead`. The second number is known when the text is written, so the code need not
@@ -43,6 +47,7 @@ class Decoding(Writer):
         "repeat": repeat,
         "errors": (struct.error, IndexError, UnicodeDecodeError, ProtocolError),
         "refusal": refusal,
+        "plain_rows": plain_rows,
         **{
             function.__name__: function
             for function in (
@@ -298,15 +303,39 @@ class Decoding(Writer):
             out.add("p = e")
             self.ahead = 0
         elif field.struct is not None:
-            items = out.fresh("l")
-            out.add(f"{place} = {items} = []")
-            out.add(f"for _ in repeat(None, {exact}):")
-            with self.way(self.meeting):
-                out.add(f"{items}.append({self.struct(field.struct)})")
+            if (self.message.name, field.name) in PLAIN_ROWS:
+                self.rows_or_structs(field.struct, place, exact)
+            else:
+                self.structs(field.struct, place, exact)
         else:
             read = "uuids" if field.type == "uuid" else "strings" if compact else "plain_strings"
             out.add(f"{place}, p = {read}(buf, {self.at()}, {exact}, {field.name!r})")
             self.ahead = 0
+
+    def structs(self, struct_: Struct, place: str, count: str) -> None:
+        """Write a loop over the elements of an array."""
+        out = self.out
+        items = out.fresh("l")
+        out.add(f"{place} = {items} = []")
+        out.add(f"for _ in repeat(None, {count}):")
+        with self.way(self.meeting):
+            out.add(f"{items}.append({self.struct(struct_)})")
+
+    def rows_or_structs(self, struct_: Struct, place: str, count: str) -> None:
+        """Write the reading of an array as plain rows, and the loop for another one."""
+        out = self.out
+        layout = RowLayout(struct_, self.version, is_flexible=self.flexible)
+        out.names["layout"] = layout
+        read = self.share(struct_)
+        out.add(
+            f"r = {count} >= {FEWEST} and plain_rows(buf, {self.at()}, {count}, layout, {read}, {self.meeting})"
+        )
+        out.add("if not r:")
+        with self.way(self.meeting):
+            self.structs(struct_, place, count)
+        out.add("else:")
+        out.add(f"    {place} = r")
+        out.add(f"    p += {layout.size} * ({count})")
 
     def write_section(self, struct_: Struct) -> None:
         """Write (buf, p, o) -> p for the tagged fields of `o`.

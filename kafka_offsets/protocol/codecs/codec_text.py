@@ -53,7 +53,7 @@ def _layout(code: str) -> struct.Struct:
     return struct.Struct(">" + code)
 
 
-class Source:
+class CodeLines:
     """Lines of Python under construction, with fresh names and the objects that they refer to."""
 
     def __init__(self, names: dict[str, object]) -> None:
@@ -119,7 +119,7 @@ def variable_fields(message: Message, version: int) -> int:
     return count
 
 
-class Writer:
+class CodecWriter:
     """The common part of both directions: the message, the version, and its fields.
 
     section  the struct whose tagged fields are to be written, or None for the whole message
@@ -139,8 +139,8 @@ class Writer:
         self.section = section
         self.title = f"{message.name} v{version}"
         self.flexible = version in message.flexible
-        self.out = Source(self.names)
-        self.sections: list[Writer] = []
+        self.out = CodeLines(self.names)
+        self.sections: list[CodecWriter] = []
         self.shared: set[str] = set()
         self.functions: dict[str, str] = {}
 

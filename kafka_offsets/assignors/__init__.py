@@ -1,0 +1,1 @@
+"""Assignors: who reads which partition of a classic group, and the bytes by which its members agree."""

@@ -1,0 +1,138 @@
+"""Assignors of classic groups: who reads which partition. Pure; the leader of a group runs one, or its coordinator.
+
+Sources: KIP-54 (sticky), KIP-429 (cooperative), org.apache.kafka.clients.consumer.RangeAssignor, RoundRobinAssignor,
+internals.AbstractPartitionAssignor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kafka_offsets.assignors.sticky import Place, assign_sticky
+
+Counts = Mapping[str, int]
+"""Topic to number of partitions."""
+
+
+class MemberSubscription(NamedTuple):
+    """What a member of a group sent to the leader.
+
+    owned       the partitions that it had, or still has, in `generation`
+    """
+
+    topics: frozenset[str]
+    owned: frozenset[Place] = frozenset()
+    generation: int = -1
+    instance_id: str | None = None
+
+
+Subscriptions = Mapping[str, MemberSubscription]
+Assignments = dict[str, frozenset[Place]]
+Assign = Callable[[Counts, Subscriptions], Assignments]
+
+
+class Assignor(NamedTuple):
+    """An assignor.
+
+    is_cooperative  whether members keep their partitions during a rebalance (KIP-429)
+    """
+
+    assign: Assign
+    is_cooperative: bool = False
+
+
+def in_order(members: Subscriptions) -> list[str]:
+    """Return the members in Kafka's order: static ones by instance, then the others by member id."""
+    return sorted(
+        members,
+        key=lambda member: (
+            members[member].instance_id is None,
+            members[member].instance_id or "",
+            member,
+        ),
+    )
+
+
+def _wanted(counts: Counts, members: Subscriptions) -> list[str]:
+    """Return the existing topics that anybody subscribes to, sorted."""
+    return sorted(counts.keys() & set().union(*(member.topics for member in members.values())))
+
+
+def assign_range(counts: Counts, members: Subscriptions) -> Assignments:
+    """Give each subscriber of a topic a range of its partitions; the first members get one more."""
+    order = in_order(members)
+    assigned: dict[str, set[Place]] = {member: set() for member in members}
+    for topic in _wanted(counts, members):
+        subscribers = [member for member in order if topic in members[member].topics]
+        each, extra = divmod(counts[topic], len(subscribers))
+        first = 0
+        for number, member in enumerate(subscribers):
+            after = first + each + (number < extra)
+            assigned[member] |= {(topic, partition) for partition in range(first, after)}
+            first = after
+    return {member: frozenset(places) for member, places in assigned.items()}
+
+
+def assign_round_robin(counts: Counts, members: Subscriptions) -> Assignments:
+    """Deal out the partitions of all topics one by one; a member that does not subscribe is passed over."""
+    order = in_order(members)
+    assigned: dict[str, set[Place]] = {member: set() for member in members}
+    turn = 0
+    for topic in _wanted(counts, members):
+        for partition in range(counts[topic]):
+            while topic not in members[order[turn % len(order)]].topics:
+                turn += 1
+            assigned[order[turn % len(order)]].add((topic, partition))
+            turn += 1
+    return {member: frozenset(places) for member, places in assigned.items()}
+
+
+def assign_by_owners(counts: Counts, members: Subscriptions) -> Assignments:
+    """Balance, and move as few partitions as that needs. See `sticky`."""
+    order = in_order(members)
+    owned = _owners(members)
+    assigned = assign_sticky(
+        counts,
+        {member: members[member].topics & counts.keys() for member in order},
+        {place: member for place, member in owned.items() if place[1] < counts.get(place[0], 0)},
+    )
+    return {member: frozenset(places) for member, places in assigned.items()}
+
+
+def assign_cooperative(counts: Counts, members: Subscriptions) -> Assignments:
+    """Do the same, but assign no partition that another member still has to revoke.
+
+    The partition is free, and assigned, in the rebalance that follows the revocation.
+    """
+    assigned = assign_by_owners(counts, members)
+    revoked: set[Place] = set()
+    for member, places in assigned.items():
+        revoked |= members[member].owned - places
+    return {
+        member: frozenset(place for place in places if place in members[member].owned or place not in revoked)
+        for member, places in assigned.items()
+    }
+
+
+def _owners(members: Subscriptions) -> dict[Place, str]:
+    """Return the owner of each partition: of several, the one of the latest generation; of equals, none."""
+    best: dict[Place, tuple[int, str | None]] = {}
+    for member in in_order(members):
+        generation = members[member].generation
+        for place in members[member].owned:
+            known = best.get(place)
+            if known is None or generation > known[0]:
+                best[place] = generation, member
+            elif generation == known[0]:
+                best[place] = generation, None
+    return {place: member for place, (_, member) in best.items() if member is not None}
+
+
+ASSIGNORS: dict[str, Assignor] = {
+    "range": Assignor(assign_range),
+    "roundrobin": Assignor(assign_round_robin),
+    "sticky": Assignor(assign_by_owners),
+    "cooperative-sticky": Assignor(assign_cooperative, is_cooperative=True),
+}
+"""The assignors by Kafka's names: members of other clients that know a name take part."""

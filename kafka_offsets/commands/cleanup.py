@@ -1,0 +1,176 @@
+"""`kafka-offsets offsets cleanup`: lists committed offsets with their commit times, and deletes old ones.
+
+OffsetFetch has no commit times, so the tool fetches the offsets topic, as a consumer does, and replays it as a
+coordinator does. The coordinators delete the offsets: they write the tombstones. A group with members is refused, since
+it uses its offsets. Source: the design of the inbuilt offset management, 5 (b), manual cleanup.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import groupby
+from typing import NamedTuple
+
+from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.connection import connect_to_any
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
+
+_OFFSETS_TOPIC = "__consumer_offsets"
+_WITHOUT_MEMBERS = ("Empty", "Dead")
+_REFUSED = 1
+
+_TOGETHER = 1000
+"""How many offsets one request deletes: their tombstones are one batch, whose size a broker limits."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class _TimedOffset(NamedTuple):
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    commit_timestamp: int
+
+    def line(self, *, as_json: bool) -> str:
+        """Return the line that is printed: the fields with the commit time in UTC, or a JSON object."""
+        if as_json:
+            return json.dumps(self._asdict())
+        committed = _EPOCH + timedelta(milliseconds=self.commit_timestamp)
+        when = committed.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        return f"{self.group} {self.topic} {self.partition} {self.offset} {when}"
+
+
+def clean_up(options: argparse.Namespace) -> int:
+    """Print the offsets that are old enough, and delete them with --execute; return the exit code.
+
+    Without groups all of the cluster are visited: those with members are then named and passed over. A named group that
+    has members, or no offsets, is an error.
+    """
+    refused = _Refusals()
+    with connect_to_any(options.bootstrap_server, Cluster) as cluster:
+        found = sorted(_read(cluster, options.groups))
+    for group in sorted(set(options.groups) - {each.group for each in found}):
+        with connect_to_any(options.bootstrap_server, partial(Coordinator, group=group)) as coordinator:
+            refused.add(coordinator.why_without_offsets())
+    if options.older_than is None:
+        _print(found, options)
+        return refused.code
+    count = 0
+    period, period_ms = options.older_than
+    before_ms = round(time.time() * 1000) - period_ms
+    old = [each for each in found if each.commit_timestamp <= before_ms]
+    for group, some in groupby(old, lambda each: each.group):
+        offsets = list(some)
+        with connect_to_any(options.bootstrap_server, partial(Coordinator, group=group)) as coordinator:
+            state = coordinator.describe().state
+            if state not in _WITHOUT_MEMBERS:
+                message = f"group {group} is {state}: only offsets of a group without members are deleted"
+                refused.add(message, counts=group in options.groups)
+                continue
+            _print(offsets, options)
+            count += len(offsets)
+            if options.execute:
+                _delete(coordinator, offsets, refused)
+    if not old and not refused.code:
+        print(f"kafka-offsets: nothing is older than {period}", file=sys.stderr)
+    if count and not options.execute:
+        which = "it" if count == 1 else f"these {count}"
+        print(f"kafka-offsets: nothing is deleted: add --execute to delete {which}", file=sys.stderr)
+    return refused.code
+
+
+def _print(offsets: Sequence[_TimedOffset], options: argparse.Namespace) -> None:
+    for each in offsets:
+        print(each.line(as_json=options.json))
+
+
+class _Refusals:
+    """What is reported on standard error; `code` is the exit code that follows."""
+
+    def __init__(self) -> None:
+        self.code = 0
+
+    def add(self, message: str, *, counts: bool = True) -> None:
+        print(f"kafka-offsets: {message}", file=sys.stderr)
+        if counts:
+            self.code = _REFUSED
+
+
+def _delete(coordinator: Coordinator, offsets: Sequence[_TimedOffset], refused: _Refusals) -> None:
+    for begin in range(0, len(offsets), _TOGETHER):
+        places = [(each.topic, each.partition) for each in offsets[begin : begin + _TOGETHER]]
+        try:
+            answered = coordinator.delete_offsets(places)
+        except RefusedError as error:
+            refused.add(str(error))
+            return
+        for (topic, partition), error_code in answered.items():
+            if error_code:
+                name = f"group {coordinator.group}: {topic}-{partition}"
+                refused.add(f"{name} {error_code.name} ({error_code.value})")
+
+
+def _read(cluster: Cluster, groups: Collection[str]) -> Iterator[_TimedOffset]:
+    """Yield the committed offsets of groups, of all groups if none is named, in no order.
+
+    An offset that an open transaction is about to replace is not yielded: its commit time is that of the transaction.
+    """
+    try:
+        places = cluster.leaders([_OFFSETS_TOPIC])
+    except RefusedError as error:
+        if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        return  # no group has committed yet
+    wanted = {partition_for(group, len(places)) for group in groups}
+    for place in sorted(places):
+        if wanted and place[1] not in wanted:
+            continue
+        shard = _replayed(cluster, place)
+        for group in groups or shard.offsets.groups():
+            for topic, partition, entry in shard.offsets.items(group):
+                if not shard.has_pending_offset(group, topic, partition):
+                    yield _TimedOffset(group, topic, partition, entry.offset, entry.commit_timestamp)
+
+
+class _NoTopics:
+    """Topics for a shard that decides nothing."""
+
+    version = created_version = 0
+
+    def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
+        return bytes(16), 0
+
+    def topic_name(self, topic_id: bytes) -> None:
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+
+def _replayed(cluster: Cluster, place: tuple[str, int]) -> Shard:
+    """Return the state that a partition of the offsets topic has at its end."""
+    shard = Shard(place[1], GroupSettings(), lambda prefix: prefix, _NoTopics())
+    for data in cluster.batches(place):
+        for position, header in batch_headers(data):
+            producer_id = header.producer_id if header.is_transactional else -1
+            for record in read_records(data, position, header):
+                if not header.is_control:
+                    assert record.key is not None, (
+                        f"record {record.offset} of {place[0]}-{place[1]} has no key"
+                    )
+                    shard.replay(record.key, record.value, record.offset, producer_id)
+                elif (marker := read_marker(record)) is not None:
+                    shard.end_transaction(producer_id, committed=marker[0])
+    return shard

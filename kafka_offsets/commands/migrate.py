@@ -1,0 +1,322 @@
+"""`kafka-offsets offsets migrate`: copies committed offsets between a data directory and ZooKeeper.
+
+The log is read and written in its directory, which no broker may use at the same time: its lock proves that no client
+commits there while offsets are copied, and so nothing is missing. Offsets are copied and not moved. A run that was
+interrupted is repeated: offsets that are stored already are not written again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.coordination.runtime import HostedShard, group_settings
+from kafka_offsets.broker.partition.log_cleaner import adopted_configs, offsets_topic_configs
+from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.clock import Now, SystemClock
+from kafka_offsets.commands.check import existing_directory
+from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.result import Result
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.errors import ConfigError, StorageError
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
+from kafka_offsets.storage.overlay import OverlayFiles
+from kafka_offsets.zookeeper import steps, znodes
+from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
+from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
+from kafka_offsets.zookeeper.steps import RefusedError
+from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableError
+
+_SESSION_MS = 10_000
+_TIMEOUT_S = 30.0
+
+_TOGETHER = 500
+"""How many offsets of a group are written at once."""
+
+
+def migrate(options: argparse.Namespace) -> Iterator[Migrated]:
+    """Copy as the options of the command say; yield a result for each group, then their sum."""
+    if options.source == options.target:
+        raise ConfigError("--from and --to name the same store")
+    chosen = Options(tuple(options.groups), options.overwrite, options.execute)
+    config, files = Config.load(), _files(options.data_dir, options)
+    zookeeper = BlockingZooKeeper(partial(KazooZooKeeper, options.zookeeper, _SESSION_MS), _TIMEOUT_S)
+    try:
+        if options.target == "zookeeper":
+            yield from to_zookeeper(files, config, zookeeper, chosen)
+        else:
+            yield from to_log(files, config, zookeeper, chosen, SystemClock().now)
+    finally:
+        zookeeper.close()
+
+
+def _files(root: Path, options: argparse.Namespace) -> Files:
+    """Return the files of the data directory; what is not to be written is written to memory alone."""
+    if options.source == "log":
+        return OverlayFiles(ReadOnlyFiles(existing_directory(root)))
+    if options.execute:
+        return DiskFiles(root)
+    return OverlayFiles(ReadOnlyFiles(existing_directory(root))) if root.exists() else MemoryFiles()
+
+
+class Migrated(NamedTuple):
+    """What was done with the offsets of one group, or of all.
+
+    copied     were written, or would be
+    present    were already copied: the same value
+    different  are there with another value, and were left
+    skipped    cannot be copied; `reason` says why
+    """
+
+    group: str
+    copied: int = 0
+    present: int = 0
+    different: int = 0
+    skipped: int = 0
+    reason: str = ""
+
+    def plus(self, other: Migrated) -> Migrated:
+        """Return the sum, under this name."""
+        return Migrated(
+            self.group,
+            self.copied + other.copied,
+            self.present + other.present,
+            self.different + other.different,
+            self.skipped + other.skipped,
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the other store has all offsets afterwards."""
+        return not self.different and not self.skipped
+
+    def line(self, *, executes: bool) -> str:
+        """Return the line that reports it."""
+        copied = "copied" if executes else "to copy"
+        parts = [f"{self.copied} {copied}", f"{self.present} already copied"]
+        if self.different:
+            parts.append(f"{self.different} there with another offset (left as they are; see --overwrite)")
+        if self.skipped:
+            parts.append(f"{self.skipped} skipped" + (f": {self.reason}" if self.reason else ""))
+        return f"{self.group}: {', '.join(parts)}"
+
+
+class Options(NamedTuple):
+    """What is copied, and how.
+
+    groups     only these; none: all
+    overwrite  whether offsets of the other store are replaced
+    execute    whether offsets are written
+    """
+
+    groups: tuple[str, ...] = ()
+    overwrite: bool = False
+    execute: bool = False
+
+    def takes(self, group: str) -> bool:
+        """Whether a group is copied."""
+        return not self.groups or group in self.groups
+
+
+def to_zookeeper(
+    files: Files, config: Config, zookeeper: BlockingZooKeeper, options: Options
+) -> Iterator[Migrated]:
+    """Copy the offsets of a data directory to ZooKeeper; yield a result for each group, then their sum.
+
+    Raises StorageError if the directory cannot be used, UnavailableError without ZooKeeper.
+    """
+    total = Migrated("in all")
+    with OffsetsLogs(files, config) as logs:
+        for shard in logs.shards():
+            for group in filter(options.takes, shard.offsets.groups()):
+                done = _group_to_zookeeper(shard, group, zookeeper, options)
+                yield done
+                total = total.plus(done)
+            for group, count in _pending(shard, options):
+                done = Migrated(group, skipped=count, reason="pending in an open transaction")
+                yield done
+                total = total.plus(done)
+    yield total
+
+
+def _pending(shard: Shard, options: Options) -> Iterable[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for offsets in shard.pending.values():
+        for key in offsets:
+            if options.takes(key.group):
+                counts[key.group] = counts.get(key.group, 0) + 1
+    return counts.items()
+
+
+def _group_to_zookeeper(shard: Shard, group: str, zookeeper: BlockingZooKeeper, options: Options) -> Migrated:
+    source = {
+        OffsetName(group, topic, partition): entry.offset
+        for topic, partition, entry in shard.offsets.items(group)
+    }
+    named = {name for name in source if znodes.is_name(group) and znodes.is_name(name.topic)}
+    result = Migrated(group)
+    if len(named) < len(source):
+        count = len(source) - len(named)
+        result = result._replace(skipped=count, reason="the group or topic cannot be the name of a znode")
+    names = sorted(named)
+    for begin in range(0, len(names), _TOGETHER):
+        some = names[begin : begin + _TOGETHER]
+        try:
+            found = zookeeper.run(steps.read_offsets(some))
+            chosen = _choose(
+                {name: source[name] for name in some}, {n: each.offset for n, each in found.items()}, options
+            )
+            if options.execute and chosen.write:
+                wanted = {name: source[name] for name in chosen.write}
+                zookeeper.run(steps.write_offsets(wanted, {n: each.version for n, each in found.items()}))
+        except (RefusedError, UnreadableError) as error:
+            return result._replace(skipped=result.skipped + len(names) - begin, reason=str(error))
+        result = result.plus(chosen.counts(group))._replace(reason=result.reason)
+    return result
+
+
+class _Chosen(NamedTuple):
+    write: list[OffsetName]
+    present: int
+    different: int
+
+    def counts(self, group: str) -> Migrated:
+        return Migrated(group, len(self.write), self.present, self.different)
+
+
+def _choose(source: dict[OffsetName, int], found: dict[OffsetName, int], options: Options) -> _Chosen:
+    """Choose what is written: what is missing, and with `overwrite` what differs."""
+    equal = [name for name, offset in source.items() if found.get(name) == offset]
+    different = [name for name, offset in source.items() if name in found and found[name] != offset]
+    write = [name for name in source if name not in found]
+    if options.overwrite:
+        return _Chosen(write + different, len(equal), 0)
+    return _Chosen(write, len(equal), len(different))
+
+
+def to_log(
+    files: Files, config: Config, zookeeper: BlockingZooKeeper, options: Options, now: Callable[[], Now]
+) -> Iterator[Migrated]:
+    """Copy offsets from ZooKeeper to a data directory, synced for each group; yields as `to_zookeeper` does."""
+    total = Migrated("in all")
+    with OffsetsLogs(files, config) as logs:
+        for group in filter(options.takes, zookeeper.run(steps.list_groups())):
+            try:
+                tree = zookeeper.run(steps.read_group(group))
+            except UnreadableError as error:
+                done = Migrated(group, skipped=1, reason=str(error))
+            else:
+                if not tree.offsets:
+                    continue
+                done = (
+                    Migrated(group, skipped=len(tree.offsets), reason="consumers of the group are alive")
+                    if tree.is_alive
+                    else _group_to_log(tree, group, logs, options, now)
+                )
+            yield done
+            total = total.plus(done)
+    yield total
+
+
+def _group_to_log(
+    tree: steps.GroupTree, group: str, logs: OffsetsLogs, options: Options, now: Callable[[], Now]
+) -> Migrated:
+    shard = logs.shard_of(group, create=options.execute)
+    found = {}
+    if shard is not None:
+        entries = shard.offsets.items(group)
+        found = {OffsetName(group, topic, partition): entry.offset for topic, partition, entry in entries}
+    chosen = _choose({name: each.offset for name, each in tree.offsets.items()}, found, options)
+    if options.execute:
+        for begin in range(0, len(chosen.write), _TOGETHER):
+            records = []
+            for name in chosen.write[begin : begin + _TOGETHER]:
+                each = tree.offsets[name]
+                entry = OffsetAndMetadata(each.offset, -1, "", each.modified_ms)
+                records.append(stored.offset_record(*name, entry))
+            logs.append(group, Result(records), now())
+    return chosen.counts(group)
+
+
+class _NoReplies:
+    """There are no clients."""
+
+    def reply(self, context: object, response: object) -> None:
+        """Send nothing."""
+
+    def fail(self, context: object, error: object) -> None:
+        """Send nothing."""
+
+
+class OffsetsLogs:
+    """The offsets topic of a data directory that no broker uses, loaded shard by shard."""
+
+    def __init__(self, files: Files, config: Config) -> None:
+        self._config = config
+        self._closing = ExitStack()
+        self._directory = DataDirectory(files, adopted_configs=partial(adopted_configs, config))
+        self._closing.callback(self._directory.close)
+        self._topics = Topics(self._directory, config)
+        self._logged = {index for topic, index in self._directory.unopened() if topic == OFFSETS_TOPIC}
+        self._hosted: dict[int, HostedShard] = {}
+
+    def __enter__(self) -> OffsetsLogs:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._closing.close()
+
+    def shards(self) -> Iterator[Shard]:
+        """Load the shards one after the other. Raises StorageError if there is no offsets topic."""
+        if self._topics.get(OFFSETS_TOPIC) is None:
+            raise StorageError("the data directory has no offsets topic", OFFSETS_TOPIC)
+        for index in sorted(self._logged):
+            yield self._load(index).shard
+            del self._hosted[index]
+
+    def shard_of(self, group: str, *, create: bool) -> Shard | None:
+        """Return the shard of a group; None if it has no log, unless it is to be created."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        if topic is None:
+            if not create:
+                return None
+            configs = offsets_topic_configs(self._config)
+            topic = self._topics.create(OFFSETS_TOPIC, self._config.offsets_topic_num_partitions, configs)
+        index = partition_for(group, topic.partition_count)
+        if index not in self._logged and index not in self._hosted and not create:
+            return None
+        return self._load(index).shard
+
+    def append(self, group: str, result: Result, now: Now) -> None:
+        """Append the records of a group as one batch, and sync its log. Raises StorageError."""
+        topic = self._topics.get(OFFSETS_TOPIC)
+        assert topic is not None
+        hosted = self._load(partition_for(group, topic.partition_count))
+        refusals = hosted.refusals
+        hosted.decide(result)
+        hosted.append(now)
+        if hosted.refusals > refusals:
+            raise StorageError("the log refuses the offsets", hosted.log.directory)
+        hosted.log.sync()
+
+    def _load(self, index: int) -> HostedShard:
+        hosted = self._hosted.get(index)
+        if hosted is None:
+            config, log = self._config, self._topics.offsets_log(index)
+            shard = Shard(index, group_settings(config), lambda prefix: prefix, self._topics)
+            loading.load(shard, log)
+            compression = Compression(config.offsets_topic_compression_codec)
+            hosted = HostedShard(shard, log, _NoReplies(), compression, config.message_max_bytes)
+            self._hosted[index] = hosted
+        return hosted

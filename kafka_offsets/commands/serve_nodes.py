@@ -1,0 +1,63 @@
+"""`kafka-offsets serve --brokers N`, and the command by which it starts each of its brokers."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network import prometheus
+from kafka_offsets.broker.network.log_writer import logging_to_standard_error
+from kafka_offsets.broker.network.nodes.node_process import NodeOrder, run_node
+from kafka_offsets.broker.network.nodes.supervisor import NodesOptions, serve_nodes
+from kafka_offsets.errors import ConfigError
+
+NODE = "node"
+"""The command that runs one broker of a cluster, as its standard input says; it is for `serve` alone."""
+
+_PORTS = 1 << 16
+_SHORTEST_SESSION_MS = 100
+_DEFAULT_FACTOR = 3
+"""Replicas of a topic that is created without their number, as in `kafka_offsets.testing.Cluster`."""
+
+
+def serve(options: Namespace, config: Config, host: str, port: int, data_directory: Path | None) -> None:
+    """Run a cluster until SIGINT or SIGTERM. Raises ConfigError, StorageError, OSError."""
+    count = options.brokers
+    if config.advertised_listeners is not None:
+        raise ConfigError(
+            "advertised.listeners is for one broker: each broker of a cluster has its own address"
+        )
+    if config.broker_session_timeout_ms < _SHORTEST_SESSION_MS:
+        raise ConfigError(f"broker.session.timeout.ms of a cluster is {_SHORTEST_SESSION_MS} or more")
+    for first in (port, options.metrics_port or 0):
+        if first + count > _PORTS:
+            raise ConfigError(f"there are no {count} ports from {first} on")
+    if options.metrics_port is not None:
+        prometheus.check_installed()
+    settings = {key: str(value) for key, value in options.set}
+    if "default.replication.factor" not in config.given:
+        settings["default.replication.factor"] = str(_DEFAULT_FACTOR)
+    nodes = NodesOptions(
+        count,
+        host,
+        port,
+        None if data_directory is None else data_directory.absolute(),
+        options.metrics_port,
+        settings,
+        None if options.config is None else str(options.config.absolute()),
+    )
+    serve_nodes(config, nodes, [sys.executable, "-m", "kafka_offsets.cli", NODE])
+
+
+def read_order() -> NodeOrder:
+    """Read what this process is to do from its standard input. Raises ConfigError."""
+    try:
+        return NodeOrder.read(sys.stdin.buffer.readline())
+    except ValueError as error:
+        raise ConfigError(f"`{NODE}` is started by `serve --brokers`: {error}") from error
+
+
+def run(order: NodeOrder) -> None:
+    """Run one broker of a cluster. Raises ConfigError, StorageError, OSError."""
+    with logging_to_standard_error(f"broker {order.broker_id}: "):
+        run_node(order)

@@ -1,0 +1,1 @@
+"""Metadata: which brokers exist, and what does each lead and follow?"""

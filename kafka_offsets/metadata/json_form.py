@@ -1,0 +1,379 @@
+"""JSON form: an image and its changes as JSON, for files, for ZooKeeper and between processes.
+
+    image   {"brokers": BROKERS, "topics": [TOPIC], "next_producer_id": 0, "settings": SETTINGS}
+    delta   {"brokers": BROKERS, "created": [TOPIC], "deleted": [TOPIC], "partitions": [STATE], "settings": SETTINGS},
+            without what has not changed
+    BROKERS   {"controller": 1, "brokers": [{"id": 1, "host": "127.0.0.1", "port": 9092, "epoch": 7, "is_up": true}]}
+    TOPIC     {"name": "orders", "topic_id": "<base64>", "configs": {"retention.ms": "1"}, "partitions": [STATE]}
+    STATE     {"replicas": [1, 2], "isr": [1, 2], "leader": 1, "leader_epoch": 0, "partition_epoch": 0}, and where they
+              are not empty "adding", "removing", "elr", "last_leader"; in a delta also "topic" and "partition"
+    SETTINGS  {"groups": {"g": {"consumer.session.timeout.ms": "1"}}, "quotas": [{"entity": {"user": null},
+              "quotas": {"producer_byte_rate": 1.0}}], "credentials": [{"user": "u", "mechanism": 1, "iterations": 4096,
+              "salt": "<base64>", "stored_key": "<base64>", "server_key": "<base64>"}]}; of a removed one null
+
+Any bytes give a value or a ValueError that names the field. Unknown fields are ignored. Numbers are written as Python
+writes them, `NaN` and `Infinity` included.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn, TypeGuard, TypeVar
+
+from kafka_offsets.metadata.image import (
+    Brokers,
+    ClusterImage,
+    ClusterTopic,
+    Delta,
+    Place,
+    Placed,
+    RegisteredBroker,
+)
+from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
+
+Json = dict[str, Any]
+
+V = TypeVar("V")
+
+_INT64 = 1 << 63
+_PORTS = 1 << 16
+_TOPIC_ID_BYTES = 16
+_MECHANISMS = (1, 2)
+_ENTITIES = ({"user"}, {"client-id"}, {"user", "client-id"}, {"ip"})
+
+
+def encode_image(image: ClusterImage) -> Json:
+    """Return the form of an image."""
+    return {
+        "brokers": _encode_brokers(image.brokers),
+        "topics": [encode_topic(topic) for topic in image.topics.values()],
+        "next_producer_id": image.next_producer_id,
+        "settings": encode_settings(image.settings),
+    }
+
+
+def decode_image(form: object) -> ClusterImage:
+    """Read an image. Raises ValueError."""
+    fields = Fields(form, "image")
+    topics = [decode_topic(each) for each in fields.many("topics")]
+    image = ClusterImage(
+        _decode_brokers(fields.value("brokers")),
+        {topic.name: topic for topic in topics},
+        fields.number("next_producer_id", 0),
+        decode_settings(fields.value("settings")),
+    )
+    if len(image.topics) != len(topics):
+        raise ValueError("image: a topic occurs twice")
+    return image
+
+
+def encode_delta(delta: Delta) -> Json:
+    """Return the form of a change."""
+    form: Json = {}
+    if delta.brokers is not None:
+        form["brokers"] = _encode_brokers(delta.brokers)
+    if delta.created:
+        form["created"] = [encode_topic(topic) for topic in delta.created]
+    if delta.deleted:
+        form["deleted"] = [encode_topic(topic) for topic in delta.deleted]
+    if delta.partitions:
+        form["partitions"] = [
+            {"topic": place.topic, "partition": place.partition, **encode_state(state)}
+            for place, state in delta.partitions
+        ]
+    if delta.settings is not None:
+        form["settings"] = encode_settings(delta.settings)
+    return form
+
+
+def decode_delta(form: object) -> Delta:
+    """Read a change. Raises ValueError."""
+    fields = Fields(form, "delta")
+    return Delta(
+        brokers=_decode_brokers(fields.value("brokers")) if "brokers" in fields else None,
+        created=tuple(decode_topic(each) for each in fields.many("created", missing=())),
+        deleted=tuple(decode_topic(each) for each in fields.many("deleted", missing=())),
+        partitions=tuple(
+            Placed(decode_place(Fields(each, "partition")), decode_state(each))
+            for each in fields.many("partitions", missing=())
+        ),
+        settings=decode_settings(fields.value("settings")) if "settings" in fields else None,
+    )
+
+
+def encode_topic(topic: ClusterTopic) -> Json:
+    """Return the form of a topic."""
+    return {
+        "name": topic.name,
+        "topic_id": encode_bytes(topic.topic_id),
+        "configs": dict(topic.configs),
+        "partitions": [encode_state(state) for state in topic.partitions],
+    }
+
+
+def decode_topic(form: object) -> ClusterTopic:
+    """Read a topic. Raises ValueError."""
+    fields = Fields(form, "topic")
+    states = tuple(decode_state(each) for each in fields.many("partitions"))
+    return ClusterTopic(fields.text("name"), fields.topic_id(), fields.texts("configs"), states)
+
+
+def encode_state(state: PartitionState) -> Json:
+    """Return the form of a partition's state."""
+    form: Json = {
+        "replicas": list(state.replicas),
+        "isr": list(state.isr),
+        "leader": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "partition_epoch": state.partition_epoch,
+    }
+    for name in ("adding", "removing", "elr"):
+        if getattr(state, name):
+            form[name] = list(getattr(state, name))
+    if state.last_leader != NO_LEADER:
+        form["last_leader"] = state.last_leader
+    return form
+
+
+def decode_state(form: object) -> PartitionState:
+    """Read a partition's state. Raises ValueError."""
+    fields = Fields(form, "partition")
+    state = PartitionState(
+        fields.numbers("replicas"),
+        fields.numbers("isr"),
+        fields.number("leader", NO_LEADER),
+        fields.number("leader_epoch", 0),
+        fields.number("partition_epoch", 0),
+        fields.numbers("adding", missing=()),
+        fields.numbers("removing", missing=()),
+        fields.numbers("elr", missing=()),
+        fields.number("last_leader", NO_LEADER) if "last_leader" in fields else NO_LEADER,
+    )
+    if not state.replicas:
+        fields.fail("replicas", "a list of brokers")
+    return state
+
+
+def decode_place(fields: "Fields") -> Place:
+    """Read the fields `topic` and `partition`. Raises ValueError."""
+    return Place(fields.text("topic"), fields.number("partition", 0))
+
+
+def _encode_brokers(brokers: Brokers) -> Json:
+    return {
+        "controller": brokers.controller_id,
+        "brokers": [broker._asdict() for broker in brokers.by_id.values()],
+    }
+
+
+def _decode_brokers(form: object) -> Brokers:
+    fields = Fields(form, "brokers")
+    found = [_decode_broker(each) for each in fields.many("brokers")]
+    by_id = {broker.id: broker for broker in found}
+    if len(by_id) != len(found):
+        raise ValueError("brokers: a broker occurs twice")
+    return Brokers(fields.number("controller", -1), by_id)
+
+
+def _decode_broker(form: object) -> RegisteredBroker:
+    fields = Fields(form, "broker")
+    return RegisteredBroker(
+        fields.number("id", 0),
+        fields.text("host"),
+        fields.number("port", 0, _PORTS),
+        fields.number("epoch", 0),
+        fields.flag("is_up"),
+    )
+
+
+def encode_settings(settings: Settings) -> Json:
+    """Return the form of settings, or of a change of them."""
+    return {
+        "groups": {group: dict(configs) for group, configs in settings.groups.items()},
+        "quotas": [
+            {"entity": dict(sorted(entity)), "quotas": dict(values)}
+            for entity, values in settings.quotas.items()
+        ],
+        "credentials": [
+            {"user": user, "mechanism": mechanism} | _encode_credential(credential)
+            for (user, mechanism), credential in settings.credentials.items()
+        ],
+    }
+
+
+def _encode_credential(credential: tuple[int, bytes, bytes, bytes] | None) -> Json:
+    if credential is None:
+        return {"iterations": None}
+    iterations, *secrets = credential
+    return {"iterations": iterations} | dict(
+        zip(Credential._fields[1:], map(encode_bytes, secrets), strict=True)
+    )
+
+
+def decode_settings(form: object) -> Settings:
+    """Read settings, or a change of them. Raises ValueError, which has no secret."""
+    fields = Fields(form, "settings")
+    groups = Fields(fields.value("groups"), "groups")
+    return Settings(
+        {group: groups.texts(group) for group in groups},
+        _once((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
+        _once((_decode_credential(each) for each in fields.many("credentials")), "a credential"),
+    )
+
+
+def _decode_quota(form: object) -> tuple[frozenset[tuple[str, str | None]], Mapping[str, float]]:
+    fields = Fields(form, "quota")
+    entity, quotas = Fields(fields.value("entity"), "entity"), Fields(fields.value("quotas"), "quotas")
+    if {*entity} not in _ENTITIES:
+        fields.fail("entity", "a user, a client id, both, or an IP")
+    return (
+        frozenset((kind, entity.text_or_none(kind)) for kind in entity),
+        {key: quotas.real(key) for key in quotas},
+    )
+
+
+def _decode_credential(form: object) -> tuple[tuple[str, int], Credential | None]:
+    fields = Fields(form, "credential")
+    key = fields.text("user"), fields.number("mechanism", 0)
+    if key[1] not in _MECHANISMS:
+        fields.fail("mechanism", "a number of a SCRAM mechanism")
+    if fields.value("iterations") is None:
+        return key, None
+    return key, Credential(
+        fields.number("iterations", 1),
+        fields.data("salt"),
+        fields.data("stored_key"),
+        fields.data("server_key"),
+    )
+
+
+def _once(items: Iterable[tuple[Any, V]], what: str) -> dict[Any, V]:
+    found: dict[Any, V] = {}
+    for key, value in items:
+        if key in found:
+            raise ValueError(f"settings: {what} occurs twice")
+        found[key] = value
+    return found
+
+
+def encode_bytes(data: bytes) -> str:
+    """Return bytes as base64."""
+    return b64encode(data).decode("ascii")
+
+
+def to_json(form: Json) -> bytes:
+    """Return an object as bytes, without a newline."""
+    return json.dumps(form, separators=(",", ":")).encode("ascii")
+
+
+def from_json(data: bytes) -> object:
+    """Read what any peer or file has. Raises ValueError."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+class Fields:
+    """The fields of an object. Each method raises ValueError with the name of the field."""
+
+    def __init__(self, form: object, what: str) -> None:
+        if not isinstance(form, dict):
+            raise ValueError(f"{what} is not an object")  # noqa: TRY004 - wrong data, not a wrong call
+        self._form: Json = form
+        self._what = what
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._form
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._form)
+
+    def get(self, name: str) -> object:
+        """Return a field, None if it does not exist."""
+        return self._form.get(name)
+
+    def fail(self, name: str, wanted: str) -> NoReturn:
+        """Raise the error of a field."""
+        raise ValueError(f"{self._what}: {name} is not {wanted}")
+
+    def value(self, name: str) -> object:
+        """Return a field that exists."""
+        if name not in self._form:
+            raise ValueError(f"{self._what}: {name} is missing")
+        return self._form[name]
+
+    def number(self, name: str, lowest: int, end: int = _INT64) -> int:
+        """Return a whole number."""
+        found = self.value(name)
+        if not _is_number(found) or not lowest <= found < end:
+            self.fail(name, f"a number from {lowest} on")
+        return found
+
+    def real(self, name: str) -> float:
+        """Return a number; a quota may also be NaN or infinite."""
+        found = self.value(name)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            self.fail(name, "a number")
+        try:
+            return float(found)
+        except OverflowError:
+            self.fail(name, "a number")
+
+    def flag(self, name: str) -> bool:
+        """Return true or false."""
+        found = self.value(name)
+        if not isinstance(found, bool):
+            self.fail(name, "true or false")
+        return found
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        found = self.value(name)
+        if not isinstance(found, str):
+            self.fail(name, "a string")
+        return found
+
+    def text_or_none(self, name: str) -> str | None:
+        """Return a string or None."""
+        return None if self.value(name) is None else self.text(name)
+
+    def data(self, name: str) -> bytes:
+        """Return the bytes of a string in base64."""
+        try:
+            return b64decode(self.text(name), validate=True)
+        except ValueError:
+            self.fail(name, "base64")
+
+    def topic_id(self) -> bytes:
+        """Return the field `topic_id`."""
+        found = self.data("topic_id")
+        if len(found) != _TOPIC_ID_BYTES:
+            self.fail("topic_id", "a topic id")
+        return found
+
+    def many(self, name: str, missing: Iterable[object] | None = None) -> list[Any]:
+        """Return a list; `missing` if there is no such field."""
+        if missing is not None and name not in self._form:
+            return list(missing)
+        found = self.value(name)
+        if not isinstance(found, list):
+            self.fail(name, "a list")
+        return found
+
+    def numbers(self, name: str, missing: Iterable[int] | None = None) -> tuple[int, ...]:
+        """Return a list of broker ids."""
+        found = self.many(name, missing)
+        if not all(_is_number(each) and 0 <= each < _INT64 for each in found):
+            self.fail(name, "a list of brokers")
+        return tuple(found)
+
+    def texts(self, name: str) -> dict[str, str]:
+        """Return an object whose values are strings."""
+        inner = Fields(self.value(name), name)
+        return {key: inner.text(key) for key in inner}
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)

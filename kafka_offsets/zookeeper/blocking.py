@@ -1,0 +1,62 @@
+"""Steps on znodes in a program that waits for each of them, such as a command."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper.requests import Outcome, Request, State, ZooKeeper
+from kafka_offsets.zookeeper.steps import Steps, UnavailableError
+
+T = TypeVar("T")
+
+
+class BlockingZooKeeper:
+    """A session whose calls wait.
+
+    new_client  (post) -> the client; `post` accepts what the client's threads hand over
+    timeout_s   how long a call waits for ZooKeeper
+    Raises UnavailableError if there is no connection in time.
+    """
+
+    def __init__(
+        self, new_client: Callable[[Callable[[Callable[[], None]], None]], ZooKeeper], timeout_s: float
+    ) -> None:
+        self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
+        self._timeout_s = timeout_s
+        self._states: list[State] = []
+        self._client = new_client(self._calls.put)
+        self._client.start(self._states.append)
+        try:
+            self._wait(lambda: State.CONNECTED in self._states)
+        except UnavailableError:
+            self._client.close()
+            raise
+
+    def run(self, wanted: Steps[T]) -> T:
+        """Take steps, and return their result. Raises what they raise."""
+        ended: list[T | Exception] = []
+
+        def submit(requests: Sequence[Request], done: Callable[[list[Outcome]], None]) -> None:
+            self._client.submit(requests, done)
+
+        steps.run(wanted, submit, ended.append)
+        self._wait(lambda: bool(ended))
+        (outcome,) = ended
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """End the session."""
+        self._client.close()
+
+    def _wait(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            try:
+                call = self._calls.get(timeout=self._timeout_s)
+            except queue.Empty:
+                raise UnavailableError from None
+            call()

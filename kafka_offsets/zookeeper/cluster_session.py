@@ -1,0 +1,111 @@
+"""Cluster session: one broker's session with ZooKeeper, in a thread of its own.
+
+The thread takes the steps of all users; a call from another thread waits for its own result alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from kafka_offsets.logs import new_logger
+from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper.requests import State, ZooKeeper
+from kafka_offsets.zookeeper.steps import Steps
+
+T = TypeVar("T")
+Call = Callable[[], None]
+
+_STOP_SECONDS = 5.0
+
+logger = new_logger(__name__)
+
+
+class ClusterSession:
+    """A session that ZooKeeper knows as one broker.
+
+    new_client  (post) -> the client; `post` accepts what the client's threads hand over
+    on_state    called in the thread of the session with each change of its state
+    """
+
+    def __init__(self, new_client: Callable[[Callable[[Call], None]], ZooKeeper]) -> None:
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._client = new_client(self._calls.put)
+        self._later: list[tuple[float, int, Call]] = []
+        self._numbers = itertools.count()
+        self._thread = threading.Thread(target=self._run, name="kafka-offsets-zookeeper", daemon=True)
+        self._connected = threading.Event()
+        self.on_state: Callable[[State], None] = lambda state: None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether ZooKeeper can be reached now."""
+        return self._connected.is_set()
+
+    @property
+    def session_id(self) -> int:
+        """The number of the session, 0 before the first one."""
+        return self._client.session_id
+
+    def start(self, timeout_s: float) -> bool:
+        """Connect, and stay connected; return whether there is a connection in time."""
+        self._thread.start()
+        self._client.start(self._changed)
+        return self._connected.wait(timeout_s)
+
+    def stop(self) -> None:
+        """End the session, and with it what is registered in it."""
+        self._client.close()
+        self._connected.clear()
+        self._calls.put(None)
+        self._thread.join(_STOP_SECONDS)
+
+    def run(self, wanted: Steps[T], timeout_s: float) -> T:
+        """Take steps, and wait for their result. Raises what they raise, and TimeoutError: they may still succeed."""
+        future: Future[T | Exception] = Future()
+        self.call(lambda: self.begin(wanted, future.set_result))
+        outcome = future.result(timeout_s)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def call(self, call: Call) -> None:
+        """Call in the thread of the session."""
+        self._calls.put(call)
+
+    # -- in the thread of the session
+
+    def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
+        """Take steps, and pass their result or error on."""
+        steps.run(wanted, self._client.submit, ended)
+
+    def later(self, seconds: float, call: Call) -> None:
+        """Call after some time."""
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._numbers), call))
+
+    def _changed(self, state: State) -> None:
+        if state is State.CONNECTED:
+            self._connected.set()
+        else:
+            self._connected.clear()
+        self.on_state(state)
+
+    def _run(self) -> None:
+        while True:
+            timeout = max(self._later[0][0] - time.monotonic(), 0.0) if self._later else None
+            try:
+                call = self._calls.get(timeout=timeout)
+            except queue.Empty:
+                call = heapq.heappop(self._later)[2]
+            if call is None:
+                return
+            try:
+                call()
+            except Exception:
+                logger.exception("a call of the thread for ZooKeeper has failed")

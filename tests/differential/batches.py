@@ -57,7 +57,7 @@ def _plain(data: bytes | None) -> str:
 
 
 def data_of(text: str) -> bytes:
-    """Return the batch that a text stands for."""
+    """Return the batch of a text."""
     front, _, back = text.strip("<>").partition(" :")
     offset, *shown = front.split()
     fields = dict(each.partition("=")[::2] for each in shown)

@@ -15,7 +15,7 @@ Event = list[Any]
 """[client, "API vN", request], or [client, answer]; "closed" or "silence" in place of an answer."""
 
 Offset = tuple[Any, ...]
-"""(topic, partition, offset), and metadata and leader epoch behind them if need be."""
+"""(topic, partition, offset), and metadata and leader epoch after them if need be."""
 
 Wanted = tuple[Any, ...]
 """(topic, partition, partition …)."""
@@ -157,6 +157,14 @@ class Play:
         del self.events[before:]
         assert answer is not None, f"{api} v{version} is not answered"
         return answer
+
+    def completing(self, leader: "Client", follower: "Client") -> None:
+        """Have two clients join, up to CompletingRebalance."""
+        leader.enter()
+        leader.answer()
+        follower.enter()
+        leader.join()
+        follower.answer()
 
     def stable(self, *clients: "Client", version: int = 9) -> None:
         """Have the clients make a stable generation, the first of them its leader; the others join together."""
@@ -323,7 +331,7 @@ class Client:
     # -- offsets
 
     def commit(self, *offsets: Offset, version: int = 9, **fields: Any) -> Any:
-        """OffsetCommit as the member that this is, or as nobody."""
+        """OffsetCommit as the member that this is, or as no member."""
         topics: list[dict[str, Any]] = []
         for topic, partition, offset, *rest in offsets:
             if not topics or topics[-1]["name"] != topic:
@@ -455,7 +463,7 @@ def _wanted(wanted: Iterable[Wanted]) -> list[dict[str, Any]]:
 
 
 def _sort_offsets(topics: list[dict[str, Any]]) -> None:
-    """Whoever asks for everything gets it in the order of hash maps."""
+    """Sort what a request for everything gets in the order of hash maps."""
     topics.sort(key=lambda topic: str(topic.get("name", topic.get("topic_id"))))
     for topic in topics:
         topic["partitions"].sort(key=lambda partition: partition["partition_index"])

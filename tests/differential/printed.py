@@ -33,6 +33,9 @@ _OF_A_QUORUM = (
     "last_fetch_timestamp",
     "last_caught_up_timestamp",
 )
+_NUMBERS = ("bool", "int8", "int16", "uint16", "int32", "uint32", "int64", "float64")
+_NAMED = {"port", "path", "session_id", *_BROKER_IDS, *_PRODUCER_IDS, *_NOW, *_OF_A_DISK}
+"""The fields of which `_scalar` writes something else than their value."""
 _UNORDERED = {
     "AddPartitionsToTxnResponse": {
         "results_by_topic_v3_and_below": ("name",),
@@ -205,15 +208,30 @@ def _without_own(value: Any) -> Any:
     }
 
 
+_fields: dict[tuple[int, int], list[tuple[Field, bool]]] = {}
+
+
+def _fields_of(struct: Struct, version: int) -> list[tuple[Field, bool]]:
+    """Return the fields of a version, and whether they are numbers that are printed as they are."""
+    key = id(struct), version  # structs live as long as the process
+    if key not in _fields:
+        _fields[key] = [
+            (field, field.type in _NUMBERS and field.name not in _NAMED)
+            for field in struct.fields
+            if version in field.versions
+        ]
+    return _fields[key]
+
+
 def _struct(
     value: Any, struct: Struct, version: int, names: Names, unordered: dict[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     shown = {}
-    for field in struct.fields:
-        if version not in field.versions:
-            continue
+    for field, is_plain in _fields_of(struct, version):
         item = getattr(value, field.name)
-        if item is not None and field.array:
+        if is_plain and field.name not in unordered:
+            pass  # most values of most messages
+        elif item is not None and field.array:
             if field.name in unordered:
                 item = _sorted(item, unordered[field.name], names)
             item = [_scalar(one, field, version, names, unordered) for one in item]

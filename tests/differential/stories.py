@@ -8,17 +8,18 @@ A situation is its title, then blocks: requests, `----`, answers. Each line begi
     ----
     a NONE topics=[orders partitions=[0 UNKNOWN_MEMBER_ID]]
 
-Versions of a situation with the same text share it; `v5-v9` then stands for the situation's version. `$group` is the
+Versions of a situation with the same text share it; `v5-v9` is then the situation's version. `$group` is the
 name of the situation, `$slug` the same as a topic's name or a transactional id. An omitted field has the default of its
 schema. A value without a name is the error code, or what names the item of a list. A long line continues in indented
-lines. An answer may also be `waits`, `closed` or `silence`. Nothing is lost: reading a file and writing it again gives
-the file. Record batches: batches.py.
+lines. An answer may also be `waits`, `closed` or `silence`. A line of `cluster` says what happens to the nodes.
+Nothing is lost: reading a file and writing it again gives the file. Record batches: batches.py.
 """
 
 import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,9 @@ from tests.differential.table import PARTS
 STORIES = Path(__file__).resolve().parents[1] / "stories"
 WIDTH = 160
 IN_PLACE_OF_AN_ANSWER = ("waits", "closed", "silence")
+CLUSTER = "cluster"
+"""In place of a client: what happens to the nodes, among the requests."""
+
 NAMELESS = "-"
 """A client whose name is empty."""
 
@@ -85,23 +89,33 @@ class Words(NamedTuple):
 
 
 def words_of(situation: str) -> Words:
-    """Return what stands for the name of a situation."""
+    """Return what a story writes for the name of a situation."""
     return Words(situation, slug_of(situation))
 
 
-def fields_of(struct: Struct, version: int) -> Iterator[Field]:
-    """Return the fields of a version."""
-    return (field for field in struct.fields if version in field.versions)
+class _Layout:
+    """What a struct consists of in one version.
+
+    fields  by name
+    naming  the field that names an item of a list
+    error   the field whose value is written without its name, as the name of an error
+    """
+
+    def __init__(self, struct: Struct, version: int) -> None:
+        self.struct = struct  # the key of `_layouts` is its id
+        self.fields = {field.name: field for field in struct.fields if version in field.versions}
+        self.naming = next((name for name in self.fields if name in NAMING), None)
+        self.error = next((name for name in self.fields if name.endswith("error_code")), "")
 
 
-def _naming(struct: Struct, version: int) -> str | None:
-    """Return the field that names an item of a list."""
-    return next((field.name for field in fields_of(struct, version) if field.name in NAMING), None)
+_layouts: dict[tuple[int, int], _Layout] = {}
 
 
-def _error(struct: Struct, version: int) -> str:
-    """Return the field whose value is written without its name, as the name of an error."""
-    return next((field.name for field in fields_of(struct, version) if field.name.endswith("error_code")), "")
+def _layout_of(struct: Struct, version: int) -> _Layout:
+    key = id(struct), version
+    if (layout := _layouts.get(key)) is None:
+        layout = _layouts[key] = _Layout(struct, version)
+    return layout
 
 
 def _default(field: Field, version: int) -> Any:
@@ -109,12 +123,15 @@ def _default(field: Field, version: int) -> Any:
     if field.array or field.default is None:
         return None if field.default is None else []
     if field.struct is not None:
-        return {each.name: _default(each, version) for each in fields_of(field.struct, version)}
+        return {
+            each.name: _default(each, version) for each in _layout_of(field.struct, version).fields.values()
+        }
     if isinstance(field.default, bytes):
         return field.default.hex() if field.type == "uuid" else field.default.decode("latin-1")
     return field.default
 
 
+@cache
 def _schema(api: str, version: int, kind: str) -> tuple[Struct, int]:
     """Return what a request or a response consists of, and the version in which it is written."""
     schema = messages.find(f"{api}{kind}").SCHEMA
@@ -152,7 +169,7 @@ def _string(text: str, words: Words) -> str:
 
 
 def _topics_of(text: str) -> list[str] | None:
-    """Return the topics of a subscription that `subscribes(…)` can stand for."""
+    """Return the topics of a subscription that `subscribes(…)` can express."""
     if not text.startswith("\0\0\0\0") or not text.endswith("\xff" * 4):
         return None
     data, topics, at = text.encode("latin-1", "replace"), [], 6
@@ -185,14 +202,14 @@ def _value(value: Any, field: Field, version: int, words: Words) -> str:
 
 
 def _fields(values: dict[str, Any], struct: Struct, version: int, words: Words, *, item: bool = False) -> str:
-    naming = _naming(struct, version) if item else None
-    error = _error(struct, version)
+    layout = _layout_of(struct, version)
+    naming = layout.naming if item else None
     first, shown = [], []
-    for field in fields_of(struct, version):
+    for field in layout.fields.values():
         value = values.get(field.name, _default(field, version))
         if field.name == naming:
             first.insert(0, _atom(value, words))
-        elif field.name == error:
+        elif field.name == layout.error:
             first.append(error_code_of(value).name)
         elif value != _default(field, version):
             named = field.name.endswith("error_code")
@@ -234,7 +251,9 @@ def _lines(events: Iterable[Event], words: Words) -> Iterator[tuple[str, str, st
     waiting: dict[str, list[str]] = defaultdict(list)
     for client, what, *request in events:
         shown = client or NAMELESS
-        if request:
+        if client == CLUSTER:
+            yield shown, what, ""
+        elif request:
             waiting[client].append(what)
             api, _, version = what.partition(" v")
             struct, written = _schema(api, int(version), "Request")
@@ -342,7 +361,8 @@ class _Reader:
         return True
 
     def struct(self, struct: Struct, version: int) -> dict[str, Any]:
-        declared = {field.name: field for field in fields_of(struct, version)}
+        layout = _layout_of(struct, version)
+        declared = layout.fields
         given: dict[str, Any] = {}
         while self.next() not in ("", ",", "]", "}"):
             if self.take("{"):
@@ -351,11 +371,16 @@ class _Reader:
                 field = declared[self.tokens.pop()[:-1]]
                 given[field.name] = self.value(field, version)
             elif self.next() in ErrorCode.__members__:
-                given[_error(struct, version)] = ErrorCode[self.tokens.pop()].value
+                given[layout.error] = ErrorCode[self.tokens.pop()].value
             else:
-                given[_naming(struct, version) or ""] = self.atom()
-        assert set(given) <= set(declared), f"{struct.name} has no {sorted(set(given) - set(declared))}"
-        return {name: given.get(name, _default(field, version)) for name, field in declared.items()}
+                given[layout.naming or ""] = self.atom()
+        assert given.keys() <= declared.keys(), (
+            f"{struct.name} has no {sorted(given.keys() - declared.keys())}"
+        )
+        return {
+            name: given[name] if name in given else _default(field, version)
+            for name, field in declared.items()
+        }
 
     def value(self, field: Field, version: int) -> Any:
         if field.name.endswith("error_code"):
@@ -407,6 +432,8 @@ def events_of(name: str, text: str) -> list[Event]:
     for line in re.sub(r"\n(?=[ \]}])\s*", " ", text).splitlines():
         if line in ("", "----"):
             asking = line == ""
+        elif asking and line.startswith(f"{CLUSTER} "):
+            events.append(line.split(" ", 1))
         elif asking:
             client, api, version, *rest = line.split(" ", 3)
             client = "" if client == NAMELESS else client
@@ -433,10 +460,11 @@ def _message(asked: str, kind: str, text: str, words: Words) -> dict[str, Any]:
 
 
 class Stories(Mapping[str, list[Event]]):
-    """The events of all situations by name, read when they are asked for."""
+    """The events of all situations by name, read when they are first asked for."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._bodies: dict[str, str] = {}
+        self._events: dict[str, list[Event]] = {}
         for text in texts:
             for story in text.removeprefix("# ").split("\n\n# "):
                 title, _, body = story.partition("\n")
@@ -446,7 +474,9 @@ class Stories(Mapping[str, list[Event]]):
                     self._bodies[name] = body
 
     def __getitem__(self, name: str) -> list[Event]:
-        return events_of(name, self._bodies[name])
+        if name not in self._events:
+            self._events[name] = events_of(name, self._bodies[name])
+        return self._events[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._bodies)
@@ -456,13 +486,14 @@ class Stories(Mapping[str, list[Event]]):
 
 
 def _names(title: str, versions: str | None) -> list[str]:
-    """Return the names of the situations that a title stands for."""
+    """Return the names of the situations of a title."""
     if versions is None:
         return [title]
     spans = [[int(end[1:]) for end in span.split("-")] for span in versions.split(",")]
     return [f"{title} (v{version})" for span in spans for version in range(span[0], span[-1] + 1)]
 
 
+@cache
 def stored() -> Stories:
     """Return what Kafka answered."""
     return Stories((STORIES / f"{part}.txt").read_text(encoding="utf-8") for part in PARTS)

@@ -122,7 +122,7 @@ A broker of the setting `new` has no topics, and no coordinators yet.
 class Situation(NamedTuple):
     """A script for one or more clients.
 
-    name      a sentence; the versions of a situation share it, with "(v3)" behind it
+    name      a sentence; the versions of a situation share it, with "(v3)" after it
     setting   which of SETTINGS its broker has
     script    plays it
     version   given to the script, None when it takes none

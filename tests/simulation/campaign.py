@@ -1,10 +1,12 @@
-"""The long form: 100,000 seeds of 200 steps, in slices that two processes take; goes on where it stopped.
+"""The long form: seeds of 200 steps, in slices that two processes take; resumes where it stopped.
 
 python -m tests.simulation.campaign --seeds 100000 --seconds 3600 --processes 2
+python -m tests.simulation.campaign --of tests.replication.simulation --seeds 5000
 """
 
 import argparse
 import hashlib
+import importlib
 import itertools
 import sys
 import time
@@ -13,7 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation.simulation import STEPS, plan_of, report, run, steps_of
+from tests.conftest import REPOSITORY
 from tests.slices import DoneSlices
 
 SLICE = 200
@@ -29,26 +31,28 @@ class Outcome(NamedTuple):
     failures: list[str]
 
 
-def run_slice(first: int, seeds: int = SLICE) -> Outcome:
-    """Run seeds from `first` on."""
+def run_slice(package: str, first: int, seeds: int = SLICE) -> Outcome:
+    """Run seeds of a simulation from `first` on."""
+    simulation = importlib.import_module(f"{package}.simulation")
     begin, steps, failures = time.process_time(), 0, []
     for seed in range(first, first + seeds):
-        plan, these = plan_of(seed), steps_of(seed)
+        plan, these = simulation.plan_of(seed), simulation.steps_of(seed)
         steps += len(these)
-        if run(plan, these) is not None:
-            failures.append(report(plan, these))
+        if simulation.run(plan, these) is not None:
+            failures.append(simulation.report(plan, these))
     return Outcome(first, steps, time.process_time() - begin, failures)
 
 
-def _of_this_form() -> str:
+def _of_this_form(package: str) -> str:
     """A name for what a seed means: another one when the simulation has changed."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:8]
+    sources = sorted((REPOSITORY / Path(*package.split("."))).glob("*.py"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    return f"{'-'.join(package.split('.')[1:])}-{digest[:8]}"
 
 
-def run_all(seeds: int, seconds: float, processes: int) -> int:
+def run_all(package: str, seeds: int, seconds: float, processes: int) -> int:
     """Run slices until that many seeds are done or the time is over; 1 when a seed failed, whose slice is not done."""
-    done = DoneSlices(f"simulation-{_of_this_form()}")
+    done = DoneSlices(_of_this_form(package))
     known = {entry["first"]: entry for entry in done.read()}
     stop_at = time.monotonic() + seconds
     missing: Iterator[int] = (first for first in itertools.count(0, SLICE) if first not in known)
@@ -58,7 +62,7 @@ def run_all(seeds: int, seconds: float, processes: int) -> int:
         while True:
             enough = (len(known) + failed + len(running)) * SLICE >= seeds or time.monotonic() > stop_at
             while not enough and len(running) < processes:
-                running.add(pool.submit(run_slice, next(missing)))
+                running.add(pool.submit(run_slice, package, next(missing)))
                 enough = (len(known) + failed + len(running)) * SLICE >= seeds
             if not running:
                 break
@@ -82,7 +86,7 @@ def run_all(seeds: int, seconds: float, processes: int) -> int:
         sum(entry["cpu_s"] for entry in known.values()),
     )
     print(
-        f"all so far: {len(known) * SLICE} seeds of {STEPS} steps, {steps / max(cpu_s, 0.001):.0f} steps/s of CPU"
+        f"all so far: {len(known) * SLICE} seeds, {steps} steps, {steps / max(cpu_s, 0.001):.0f} steps/s of CPU"
     )
     if failed:
         print(f"{failed} slices with failures, which are told above", file=sys.stderr)
@@ -91,11 +95,12 @@ def run_all(seeds: int, seconds: float, processes: int) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--of", default="tests.simulation", help="the package of a simulation")
     parser.add_argument("--seeds", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    return run_all(options.seeds, options.seconds, options.processes)
+    return run_all(options.of, options.seeds, options.seconds, options.processes)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ requests follow, so that a list of steps makes sense whichever of them are left 
 """
 
 import random
-import struct
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.protocol import messages
-from tests.simulation.exchanged import in_topic_order, subscription
+from tests.drivers.core import read_response, request_frame
+from tests.drivers.shard import subscription
+from tests.simulation.exchanged import in_topic_order
 from tests.simulation.model import Item, Joined, Synced
 from tests.simulation.oracle import Oracle
 
@@ -58,21 +59,11 @@ class Call:
 
     def encode(self, number: int) -> None:
         self.number = number
-        flexible = self.version in self.request.SCHEMA.flexible
-        header = messages.RequestHeader(self.key, self.version, number, self.client.client_id)
-        body = messages.encode(header, 2 if flexible else 1) + messages.encode(self.request, self.version)
-        self.frame = struct.pack(">i", len(body)) + body
+        self.frame = request_frame(self.request, self.version, number, self.client.client_id)
 
     def decode(self, frame: bytes) -> Any:
-        cls = messages.find(f"{self.name}Response")
-        flexible = self.version in cls.SCHEMA.flexible
-        header, at = messages.decode(messages.ResponseHeader, frame, 1 if flexible else 0)
-        assert header.correlation_id == self.number, (
-            f"{self} is at the head of its connection, and {header.correlation_id} was answered"
-        )
-        answer, end = messages.decode(cls, frame, self.version, at)
-        assert end == len(frame), f"{self}: {len(frame) - end} bytes behind the answer"
-        return answer
+        """Return the answer, which is that at the head of the connection."""
+        return read_response(self.name, self.version, frame, self.number)
 
     def __repr__(self) -> str:
         return f"{self.name} v{self.version} #{self.number} of {self.client.client_id}"
@@ -139,7 +130,7 @@ class Client:
         names = [("range", "roundrobin"), ("roundrobin", "range"), ("range", "sticky", "roundrobin")]
         protocols = names[number % 3] if r.random() < 0.95 else names[r.randrange(3)]
         topics = [TOPICS[number % 3]] if r.random() < 0.9 else [TOPICS[r.randrange(3)], TOPICS[number % 3]]
-        metadata = b"\0" if r.random() < 0.02 else subscription(topics)
+        metadata = b"\0" if r.random() < 0.02 else subscription(*topics)
         fields = {
             "group_id": self.group,
             "session_timeout_ms": 6000 + 911 * number + (r.randrange(20_000) if r.random() < 0.1 else 0),

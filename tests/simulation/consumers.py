@@ -30,6 +30,7 @@ from tests.simulation.consumer_model import (
     step,
 )
 from tests.simulation.exchanged import assigned_in, assignment, read_consumer
+from tests.simulation.java_maps import hash_map, timeline_map
 from tests.simulation.members import Membership
 from tests.simulation.model import EMPTY, STABLE, Group, Joined, Member, Synced, Table, Token
 
@@ -417,7 +418,7 @@ class Consumers(Membership):
             raise RefusedError(69)
         self._answer_waiting(old)
         group = Modern(old.id, old.generation, target_epoch=old.generation)
-        for m in old.members.values():
+        for m in map(old.members.__getitem__, timeline_map(hash_map(old.members))):
             if old.protocol not in dict(m.protocols):  # nobody has chosen one yet, or it is about to change
                 raise RefusedError(-1)
             said, places = read_consumer(m.metadata(old.protocol)), self._decoded(m.assignment)
@@ -453,7 +454,8 @@ class Consumers(Membership):
                    rebalances: bool = True) -> None:  # fmt: skip
         """A classic group of those that stay, and of who came in the place of the last other one."""
         group = Group(old.id, generation=old.epoch, type="consumer", is_recorded=True, since=self.wall)
-        staying = [m for m in old.members.values() if m not in leaving]
+        found = old.members | {m.id: m for m in leaving}
+        staying = [found[id_] for id_ in timeline_map(found) if found[id_] not in leaving]
         for m in [*staying, *([came] if came else [])]:
             member = Member(
                 m.id, m.instance, m.client, m.rebalance_ms, m.session_ms, m.protocols or [], is_new=False

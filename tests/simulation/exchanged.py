@@ -7,12 +7,6 @@ from typing import Any
 UNREADABLE = struct.error, UnicodeDecodeError
 
 
-def subscription(topics: list[str]) -> bytes:
-    """A consumer's metadata, version 1."""
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 1, len(topics)) + names + struct.pack(">ii", -1, 0)
-
-
 def assignment(version: int, places: Collection[tuple[str, int]]) -> bytes:
     """An assignment of partitions, topics in the order of their names, without user data."""
     topics = sorted({topic for topic, _ in places})

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from tests.simulation.java_maps import hash_map
 from tests.simulation.model import (
     COMPLETING,
     EMPTY,
@@ -226,7 +227,7 @@ class Membership(ABC):
             group.join_ends = self.now + max(group.rebalance_ms(), 1)
             return
         if group.members and (group.leader is None or group.members[group.leader].join is None):
-            group.leader = next(m.id for m in group.members.values() if m.join is not None)
+            group.leader = hash_map(m.id for m in group.members.values() if m.join is not None)[0]
         group.generation += 1
         group.protocol = group.elect() if group.members else None
         group.subscribed = group.subscriptions()
@@ -333,7 +334,7 @@ class Membership(ABC):
         group.pending.pop(member, None)
         group.unsynced.discard(member)
         if group.leader == member:
-            group.leader = next(iter(group.members), None)
+            group.leader = next(iter(hash_map(group.members)), None)
 
     # Time
 
@@ -358,7 +359,7 @@ class Membership(ABC):
         """Carry out what is due, in the order of time.
 
         seen       (kind of timer, group, member) in the order of the broker: what is due at one time may come in any
-        no_others  only those, as something else has happened behind them
+        no_others  only those, as something else has happened after them
         """
 
         def name(timer: tuple[int, int, Group, Any]) -> tuple[str, str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafka_offsets.broker.core import BrokerCore, Connection
+from kafka_offsets.broker.core import BrokerCore, ClientConnection
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
@@ -33,7 +33,7 @@ class LastingFiles(MemoryFiles):
     outlives_process = True
 
     def copy(self) -> "LastingFiles":
-        """The files as they are, out of the reach of whoever still holds the old ones; no lock is held."""
+        """The files as they are, out of the reach of objects that still hold the old ones; no lock is held."""
         copied = LastingFiles()
         copied._directories = {path: set(names) for path, names in self._directories.items()}
         copied._contents = {path: bytearray(content) for path, content in self._contents.items()}
@@ -55,9 +55,18 @@ class ObservedCore(BrokerCore):
         self.deciding: int | None = None
         super().__init__(*args)
 
-    def _load_groups(self) -> Any:
+    def _compose_services(self) -> None:
+        super()._compose_services()
         self._observe()
-        left = super()._load_groups()
+        load_short = self.loader.load_short
+
+        def loaded(now: Now) -> None:
+            load_short(now)
+            self._note_loaded()
+
+        replace(self.loader, load_short=loaded)
+
+    def _note_loaded(self) -> None:
         self.loaded = {hosted.shard.partition: seen_in(hosted.shard) for hosted in self.runtime.all_shards()}
         self.loaded_ids: dict[str, Transaction] = {}
         store, carry_on = self.transactions._store, self.transactions.carry_on
@@ -72,7 +81,6 @@ class ObservedCore(BrokerCore):
             carry_on()
 
         replace(self.transactions, _store=stored, carry_on=carried_on)
-        return left
 
     def _observe(self) -> None:
         """Put a wrapper around each method that decides or answers; it notes the call and then makes it."""
@@ -84,7 +92,7 @@ class ObservedCore(BrokerCore):
         replace(self.shards, decide=self._observe_result, decide_transactional=self._observe_marker)
         replace(self.answers, reply=self._observe_reply, reply_encoded=self._observe_encoded)
 
-    def _observe_frame(self, connection: Connection, frame: bytes, now: Now) -> None:
+    def _observe_frame(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
         self.deciding = int.from_bytes(frame[4:8], "big")
         self.events.append(("decide", (self.deciding, self.under_way())))
         self._decide_frame(connection, frame, now)

@@ -3,8 +3,9 @@
 import random
 import traceback
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from tests import seeds
+from tests.seeds import Failure
 from tests.simulation.observed import determined
 from tests.simulation.plan import Plan
 from tests.simulation.steps import Step, TimeDriver
@@ -40,14 +41,6 @@ WEIGHTS = {
     "quiet": 0.06,
 }
 """How often each kind of step happens. Another kind of group or of request is a line here and a method of Stepper."""
-
-
-class Failure(NamedTuple):
-    """A run that went wrong: at which of its steps, and how."""
-
-    at: int
-    text: str
-    kind: str
 
 
 def plan_of(seed: int) -> Plan:
@@ -97,40 +90,11 @@ def run(plan: Plan, steps: Sequence[Step], trace: Callable[[str], None] | None =
 
 
 def shrink(plan: Plan, steps: Sequence[Step], limit: int = 2000) -> list[Step]:
-    """Leave out steps as long as a run without them fails in the same way; ddmin (Zeller, Hildebrandt 2002).
-
-    limit  of runs that are tried
-    """
-    first = run(plan, steps)
-    assert first is not None, "there is nothing to shrink"
-    kept = [*steps[: first.at + 1]]
-    size = max(len(kept) // 2, 1)
-    while limit > 0:
-        at, shorter = 0, False
-        while at < len(kept) and limit > 0:
-            fewer = kept[:at] + kept[at + size :]
-            limit -= 1
-            failure = run(plan, fewer)
-            if failure is not None and failure.kind == first.kind:
-                kept, shorter = fewer[: max(failure.at + 1, 0)], True
-            else:
-                at += size
-        if size == 1 and not shorter:
-            break
-        size = max(size // 2, 1)
-    return kept
+    """Return the fewest steps that were found to fail in the same way; `limit` of runs are tried."""
+    return seeds.shrink(run, plan, steps, limit)
 
 
 def report(plan: Plan, steps: Sequence[Step], *, shrunk: bool = True) -> str:
     """Say what went wrong, with the fewest steps that were found to show it, and how to see it again."""
-    every = {step: index for index, step in enumerate(steps_of(plan.seed))}
-    kept = shrink(plan, steps) if shrunk else list(steps)
-    lines: list[str] = []
-    failure = run(plan, kept, lines.append)
-    numbers = ",".join(str(every.get(step, step)) for step in kept)
-    return "\n".join([
-        f"seed {plan.seed}: {plan}",
-        *lines,
-        failure.text if failure else "(did not come back)",
-        f"again by: python -m tests.simulation {plan.seed} --steps {numbers or 'none'}",
-    ])  # fmt: skip
+    kept = shrink(plan, steps) if shrunk else steps
+    return seeds.report(run, plan, kept, steps_of(plan.seed), "tests.simulation")

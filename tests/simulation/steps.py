@@ -197,7 +197,7 @@ class TimeDriver(World):
                 require(group.state == STABLE, f"members come to no rest: {names}")
 
     def _do_expire(self, client: Client, r: random.Random, how: int) -> None:
-        """Have a round of expiry: behind it nothing is left that was to go before it and is still."""
+        """Have a round of expiry: after it nothing is left that was to go before it and is still."""
         self.advance(r.choice([0, 1000]))
         oracle, ended, wall = self.oracle, [], self.wall
         busy = {key for queue in oracle.queues for d in queue for key, _ in d.offsets}

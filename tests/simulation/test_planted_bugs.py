@@ -1,6 +1,5 @@
 """The simulation finds bugs that are put in on purpose: how many seeds it takes is printed."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +15,8 @@ from kafka_offsets.coordinator.consumer.records import Current
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.storage.cleaner import offset_map
+from tests.simulation.planted import Plant, assert_found, assert_shrinks
 from tests.simulation.simulation import plan_of, run, shrink, steps_of
-
-Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def reply_before_the_append(patch: pytest.MonkeyPatch) -> None:
@@ -118,28 +116,10 @@ def tombstone_revived_by_compaction(patch: pytest.MonkeyPatch) -> None:
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_planted_bug_is_found(plant: Plant, within: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(monkeypatch)
-    for seed in range(within):
-        failure = run(plan_of(seed), steps_of(seed))
-        if failure is not None:
-            assert failure.kind == "DisagreementError", failure.text
-            print(
-                f"{plant.__name__}: found by seed {seed}, at step {failure.at}: {failure.text.splitlines()[-1]}"
-            )
-            return
-    pytest.fail(f"{plant.__name__} was not found by {within} seeds")
+    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), within, monkeypatch)
 
 
 def test_a_failure_shrinks_to_few_steps_that_show_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     generation_not_bumped(monkeypatch)
-    seed, failure = next((s, f) for s in range(20) if (f := run(plan_of(s), steps_of(s))) is not None)
-    steps = steps_of(seed)
-    kept = shrink(plan_of(seed), steps, limit=300)
-    assert len(kept) < min(25, failure.at + 1)
-    assert [step for step in steps if step in kept] == kept
-    traces: list[list[str]] = []
-    for _ in range(2):
-        traces.append([])
-        again = run(plan_of(seed), kept, traces[-1].append)
-        assert again is not None and again.kind == failure.kind
-    assert traces[0] == traces[1]
+    seed = next(seed for seed in range(20) if run(plan_of(seed), steps_of(seed)) is not None)
+    assert_shrinks(run, shrink, plan_of(seed), steps_of(seed), 25)

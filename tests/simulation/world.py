@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -99,7 +100,7 @@ class World:
         self.clients: list[Client] = []
         self.start()
         for topic, count in zip(TOPICS, (4, 4, 2), strict=True):
-            self.core.create_topic(topic, count, {})
+            topic_admin.create_topic(self.core.context, topic, count, {})
             self.oracle.topics[topic] = count
             self.oracle.topic_ids[topic] = self.topic_id(topic)
         self.core.shards.create_topic(self.clock.now())
@@ -446,7 +447,7 @@ class World:
         self.timers.clear()
 
     def _turn(self) -> None:
-        """End the turn of the loop, and those behind it that have something to do already."""
+        """End the turn of the loop, and those after it that have something to do already."""
         self._set_time()
         for _ in range(1000):
             more = self.core.end_turn()

@@ -26,10 +26,6 @@ SHRINKING_PATIENCE_MS = 700
 """A smaller walk need not wait as long for an answer that is known not to come."""
 
 
-PLAYS = 8
-"""How often a walk is played whose group has another leader with ours than with Kafka."""
-
-
 def chosen(count: int, only: str, first_seed: int) -> list[Walk]:
     """Return walks of all kinds by turns, and the short ones that found something."""
     load()
@@ -45,11 +41,7 @@ def chosen(count: int, only: str, first_seed: int) -> list[Walk]:
 
 
 class Tally:
-    """Walks that were played, and what differed in them: shrunk, unless each smaller walk would restart both brokers.
-
-    Which member leads a classic group may depend on ids that a broker makes up: such a walk is played again, and must
-    be alike once.
-    """
+    """Walks that were played, and what differed in them: shrunk, unless each smaller walk would restart the brokers."""
 
     def __init__(self) -> None:
         self.played: Counter[str] = Counter()
@@ -64,16 +56,11 @@ class Tally:
             return difference(walk, *play(walk, peer, next(self._numbers), patience_ms))
 
         self.played[walk.kind] += 1
-        for _ in range(PLAYS):
-            ours, kafkas = play(walk, peer, next(self._numbers))
-            seen = difference(walk, ours, kafkas)
-            if seen is None:
-                self.alike[walk.kind] += 1
-                return Recorded(walk, kafkas)
-            if not seen.may_be_chance:
-                break
-            print(f"{walk.kind}, seed {walk.seed}: another leader; it is played again", flush=True)
-        assert seen is not None
+        ours, kafkas = play(walk, peer, next(self._numbers))
+        seen = difference(walk, ours, kafkas)
+        if seen is None:
+            self.alike[walk.kind] += 1
+            return Recorded(walk, kafkas)
         self.found.append(seen if walk.restarts else shrink(seen, find))
         print(self.found[-1], flush=True)
         return None

@@ -11,7 +11,7 @@ from tests.differential.brokers import PATIENCE_MS
 from tests.differential.play import Event
 from tests.differential.printed import Names, build
 from tests.walks.drawn import as_kafka_drew, draws
-from tests.walks.exemptions import as_ours, may_have_another_leader
+from tests.walks.exemptions import as_ours
 from tests.walks.known import Known
 from tests.walks.peers import OwnPeer
 from tests.walks.plan import RESTART, Step, Walk
@@ -39,11 +39,6 @@ class Difference(NamedTuple):
     def unlike(self) -> list[Any]:
         """The fields that lead to what differs, and the values or types of both."""
         return _unlike(_answers(self.ours[-1]), _answers(self.kafkas[-1]))
-
-    @property
-    def may_be_chance(self) -> bool:
-        """Whether the walk may be alike when it is played again."""
-        return may_have_another_leader(self.walk.steps[-1], self.unlike)
 
     def __str__(self) -> str:
         lines = [f"{self.walk.kind}, seed {self.walk.seed}, {len(self.ours)} requests"]

@@ -21,7 +21,6 @@ ROWS: dict[str, str] = {
     "shown_for_the_cluster": "shows a cluster-wide `min.insync.replicas`",
     "without_other_groups": "any number of groups can have a configuration, also share and streams groups",
     "without_begun_batch": "fills a limit up with the beginning of a batch",
-    "may_have_another_leader": "the next leader is the first in a hash map of member ids, which are random",
     "may_be_forgotten": "a member id that an empty consumer group does not know makes the coordinator forget the group",
     "may_be_half_made": "a request whose offsets are all refused for their metadata creates the group",
     "is_replaced_join": "if a member joins again while its earlier join waits, the earlier one never gets a response",
@@ -53,7 +52,7 @@ def without_other_groups(value: Any) -> Any:
 
 
 def without_begun_batch(ours: Any, kafkas: Any) -> Any:
-    """Return what Kafka answers without the beginning of a batch behind the whole ones, where ours has these."""
+    """Return what Kafka answers without the beginning of a batch after the whole ones, where ours has these."""
     if isinstance(ours, list) and isinstance(kafkas, list) and len(ours) == len(kafkas):
         return [without_begun_batch(mine, theirs) for mine, theirs in zip(ours, kafkas, strict=True)]
     if not isinstance(ours, dict) or not isinstance(kafkas, dict) or ours.keys() != kafkas.keys():
@@ -66,14 +65,6 @@ def without_begun_batch(ours: Any, kafkas: Any) -> Any:
         if mine and theirs.startswith(mine) and is_begun:
             shown["records"] = mine
     return shown
-
-
-def may_have_another_leader(step: Step, unlike: list[Any]) -> bool:
-    """Whether only the leader of a classic group differs: the walk is played again until it is the same.
-
-    unlike  the fields that lead to what differs, and the types of both values
-    """
-    return step.api == "JoinGroup" and unlike == ["leader", "str", "str"]
 
 
 def may_be_forgotten(step: Step, ours: list[Event], state: Callable[[str], str]) -> bool:

@@ -22,7 +22,7 @@ UNKNOWN: dict[str, Any] = {
     "session": 0,
     "session_epoch": 0,
 }
-"""By kind of value: what stands for one that no answer has given yet."""
+"""By kind of value: what is sent for one that no answer has given yet."""
 
 SYMBOL = re.compile(r"\$(\w+)\.([^+]*?)([+-]\d+)?")
 

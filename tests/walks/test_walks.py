@@ -75,7 +75,7 @@ def test_every_exemption_is_a_row_of_the_differences() -> None:
     assert all(callable(getattr(exemptions, name)) for name in exemptions.ROWS)
 
 
-def test_an_answer_that_never_comes_is_a_difference_unless_it_is_exempt() -> None:
+def test_a_missing_answer_is_a_difference_unless_it_is_exempt() -> None:
     join = Step("a'", "a", "JoinGroup", 0, {})
     asked = ["a'", "JoinGroup v0", {}]
     refused = ["a", {"error_code": 27, "leader": "", "member_id": "a-#1"}]

@@ -242,3 +242,10 @@ def elected_oddly(w: Play, version: int) -> None:
             None,
         ):
             a.ask("ElectLeaders", version, election_type=kind, topic_partitions=wanted, timeout_ms=5000)
+
+
+@situation("UnregisterBroker of an unknown broker")
+def removed_from_the_cluster(w: Play) -> None:
+    a = w.client("a")
+    for broker_id in (9, -1):
+        a.ask("UnregisterBroker", 0, broker_id=broker_id)

@@ -125,7 +125,7 @@ def generation_without_group(w: Play, version: int) -> None:
     a.describe()
 
 
-@situation("a commit with a generation to a simple group", (2, 7, 8, 9))
+@situation("a commit with a generation or an unknown member id to a simple group", (2, 7, 8, 9))
 def generation_of_a_simple_group(w: Play, version: int) -> None:
     a = w.client("a")
     a.commit(EXISTING, version=version)

@@ -216,7 +216,7 @@ def interval(w: Play) -> None:
     setting="consumers",
 )
 def regex(w: Play) -> None:
-    """Regular expressions: found behind the answer, refreshed when topics come."""
+    """Regular expressions: found after the answer, refreshed when topics come."""
     topics_of_sessions(w)
     a, b, c = consumer(w, "a"), consumer(w, "b"), consumer(w, "c")
     a.member_id, b.member_id, c.member_id = "m-a", "m-b", "m-c"

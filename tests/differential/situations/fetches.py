@@ -180,7 +180,7 @@ def deleted_group(w: Play, version: int) -> None:
     a.fetch(("orders", 0), version=version)
 
 
-@situation("OffsetFetch after the topic was deleted and created again", (8, 10))
+@situation("OffsetFetch of a deleted topic that was created again", (8, 10))
 def deleted_topic(w: Play, version: int) -> None:
     a = w.client("a")
     name = w.topic(2)
@@ -193,7 +193,7 @@ def deleted_topic(w: Play, version: int) -> None:
     a.fetch((name, 0), version=version)
 
 
-@situation("a group remains when its offsets were deleted with their topic")
+@situation("OffsetFetch of a deleted topic: its offsets are deleted, the group remains")
 def group_of_a_deleted_topic(w: Play) -> None:
     a = w.client("a")
     name = w.topic(1)

@@ -104,7 +104,7 @@ def pending(w: Play, version: int) -> None:
     b.beat(version, generation_id=1)
 
 
-@situation("Heartbeat of the previous generation", (0, 4))
+@situation("Heartbeat with an old generation: illegal generation", (0, 4))
 def old_generation(w: Play, version: int) -> None:
     a, b = w.clients("ab")
     w.stable(a, b)

@@ -5,10 +5,10 @@ from typing import Any
 
 from kafka_offsets.protocol import messages
 from tests.differential.play import Client, Play
+from tests.drivers.shard import subscription
 
 TOPIC = "orders"
-RANGE = bytes.fromhex("0001 00000001 0006") + b"orders" + bytes.fromhex("ffffffff 00000000")
-OTHER = bytes.fromhex("0001 00000001 0005") + b"pages" + bytes.fromhex("ffffffff 00000000")
+RANGE, OTHER = subscription(TOPIC), subscription("pages")
 
 
 class Member(Client):

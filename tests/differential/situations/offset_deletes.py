@@ -1,4 +1,4 @@
-"""OffsetDelete (KIP-496): offsets of topics that nobody subscribes to."""
+"""OffsetDelete (KIP-496): offsets of topics without subscribers."""
 
 from tests.differential.play import ORDERS, Play, subscription
 from tests.differential.table import situation

@@ -1,6 +1,9 @@
 """Sessions and rebalances that time out."""
 
-from tests.differential.play import Play
+from collections.abc import Callable
+from typing import Any
+
+from tests.differential.play import Client, Play
 from tests.differential.table import situation
 
 
@@ -76,11 +79,7 @@ def waiting(w: Play) -> None:
 @situation("a member that does not sync is removed after the rebalance timeout")
 def no_sync(w: Play) -> None:
     a, b = w.clients("ab", rebalance_ms=500)
-    a.enter()
-    a.answer()
-    b.enter()
-    a.join()
-    b.answer()
+    w.completing(a, b)
     a.sync({a: b"A", b: b"B"})
     w.pause(800)
     a.beat()
@@ -91,11 +90,7 @@ def no_sync(w: Play) -> None:
 @situation("a leader that does not sync is removed, and the others rebalance")
 def leader_without_sync(w: Play) -> None:
     a, b = w.clients("ab", rebalance_ms=500)
-    a.enter()
-    a.answer()
-    b.enter()
-    a.join()
-    b.answer()
+    w.completing(a, b)
     b.send_sync()
     b.answer()
     a.beat()
@@ -115,11 +110,7 @@ def nobody_syncs(w: Play) -> None:
 @situation("a session ends during CompletingRebalance")
 def session_while_completing(w: Play) -> None:
     a, b = w.client("a", rebalance_ms=5000), w.client("b", session_ms=300, rebalance_ms=5000)
-    a.enter()
-    a.answer()
-    b.enter()
-    a.join()
-    b.answer()
+    w.completing(a, b)
     w.pause(600)
     b.sync()
     a.beat()
@@ -128,11 +119,7 @@ def session_while_completing(w: Play) -> None:
 @situation("a sync that waits is not subject to a session timeout")
 def waiting_sync(w: Play) -> None:
     a, b = w.client("a", rebalance_ms=5000), w.client("b", session_ms=300, rebalance_ms=5000)
-    a.enter()
-    a.answer()
-    b.enter()
-    a.join()
-    b.answer()
+    w.completing(a, b)
     b.send_sync()
     w.pause(700)
     a.sync({a: b"A", b: b"B"})
@@ -160,31 +147,26 @@ def pending_holds_up(w: Play) -> None:
     b.join()
 
 
-@situation("sync keeps a session alive")
-def sync_is_a_heartbeat(w: Play) -> None:
+def kept_alive(w: Play, act: Callable[[Client], Any]) -> None:
+    """Have a member of a short session do something each 300 ms, and then send a heartbeat."""
     a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
     w.stable(a, b)
     for _ in range(3):
         w.pause(300)
-        b.sync()
+        act(b)
     b.beat()
+
+
+@situation("sync keeps a session alive")
+def sync_is_a_heartbeat(w: Play) -> None:
+    kept_alive(w, Client.sync)
 
 
 @situation("a join without change keeps a session alive")
 def join_is_a_heartbeat(w: Play) -> None:
-    a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
-    w.stable(a, b)
-    for _ in range(3):
-        w.pause(300)
-        b.join()
-    b.beat()
+    kept_alive(w, Client.join)
 
 
 @situation("OffsetFetch keeps no session alive")
 def fetch_is_no_heartbeat(w: Play) -> None:
-    a, b = w.client("a"), w.client("b", session_ms=500, rebalance_ms=500)
-    w.stable(a, b)
-    for _ in range(3):
-        w.pause(300)
-        b.fetch(("orders", 0))
-    b.beat()
+    kept_alive(w, lambda b: b.fetch(("orders", 0)))

@@ -3,7 +3,7 @@
 from tests.differential.play import Play
 from tests.differential.situations.produced import made
 from tests.differential.situations.records import produced_to
-from tests.differential.situations.transactions import Producer, own_topic, transactional
+from tests.differential.transactional_producer import Producer, own_topic, transactional
 
 
 @transactional("partitions of the offsets topic are added to a transaction", range(6))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.differential.play import Offset, Play
-from tests.differential.situations.transactions import NEW, OLD, Producer, own_topic, transactional
+from tests.differential.transactional_producer import NEW, OLD, Producer, own_topic, transactional
 
 EXISTING = ("orders", 0, 5)
 UNKNOWN_PARTITION, UNKNOWN_TOPIC = ("orders", 4, 6), ("nothing", 0, 7)
@@ -80,7 +80,7 @@ def not_added(w: Play, version: int) -> None:
     look(a)
 
 
-@transactional("TxnOffsetCommit of a fenced producer or with another producer id", ALL)
+@transactional("TxnOffsetCommit of a fenced producer: an old producer epoch, another producer id", ALL)
 def others(w: Play, version: int) -> None:
     a = Producer(w)
     a.init()

@@ -1,0 +1,82 @@
+"""Seeds become plans and steps, steps become runs, and a run that fails becomes the few steps that it takes."""
+
+import random
+import traceback
+from collections.abc import Callable, Sequence
+
+from tests import seeds
+from tests.seeds import Failure, Step
+from tests.simulation.cluster.plan import Plan
+from tests.simulation.cluster.world import World
+from tests.simulation.observed import determined
+
+STEPS = 200
+WEIGHTS = {
+    "time": 40,
+    "produce": 22,
+    "commit": 18,
+    "member": 24,
+    "read": 4,
+    "look": 3,
+    "kill": 2.5,
+    "power": 2.5,
+    "stop": 2,
+    "start": 12,
+    "isolate": 5,
+    "cut": 3,
+    "heal": 9,
+    "hold": 5,
+    "release": 4,
+    "pause": 3,
+    "resume": 7,
+    "prefer": 2,
+    "lead": 6,
+}
+"""How often each kind of step happens. Another kind is a line here and a method of World."""
+
+
+def plan_of(seed: int) -> Plan:
+    """Return what is the same for all steps of a seed."""
+    r = random.Random(f"plan of {seed}")
+    return Plan(
+        seed,
+        fsync=r.choice(["never", "interval", "commit"]),
+        loss=r.choice([0, 0, 100, 20]),
+        drift=r.choice([0, 1, 20]),
+        lag_max_ms=r.choice([700, 2000, 6000]),
+        forwards=r.random() < 0.3,
+        segment_bytes=r.choice([600, 100_000]),
+    )
+
+
+def steps_of(seed: int, count: int = STEPS) -> list[Step]:
+    """Return the steps of a seed."""
+    r = random.Random(f"steps of {seed}")
+    kinds = r.choices([*WEIGHTS], [*WEIGHTS.values()], k=count)
+    return [(kind, r.randrange(60), r.getrandbits(32)) for kind in kinds]
+
+
+def run(plan: Plan, steps: Sequence[Step], trace: Callable[[str], None] | None = None) -> Failure | None:
+    """Carry out steps; return what went wrong, if something did."""
+    at = -1
+    with determined(plan.seed) as complaints:
+        try:
+            world = World(plan, complaints, trace)
+            for step in steps:
+                at += 1
+                world.do(step)
+            world.settle()
+        except Exception as error:  # noqa: BLE001 -- whatever a broker does wrong is a finding
+            return Failure(at, "".join(traceback.format_exception(error)), type(error).__name__)
+    return None
+
+
+def shrink(plan: Plan, steps: Sequence[Step], limit: int = 300) -> list[Step]:
+    """Return the fewest steps that were found to fail in the same way; `limit` of runs are tried."""
+    return seeds.shrink(run, plan, steps, limit)
+
+
+def report(plan: Plan, steps: Sequence[Step], *, shrunk: bool = True) -> str:
+    """Say what went wrong, with the fewest steps that were found to show it, and how to see it again."""
+    kept = shrink(plan, steps) if shrunk else steps
+    return seeds.report(run, plan, kept, steps_of(plan.seed), "tests.simulation.cluster")

@@ -1,0 +1,68 @@
+"""The simulation of whole brokers finds bugs that are put in on purpose: the seed that finds each is printed."""
+
+from typing import Any
+
+import pytest
+
+from kafka_offsets.broker.api import fetch
+from kafka_offsets.broker.cluster.forwarding import Forwarding
+from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.replicas.inter_broker import InterBroker
+from kafka_offsets.replication.leader import LeaderReplica
+from tests.replication.simulation import test_planted_bugs as planted
+from tests.simulation.cluster.simulation import plan_of, run, steps_of
+from tests.simulation.planted import Plant, assert_found
+
+SEEDS = 100
+
+
+def a_small_isr_takes_records(patch: pytest.MonkeyPatch) -> None:
+    """Neither acks=all nor the high watermark depends on min.insync.replicas."""
+    patch.setattr(LeaderReplica, "min_isr", property(lambda _: 1))
+
+
+def a_follower_does_not_truncate(patch: pytest.MonkeyPatch) -> None:
+    """It appends what the leader sends after its own records, and the leader does not compare the epochs."""
+    patch.setattr(fetch._Reader, "_diverging", lambda *_: None)
+
+
+def a_deposed_coordinator_keeps_its_groups(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CoordinatorRuntime, "resign", lambda *_: None)
+
+
+def a_forwarded_request_is_forwarded_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Forwarding,
+        "takes",
+        lambda self, core, row, context: core.config.offsets_forward and row.forwarded,
+    )
+
+
+def a_commit_is_forwarded_twice(patch: pytest.MonkeyPatch) -> None:
+    send = InterBroker.send
+
+    def twice(self: Any, node_id: int, request: Any, version: int, on_answer: Any) -> None:
+        send(self, node_id, request, version, lambda _: None)
+        send(self, node_id, request, version, on_answer)
+
+    patch.setattr(InterBroker, "send", twice)
+
+
+PLANTS = [
+    a_small_isr_takes_records,
+    planted.a_follower_joins_the_isr_before_it_is_caught_up,
+    planted.a_replica_outside_the_isr_is_elected,
+    a_follower_does_not_truncate,
+    planted.the_epoch_fence_is_off,
+    planted.the_high_watermark_is_the_log_end,
+    planted.a_node_that_lost_records_stays_eligible,
+    a_deposed_coordinator_keeps_its_groups,
+    a_forwarded_request_is_forwarded_again,
+    a_commit_is_forwarded_twice,
+]
+
+
+@pytest.mark.timeout(600)  # 100 seeds are fourteen seconds of CPU, whatever else the machine does
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), SEEDS, monkeypatch)

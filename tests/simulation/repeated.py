@@ -1,0 +1,21 @@
+"""A seed of a simulation, run in two processes whose hashes differ."""
+
+import subprocess
+import sys
+
+from tests.conftest import REPOSITORY
+
+
+def check_same_run(module: str) -> None:
+    """Check that three seeds of `python -m module` leave the same trace in every process."""
+    command = [sys.executable, "-m", module, "5", "--count", "3", "--trace"]
+    traces = []
+    for hash_seed in "1", "2":
+        environment = {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+        traces.append([line for line in done.stdout.splitlines() if "steps/s" not in line])
+    assert len(traces[0]) > 500
+    assert traces[0] == traces[1]

@@ -2,6 +2,8 @@
 
 The command is `python -m kafka_offsets.cli serve`. KAFKA_OFFSETS_TEST_SERVE names another one that takes the same
 options, such as `python -m tests.interop.real_kafka`: that is how these tests are shown to hold for Apache Kafka.
+
+Our command runs in a fork of a process that has imported it, see forks.py, unless a test asks for the command itself.
 """
 
 import atexit
@@ -12,7 +14,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from tests.interop import forks
 
 READY = "listening on "
 OVERRIDE = os.environ.get("KAFKA_OFFSETS_TEST_SERVE")
@@ -27,7 +32,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "group.consumer.min.session.timeout.ms": "100",
-    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "200",
     "offsets.topic.num.partitions": "4",
@@ -38,14 +43,24 @@ class BrokerProcess:
     """One broker on one data directory; the same object can be started again after it was killed or stopped."""
 
     def __init__(
-        self, data_dir: Path, settings: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+        self,
+        data_dir: Path,
+        settings: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+        *,
+        as_users_do: bool = False,
     ) -> None:
+        """Take what it is started with.
+
+        as_users_do  start the command itself, not a fork that runs the same
+        """
         self.data_dir = data_dir
         self._command = [*command]
         self.settings = SETTINGS | dict(settings or {})
         self.address = ""
         self.log: list[str] = []
-        self._process: subprocess.Popen[str] | None = None
+        self.as_users_do = as_users_do or OVERRIDE is not None
+        self._process: forks.Process | None = None
         self._reader: threading.Thread | None = None
         self._ready = threading.Event()
         # A test that fails half-way stops nothing, and the broker would outlive the tests.
@@ -67,13 +82,8 @@ class BrokerProcess:
         for key, value in self.settings.items():
             options += ["--set", f"{key}={value}"]
         self._ready.clear()
-        process = subprocess.Popen(
-            self._command + options,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            cwd=REPOSITORY,
-        )
+        begin = forks.start_program if self.as_users_do else forks.start
+        process = begin(self._command + options, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self._process = process
         self._reader = threading.Thread(target=self._read_log, args=(process,), daemon=True)
         self._reader.start()
@@ -102,26 +112,15 @@ class BrokerProcess:
 
     def cpu_ns(self) -> int:
         """CPU time used by all its threads so far, in nanoseconds (not in ticks of 10 ms as in /proc/PID/stat)."""
-        return self._schedule()[0]
-
-    def waiting_ns(self) -> int:
-        """Time its threads were ready to run and had no CPU: the machine's fault, not the broker's."""
-        return self._schedule()[1]
+        running = 0
+        for file in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended in the meantime
+                running += int(file.read_text().split()[0])
+        return running
 
     def _kill_left_over(self) -> None:
         if self.alive:
             self.kill()
-
-    def _schedule(self) -> tuple[int, int]:
-        running = waiting = 0
-        for file in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
-            try:
-                fields = file.read_text().split()
-            except OSError:  # the thread ended meanwhile
-                continue
-            running += int(fields[0])
-            waiting += int(fields[1])
-        return running, waiting
 
     def _end(self, number: signal.Signals) -> int:
         process, self._process = self._process, None
@@ -138,7 +137,7 @@ class BrokerProcess:
             process.stderr.close()
         return code
 
-    def _read_log(self, process: subprocess.Popen[str]) -> None:
+    def _read_log(self, process: forks.Process) -> None:
         assert process.stderr is not None
         self.address = ""
         for line in process.stderr:
@@ -146,4 +145,4 @@ class BrokerProcess:
             if not self._ready.is_set() and READY in line:
                 self.address = line.rsplit(READY, 1)[1].split()[0]
                 self._ready.set()
-        self._ready.set()  # it ended: whoever waits for it should not wait longer
+        self._ready.set()  # it ended: a thread that waits for it should not wait longer

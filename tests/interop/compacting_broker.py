@@ -7,8 +7,8 @@ import sys
 from concurrent.futures import Future
 
 from kafka_offsets import cli
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.partition.forced_compaction import Answer
+from kafka_offsets.broker.partition.forced_compaction import Answer, force_compaction
+from kafka_offsets.broker.partition.log_cleaner import LogCleaner
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 
@@ -16,7 +16,7 @@ EVERY_MS = 50
 FAILED = "the forced compaction failed"
 
 
-def _force(core: BrokerCore, under_way: Future[Answer] | None = None) -> None:
+def _force(cleaner: LogCleaner, under_way: Future[Answer] | None = None) -> None:
     if under_way is not None and under_way.done():
         problem = under_way.exception()
         if isinstance(problem, RuntimeError) and "was stopped" in str(problem):
@@ -26,22 +26,22 @@ def _force(core: BrokerCore, under_way: Future[Answer] | None = None) -> None:
             sys.stderr.write(f"{FAILED}: {error}\n")
             sys.stderr.flush()
         under_way = None
-    if under_way is None and core.shards.topic_exists:
-        under_way = core.compact(OFFSETS_TOPIC, include_active=True)
+    if under_way is None and cleaner.topics.get(OFFSETS_TOPIC) is not None:
+        under_way = force_compaction(cleaner, OFFSETS_TOPIC, include_active=True)
 
     def again(now: Now) -> None:
-        _force(core, under_way)
+        _force(cleaner, under_way)
 
-    core.scheduler.pause(EVERY_MS, again)
-
-
-def _on_loaded(core: BrokerCore) -> None:
-    _LOADED(core)
-    _force(core)
+    cleaner.scheduler.pause(EVERY_MS, again)
 
 
-_LOADED = BrokerCore.on_loaded
+def _start(cleaner: LogCleaner) -> None:
+    _START(cleaner)
+    _force(cleaner)
+
+
+_START = LogCleaner.start
 
 if __name__ == "__main__":
-    BrokerCore.on_loaded = _on_loaded  # type: ignore[method-assign]
+    LogCleaner.start = _start  # type: ignore[assignment, method-assign]
     sys.exit(cli.main(["serve", *sys.argv[1:]]))

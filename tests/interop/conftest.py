@@ -7,29 +7,26 @@ KAFKA_OFFSETS_TEST_SERVE names another command than ours to start brokers with.
 import itertools
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import missing
+from tests.interop import java_program, kafka_peer
 from tests.interop.broker_process import BrokerProcess
+from tests.interop.kafka_peer import KafkaPeer
 from tests.interop.names import Names
 
-IN_CI = os.environ.get("CI") == "true"
-JAVA = Path(__file__).parent / "java"
-JARS = Path(os.environ.get("KAFKA_OFFSETS_JARS", Path.home() / ".cache" / "kafka-offsets" / "jars"))
-GET_JARS = f"mvn -q -B -f {JAVA / 'pom.xml'} dependency:copy-dependencies -DoutputDirectory={JARS}"
+KAFKA_SETTINGS = {
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "200",
+}
 
 _numbers = itertools.count(1)
-
-
-def missing(what: str, install: str) -> None:
-    """Skip for want of a tool on a developer's machine; fail where everything is expected to be installed."""
-    message = f"{what} is missing; install it by: {install}"
-    if IN_CI:
-        pytest.fail(message)
-    pytest.skip(message)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +43,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def names(request: pytest.FixtureRequest) -> Names:
-    """Topic and group names nobody else uses, also against a broker that lives longer than the tests."""
+    """Topic and group names of this test alone, also against a broker that lives longer than the tests."""
     return Names(f"{request.node.name[:60]}-{os.getpid()}-{next(_numbers)}")
 
 
@@ -63,13 +60,29 @@ def kcat() -> str:
 @pytest.fixture(scope="session")
 def java_client(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command line that runs java/Client.java; compiled once."""
-    if shutil.which("java") is None or shutil.which("javac") is None:
-        missing("a JDK", "apt-get install -y openjdk-17-jdk-headless")
-    if not list(JARS.glob("kafka-clients-*.jar")):
-        missing("kafka-clients.jar", GET_JARS)
-    classes = tmp_path_factory.mktemp("classes")
-    compile_command = ["javac", "-Werror", "-Xlint:all", "-proc:none", "-cp", f"{JARS}/*", "-d", str(classes)]
-    subprocess.run([*compile_command, str(JAVA / "Client.java")], check=True, timeout=60)
-    # A client's life here is a second or two: the JVM should not compile for the long run.
-    flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"]
-    return ["java", *flags, "-cp", f"{classes}:{JARS}/*", "Client"]
+    java_program.need_tools()
+    return java_program.command(tmp_path_factory.mktemp("client"))
+
+
+@pytest.fixture(
+    scope="session", params=["ours", pytest.param("Apache Kafka", marks=pytest.mark.apache_kafka)]
+)
+def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of a broker, ours or Apache Kafka, for tests with topics and groups of their own."""
+    if request.param == "ours":
+        yield request.getfixturevalue("bootstrap")
+        return
+    kafka_peer.need_tools()
+    peer = KafkaPeer(tmp_path_factory.mktemp("kafka"))
+    host, port = peer.start(KAFKA_SETTINGS)
+    yield f"{host}:{port}"
+    peer.end()
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[KafkaPeer]:
+    """Apache Kafka, not started yet, with a directory of its own."""
+    kafka_peer.need_tools()
+    peer = KafkaPeer(tmp_path / "kafka")
+    yield peer
+    peer.end()

@@ -65,7 +65,7 @@ def mutate(chance: random.Random, frame: bytes) -> bytes:
 
 
 def sized(chance: random.Random, data: bytes) -> bytes:
-    """The frame behind its size, which in one case of sixteen is wrong."""
+    """The frame after its size, which in one case of sixteen is wrong."""
     size = len(data) if chance.randrange(16) else chance.choice((*EXTREMES, len(data) + 1, len(data) // 2))
     return struct.pack(">I", size) + data
 

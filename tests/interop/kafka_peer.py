@@ -15,8 +15,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.conftest import missing
 from tests.interop.broker_process import REPOSITORY
-from tests.interop.conftest import missing
 
 SCRIPT = REPOSITORY / "benchmarks" / "peers" / "kafka.sh"
 
@@ -40,6 +40,14 @@ def need_tools() -> None:
             missing(tool, f"apt-get install -y {package}")
 
 
+def tool(name: str, *options: str) -> str:
+    """Run one of Kafka's own tools, such as `TopicCommand`; return what it prints."""
+    command = ["bash", str(SCRIPT), "tool", f"org.apache.kafka.tools.{name}", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def dump(verb: str, files: list[Path], *, may_have_gaps: bool = False) -> list[str]:
     """Run DumpLogSegments; return the lines it prints, each of them one that it prints when all is well.
 
@@ -57,7 +65,7 @@ def dump(verb: str, files: list[Path], *, may_have_gaps: bool = False) -> list[s
 
 
 def two_free_ports() -> int:
-    """The first of two neighbouring ports that nobody listens on right now."""
+    """The first of two neighbouring ports that are free."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -97,7 +105,7 @@ class KafkaPeer:
         (self._directory / "pid").unlink(missing_ok=True)
         try:
             self._run("start", port, self._directory, extra)
-        except BaseException:  # the test's time is up, and nobody else would end it
+        except BaseException:  # the test's time is up, and nothing else would end it
             if (self._directory / "pid").exists():
                 self._run("stop", self._directory)
             raise
@@ -108,6 +116,12 @@ class KafkaPeer:
         if self._runs:
             self._runs = False
             self._run("stop", self._directory)
+
+    def end(self) -> None:
+        """End it at once when nothing is asked of its directory any more."""
+        if self._runs:
+            self._runs = False
+            self._run("kill", self._directory)
 
     def log_text(self) -> str:
         """What it has said since it was started."""

@@ -14,7 +14,6 @@ and with a replay of that log when it has been compacted to the end.
 import argparse
 import random
 import shutil
-import struct
 import sys
 import tempfile
 import threading
@@ -25,7 +24,8 @@ from pathlib import Path
 from tests.drivers import wire
 from tests.interop import broker_process, compacting_broker
 from tests.interop.broker_process import BrokerProcess
-from tests.interop.replays import Offsets, replay_before_and_after
+from tests.interop.committer import Committer
+from tests.interop.replays import replay_before_and_after
 from tests.interop.waiting import until
 from tests.slices import DoneSlices
 
@@ -54,20 +54,16 @@ SETTINGS = {
 }
 
 
-class Committer:
-    """One client with a group of its own that commits 1, 2, 3, … and remembers what was sent and acknowledged."""
+class WindowCommitter(Committer):
+    """Commits with a window of requests in flight."""
 
     def __init__(self, number: int, pause_s: float = 0.0) -> None:
+        super().__init__(f"kill-loop-{number}", TOPIC, PARTITIONS)
         self._pause_s = pause_s
-        self.group = f"kill-loop-{number}"
-        self.sent = 0
-        self.acknowledged = 0
-        self.refused: set[int] = set()
         self.under_way = threading.Event()
-        self.found: Offsets = {}
 
     def run(self, address: str) -> None:
-        """Commit with a window of requests in flight until the broker is gone."""
+        """Commit until the broker is gone."""
         self.under_way.clear()
         pending: deque[int] = deque()
         try:
@@ -76,48 +72,14 @@ class Committer:
                     if self._pause_s:
                         threading.Event().wait(self._pause_s)
                     while len(pending) < WINDOW:
-                        self.sent += 1
-                        pending.append(self.sent)
-                        commit = wire.offset_commit(self.sent, self.group, TOPIC, self.sent, PARTITIONS)
-                        connection.socket.sendall(commit)
-                    self._acknowledge(connection.receive(), pending.popleft())
+                        pending.append(self.send(connection))
+                    if self.take(connection, pending.popleft()):
+                        self.under_way.set()
         except (wire.WireError, ConnectionError):
             pass  # it was killed, as it should be
 
-    def _acknowledge(self, answer: bytes, number: int) -> None:
-        assert struct.unpack_from(">i", answer)[0] == number, "answers come in the order of the requests"
-        errors = wire.offset_commit_errors(answer, TOPIC)
-        if errors == {0}:
-            self.acknowledged = number
-            self.under_way.set()
-        else:
-            self.refused |= errors
 
-    def check(self, connection: wire.Connection) -> None:
-        """Compare what the broker has with what it acknowledged and with what it was sent."""
-        found = until(lambda: self._fetch(connection), f"offsets of {self.group} are served")
-        offsets = {offset for offset, _ in found.values()}
-        story = f"{self.group}: found {found}, acknowledged {self.acknowledged}, sent {self.sent}"
-        assert len(found) == PARTITIONS, story
-        assert len(offsets) == 1, f"a commit was found in part: {story}"
-        self.found = {(self.group, TOPIC, partition): entry for partition, entry in found.items()}
-        (offset,) = offsets
-        assert offset >= self.acknowledged, f"an acknowledged commit is lost: {story}"
-        assert offset <= self.sent, f"a commit was invented: {story}"
-        assert {metadata for _, metadata in found.values()} == {str(offset)}, (
-            f"metadata of another commit: {story}"
-        )
-
-    def _fetch(self, connection: wire.Connection) -> dict[int, tuple[int, str]]:
-        """Partition to offset and metadata; nothing while the group is being loaded."""
-        answer = connection.fetch_offsets(self.group, TOPIC, PARTITIONS)
-        if isinstance(answer, int):
-            assert answer in {14, 15, 16}, f"error {answer}"
-            return {}
-        return answer
-
-
-def prepare(address: str, committers: list[Committer]) -> None:
+def prepare(address: str, committers: list[WindowCommitter]) -> None:
     """The topic exists, and every group has a coordinator that takes its first commit."""
     with wire.Connection(address) as connection:
         assert connection.create_topic(TOPIC, PARTITIONS) in {0, 36}
@@ -133,7 +95,7 @@ def prepare(address: str, committers: list[Committer]) -> None:
 
 
 def commit_until_killed(
-    broker: BrokerProcess, committers: list[Committer], delay_s: float, *, compacting: bool = False
+    broker: BrokerProcess, committers: list[WindowCommitter], delay_s: float, *, compacting: bool = False
 ) -> None:
     """All clients commit; the broker is killed `delay_s` after each of them had an acknowledgement.
 
@@ -153,7 +115,7 @@ def commit_until_killed(
     for thread in threads:
         thread.join()
     assert started
-    assert not any(committer.refused for committer in committers), [one.refused for one in committers]
+    assert not any(committer.refused for committer in committers), [one.errors for one in committers]
 
 
 def compactions(broker: BrokerProcess) -> int:
@@ -168,10 +130,14 @@ def run(data_dir: Path, fsync: str, rounds: int, seed: int, *, compacting: bool 
     """
     chance = random.Random(seed)
     settings = SETTINGS | {"fsync": fsync} | (COMPACTING_SETTINGS if compacting else {})
-    broker = BrokerProcess(data_dir, settings, COMPACTING if compacting else broker_process.COMMAND)
+    command = COMPACTING if compacting else broker_process.COMMAND
+    broker = BrokerProcess(data_dir, settings, command, as_users_do=fsync == POLICIES[0])
     taken = 0
-    committers = [Committer(number, COMPACTING_PAUSE_S if compacting else 0.0) for number in range(CLIENTS)]
+    committers = [
+        WindowCommitter(number, COMPACTING_PAUSE_S if compacting else 0.0) for number in range(CLIENTS)
+    ]
     prepare(broker.start(), committers)
+    broker.as_users_do = broker_process.OVERRIDE is not None
     for number in range(rounds):
         try:
             commit_until_killed(broker, committers, chance.uniform(*KILL_AFTER_S), compacting=compacting)

@@ -4,7 +4,7 @@
 
 The keys are the client's own; of the clients one may speak the consumer protocol (KIP-848).
 Standard output tells what happens: `assigned 0 2` after each rebalance, `read 17 18 …` (the values) for each
-poll, before the offsets behind those values can be committed. The end of standard input asks it to leave.
+poll, before the offsets after those values can be committed. The end of standard input asks it to leave.
 """
 
 import asyncio
@@ -209,7 +209,63 @@ async def _commit(consumer: Any) -> None:
         pass
 
 
-CLIENTS = {"kafka-python": kafka_python, "confluent-kafka": confluent_kafka, "aiokafka": aiokafka}
+def ours(bootstrap: str, group: str, topic: str, commit: str, *more: str) -> None:
+    """kafka_offsets: client.Consumer."""
+    from kafka_offsets import CommitRefusedError
+    from kafka_offsets.client import Consumer
+
+    class Member(Consumer):
+        owned: frozenset[tuple[str, int]] = frozenset()
+
+        def on_partition_assigned(self, partitions: list[tuple[str, int]]) -> None:
+            super().on_partition_assigned(partitions)
+            self.owned |= frozenset(partitions)
+            tell("assigned", sorted(partition for _, partition in self.owned))
+
+        def on_partition_deassigned(self, partitions: list[tuple[str, int]]) -> None:
+            super().on_partition_deassigned(partitions)
+            self.owned -= frozenset(partitions)
+            tell("assigned", sorted(partition for _, partition in self.owned))
+
+    stop = stop_at_end_of_input()
+    properties: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": commit == "auto",
+        "auto.commit.interval.ms": AUTO_COMMIT_INTERVAL_MS,
+        "fetch.max.wait.ms": FETCH_WAIT_MS,
+        "metadata.max.age.ms": METADATA_REFRESH_MS,
+        **dict(setting.split("=", 1) for setting in more),
+    }
+    if properties.get("group.protocol") != "consumer":  # there the broker says how long
+        properties = {
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": HEARTBEAT_INTERVAL_MS,
+            **properties,
+        }
+    with Member(properties) as consumer:
+        consumer.subscribe(topic)
+        while not stop.is_set():
+            records = consumer.poll(int(POLL_S * 1000))
+            if not records:
+                continue
+            tell("read", ((record.value or b"").decode() for record in records))
+            if commit != "auto":
+                try:
+                    consumer.commit(commit == "sync")
+                except (
+                    CommitRefusedError
+                ):  # a rebalance came first: the next poll leads to the new assignment
+                    pass
+
+
+CLIENTS = {
+    "kafka-offsets": ours,
+    "kafka-python": kafka_python,
+    "confluent-kafka": confluent_kafka,
+    "aiokafka": aiokafka,
+}
 
 if __name__ == "__main__":
     CLIENTS[sys.argv[1]](*sys.argv[2:])

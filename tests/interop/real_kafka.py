@@ -27,7 +27,7 @@ def java(*arguments: str) -> list[str]:
 
 
 def free_port() -> int:
-    """A port nobody listens on right now."""
+    """A port that is free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

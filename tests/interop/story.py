@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from tests.interop.broker_process import REPOSITORY
+from tests.interop import forks
 from tests.interop.waiting import until
 
 PARTITIONS = 3
@@ -55,9 +55,7 @@ class Member:
         self._translate = translate
         self._leaves_at_sigterm = leaves_at_sigterm
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=REPOSITORY
-        )
+        self._process = forks.start(command, stdin=pipe, stdout=pipe, stderr=pipe)
         self._readers = [
             threading.Thread(target=self._read, args=(stream,), daemon=True)
             for stream in (self._process.stdout, self._process.stderr)

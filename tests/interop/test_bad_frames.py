@@ -31,13 +31,13 @@ WATCHDOG_CPU_MS = 100.0
 FRAMES_PER_ANSWER = 100
 GROWTH_BYTES = 16 << 20
 REACTION_S = 5.0
-# Where the error code stands in the answers that are short enough to say so: behind the correlation id.
+# Where the error code stands in the answers that are short enough to say so: after the correlation id.
 ERRORS = {"JoinGroup v0 no protocols": (4, 23)}
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker of our own, whose CPU and memory nobody else uses."""
+    """A broker of our own, whose CPU and memory no other test uses."""
     process = BrokerProcess(tmp_path_factory.mktemp("frames") / "data")
     address = process.start()
     with wire.Connection(address) as connection:
@@ -103,7 +103,7 @@ def mutated(chance: random.Random, count: int) -> Iterator[bytes]:
 
 
 @pytest.mark.timeout(120 + FRAMES // 100)
-def test_mutated_frames_disturb_nobody(broker: BrokerProcess) -> None:
+def test_mutated_frames_disturb_no_other_client(broker: BrokerProcess) -> None:
     print(f"seed {SEED}, {FRAMES} frames")
     chance = random.Random(SEED)
     arguments = ["-m", "tests.interop.watchdog", broker.address, str(broker.pid)]

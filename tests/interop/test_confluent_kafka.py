@@ -91,7 +91,7 @@ def client(bootstrap: str) -> ConfluentKafka:
 
 
 def consumer(bootstrap: str, **settings: Any) -> Consumer:
-    """A consumer that starts at the beginning and does not linger; `group__id` stands for group.id."""
+    """A consumer that starts at the beginning and does not linger; `group__id` is group.id."""
     given = {key.replace("__", "."): value for key, value in settings.items()}
     defaults = {"group.id": "unused", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     return Consumer({"bootstrap.servers": bootstrap, "fetch.wait.max.ms": 50, **defaults, **given})
@@ -215,7 +215,7 @@ def test_the_admin_manages_topics(client: ConfluentKafka, names: Names) -> None:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.shows("confluent-kafka", "produce", "consume")
-def test_compressed_records_come_back(
+def test_compressed_records_round_trip(
     client: ConfluentKafka, bootstrap: str, names: Names, compression: str
 ) -> None:
     topic = names.topic()

@@ -86,7 +86,7 @@ def test_a_group_grows_and_loses_a_member_and_no_record(client: Client, names: N
 
 @pytest.mark.shows("Java, consumer", "static member")
 @pytest.mark.shows("confluent-kafka", "static member")
-def test_a_static_member_comes_back_to_its_partitions(
+def test_a_static_member_returns_to_its_partitions(
     client: Client, group: Group, names: Names, bootstrap: str
 ) -> None:
     with wire.Connection(bootstrap) as connection:  # so long may the member's process take to start again

@@ -151,7 +151,7 @@ def test_a_client_recovers_from_what_passes(
 
 
 @pytest.mark.parametrize("run", [by_kafka_python, by_aiokafka])
-def test_a_commit_that_hears_of_another_coordinator_is_sent_again(
+def test_a_commit_that_gets_not_coordinator_is_sent_again(
     broker: Broker, run: Callable[[str], list[bytes]]
 ) -> None:
     with Faults(broker).error("OffsetCommit", ErrorCode.NOT_COORDINATOR, n=2) as fault:
@@ -160,7 +160,9 @@ def test_a_commit_that_hears_of_another_coordinator_is_sent_again(
 
 
 @CLIENTS
-def test_a_client_is_told_of_what_does_not_pass(broker: Broker, run: Callable[[str], list[bytes]]) -> None:
+def test_a_client_raises_the_error_of_a_lasting_refusal(
+    broker: Broker, run: Callable[[str], list[bytes]]
+) -> None:
     faults = Faults(broker)
     with faults.error("OffsetCommit", ErrorCode.GROUP_AUTHORIZATION_FAILED, group="g") as fault:
         with pytest.raises((KafkaError, KafkaException, AiokafkaError), match=r"(?i)authoriz"):
@@ -169,7 +171,7 @@ def test_a_client_is_told_of_what_does_not_pass(broker: Broker, run: Callable[[s
     assert broker.committed("g") == {}
 
 
-def test_a_member_whose_session_the_clock_has_ended_joins_again_and_goes_on() -> None:
+def test_a_member_whose_session_the_clock_has_ended_joins_again_and_continues() -> None:
     clock = ManualClock()
     with Broker({"connections.max.idle.ms": -1}, clock=clock) as broker:
         broker.create_topic("t")

@@ -142,7 +142,7 @@ def test_the_admin_manages_topics(java: Shell, names: Names) -> None:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.shows("Java, classic", "produce", "idempotent", "consume")
-def test_compressed_records_come_back(java: Shell, names: Names, compression: str) -> None:
+def test_compressed_records_round_trip(java: Shell, names: Names, compression: str) -> None:
     topic = names.topic()
     java.create_topic(topic, 1)
     java("produce", topic, 0, 500, compression)

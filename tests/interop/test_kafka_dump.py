@@ -87,7 +87,7 @@ def write(bootstrap: str, admin: KafkaAdminClient) -> None:
 
 
 def open_logs(bootstrap: str) -> None:
-    """Ask for the ends of the topics: a log that nobody opened is left alone when the broker stops."""
+    """Ask for the ends of the topics: the broker does not touch a log that was not opened when it stops."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     ends = {TopicPartition(f"data-{compression}", 0): OffsetSpec.LATEST for compression in COMPRESSIONS}
     assert {found.offset for found in admin.list_partition_offsets(ends).values()} == {RECORDS}

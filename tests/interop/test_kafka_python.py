@@ -146,7 +146,7 @@ def test_the_admin_manages_topics(admin: KafkaAdminClient, names: Names) -> None
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.shows("kafka-python", "produce", "consume")
-def test_compressed_records_come_back(
+def test_compressed_records_round_trip(
     client: KafkaPython, bootstrap: str, names: Names, compression: str
 ) -> None:
     topic = names.topic()

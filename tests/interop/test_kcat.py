@@ -77,7 +77,7 @@ def test_metadata_is_listed(client: Kcat, names: Names) -> None:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.shows("kcat", "produce", "consume")
-def test_compressed_records_come_back(client: Kcat, names: Names, compression: str) -> None:
+def test_compressed_records_round_trip(client: Kcat, names: Names, compression: str) -> None:
     topic = names.topic()
     client.create_topic(topic, 1)
     text = "".join(f"record {number} {'x' * 100}\n" for number in range(200))
@@ -110,7 +110,7 @@ def test_a_timestamp_leads_to_an_offset(client: Kcat, names: Names) -> None:
     ]
 
 
-def test_a_group_goes_on_where_it_committed(client: Kcat, names: Names) -> None:
+def test_a_group_continues_where_it_committed(client: Kcat, names: Names) -> None:
     topic, group = names.topic(), names.group()
     client.create_topic(topic, 3)
     client.produce(topic, range(300))

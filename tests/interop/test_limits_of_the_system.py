@@ -6,9 +6,9 @@ Errors are answered, nothing is lost, and when there is room again the broker go
 import os
 import resource
 import socket
-import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ import pytest
 from kafka_offsets.protocol import messages
 from tests.drivers import wire
 from tests.interop.broker_process import OVERRIDE, BrokerProcess
+from tests.interop.committer import Committer
 from tests.interop.waiting import until
 from tests.storage.batches import batch
 
@@ -29,50 +30,43 @@ SETTINGS = {"offsets.topic.num.partitions": "1", "fsync": "commit"}
 LARGE = 1 << 40
 
 
-class Client:
-    """Commits 1, 2, 3, … on one connection; remembers what was acknowledged and what was refused."""
+class Client(Committer):
+    """Commits on one connection."""
 
     def __init__(self, address: str, group: str) -> None:
+        super().__init__(group, TOPIC, PARTITIONS)
         self.connection = wire.Connection(address)
-        self.group = group
-        self.sent = 0
-        self.acknowledged = 0
-        self.refused = 0
 
     def commit(self) -> bool:
         """Commit the next number; tell whether it was acknowledged."""
-        self.sent += 1
-        frame = wire.offset_commit(self.sent, self.group, TOPIC, self.sent, PARTITIONS)
-        self.connection.socket.sendall(frame)
-        answer = self.connection.receive()
-        assert struct.unpack_from(">i", answer)[0] == self.sent
-        errors = wire.offset_commit_errors(answer, TOPIC)
-        assert len(errors) == 1, "accepted in part"
-        if errors != {0}:
-            self.refused += 1
-            return False
-        self.acknowledged = self.sent
-        return True
+        return self.take(self.connection, self.send(self.connection))
 
-    def check(self, address: str) -> None:
-        """The last offset that was acknowledged is there, or a later one that was sent, in all partitions alike."""
+    def check_at(self, address: str) -> None:
+        """Check on another connection."""
         with wire.Connection(address) as connection:
-            found = connection.fetch_offsets(self.group, TOPIC, PARTITIONS)
-        assert not isinstance(found, int), f"error {found}"
-        offsets = {offset for offset, _ in found.values()}
-        assert len(offsets) == 1, found
-        assert self.acknowledged <= offsets.pop() <= self.sent
+            self.check(connection)
 
 
-def started(data_dir: Path) -> tuple[BrokerProcess, Client]:
-    broker = BrokerProcess(data_dir, SETTINGS)
-    address = broker.start()
-    with wire.Connection(address) as connection:
-        assert connection.create_topic(TOPIC, PARTITIONS) == 0
-    client = Client(address, "g")
-    until(client.commit, "the first commit is acknowledged")
-    client.refused = 0
-    return broker, client
+Start = Callable[[Path], tuple[BrokerProcess, Client]]
+
+
+@pytest.fixture
+def started() -> Iterator[Start]:
+    """Start a broker in a directory, and a client of it whose connection is closed also when the test fails."""
+    with ExitStack() as stack:
+
+        def start(data_dir: Path) -> tuple[BrokerProcess, Client]:
+            broker = BrokerProcess(data_dir, SETTINGS, as_users_do=True)
+            address = broker.start()
+            with wire.Connection(address) as connection:
+                assert connection.create_topic(TOPIC, PARTITIONS) == 0
+            client = Client(address, "g")
+            stack.callback(client.connection.socket.close)
+            until(client.commit, "the first commit is acknowledged")
+            client.refused = 0
+            return broker, client
+
+        yield start
 
 
 def limit(broker: BrokerProcess, kind: int, soft: int) -> None:
@@ -93,36 +87,38 @@ def go_on_and_restart(broker: BrokerProcess, client: Client) -> None:
     """With room again the broker takes commits; it stops in order, and what it acknowledged is there."""
     for _ in range(10):
         assert client.commit()
-    client.check(broker.address)
+    client.check_at(broker.address)
     client.connection.socket.close()
     broker.stop()
-    client.check(broker.start())
+    client.check_at(broker.start())
     broker.stop()
 
 
-def test_a_file_that_may_not_grow_costs_no_commit_and_no_restart(disk_path: Path) -> None:
+def test_a_file_that_may_not_grow_loses_no_commit_and_no_restart(disk_path: Path, started: Start) -> None:
     broker, client = started(disk_path / "data")
     segment = disk_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
     limit(broker, resource.RLIMIT_FSIZE, segment.stat().st_size + 1000)
     commit_until(lambda: client.refused == 20, client)
     assert 0 < client.acknowledged < client.sent - 19
-    client.check(broker.address)
+    client.check_at(broker.address)
     limit(broker, resource.RLIMIT_FSIZE, LARGE)
     go_on_and_restart(broker, client)
 
 
-def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(disk_path: Path) -> None:
+def test_a_broker_that_is_killed_on_a_full_disk_has_what_it_acknowledged(
+    disk_path: Path, started: Start
+) -> None:
     broker, client = started(disk_path / "data")
     segment = disk_path / "data" / "__consumer_offsets-0" / f"{0:020d}.log"
     limit(broker, resource.RLIMIT_FSIZE, segment.stat().st_size + 777)
     commit_until(lambda: client.refused == 5, client)
     client.connection.socket.close()
     broker.kill()
-    client.check(broker.start())
+    client.check_at(broker.start())
     broker.stop()
 
 
-def test_200_connections_and_64_descriptors_do_not_end_the_broker(disk_path: Path) -> None:
+def test_200_connections_and_64_descriptors_do_not_end_the_broker(disk_path: Path, started: Start) -> None:
     broker, client = started(disk_path / "data")
     limit(broker, resource.RLIMIT_NOFILE, 64)
     host, _, port = broker.address.rpartition(":")
@@ -189,7 +185,7 @@ def test_1500_partitions_and_1024_descriptors_are_served_and_stopped(disk_path: 
     broker.stop()
 
 
-def test_without_a_descriptor_the_first_use_of_an_api_is_answered(disk_path: Path) -> None:
+def test_without_a_descriptor_the_first_use_of_an_api_is_answered(disk_path: Path, started: Start) -> None:
     """Its schema file could not be read, and the connection was closed without a line in the log."""
     broker, client = started(disk_path / "data")
     with wire.Connection(broker.address) as connection:
@@ -207,7 +203,9 @@ def test_without_a_descriptor_the_first_use_of_an_api_is_answered(disk_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
-def test_a_file_system_of_a_mebibyte_that_is_full_costs_no_commit_and_no_restart(disk_path: Path) -> None:
+def test_a_file_system_of_a_mebibyte_that_is_full_loses_no_commit_and_no_restart(
+    disk_path: Path, started: Start
+) -> None:
     folder = disk_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
@@ -225,7 +223,7 @@ def test_a_file_system_of_a_mebibyte_that_is_full_costs_no_commit_and_no_restart
             room = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
             file.write(bytes(max(room - 16384, 0)))
         commit_until(lambda: client.refused == 20, client)
-        client.check(broker.address)
+        client.check_at(broker.address)
         ballast.unlink()
         go_on_and_restart(broker, client)
     finally:

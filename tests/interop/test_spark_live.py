@@ -48,7 +48,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
     peer = KafkaPeer(tmp_path / "kafka")
     host, port = peer.start(SETTINGS)
     yield f"{host}:{port}"
-    peer.stop()
+    peer.end()
 
 
 def fill(bootstrap: str) -> None:
@@ -141,7 +141,7 @@ def committed_in(rows: Iterable[Row]) -> Committed:
     found: Committed = {}
     for (group, topic, partition), row in last.items():
         if not row["tombstone"]:
-            # confluent-kafka commits the NUL behind its text too, and does not show it.
+            # confluent-kafka commits the NUL after its text too, and does not show it.
             metadata = row["metadata"].rstrip("\0")
             found.setdefault(group, {})[topic, partition] = (row["committed_offset"], metadata)
     return found

@@ -23,9 +23,7 @@ OTHERS = (f"session.timeout.ms={SESSION_MS}", "group.instance.id=one")
 @pytest.mark.shows("aiokafka", "static member")
 @pytest.mark.shows("confluent-kafka", "static member")
 @pytest.mark.parametrize("library", ["kafka-python", "aiokafka", "confluent-kafka"])
-def test_an_instance_that_died_comes_back_to_its_partitions(
-    bootstrap: str, names: Names, library: str
-) -> None:
+def test_an_instance_that_died_returns_to_its_partitions(bootstrap: str, names: Names, library: str) -> None:
     settings = OTHERS if library == "confluent-kafka" else PYTHON
     topic, group = names.topic(), names.group()
     command = story.python_member(library, bootstrap, group, topic, "sync", *settings)
@@ -34,14 +32,14 @@ def test_an_instance_that_died_comes_back_to_its_partitions(
 
 @pytest.mark.java
 @pytest.mark.shows("Java, classic", "static member")
-def test_an_instance_of_java_comes_back(java_client: list[str], bootstrap: str, names: Names) -> None:
+def test_an_instance_of_java_returns(java_client: list[str], bootstrap: str, names: Names) -> None:
     topic, group = names.topic(), names.group()
     command = [*java_client, "member", bootstrap, group, topic, "sync", *OTHERS]
     _comes_back(AioKafka(bootstrap), topic, partial(Member, command))
 
 
 @pytest.mark.shows("kcat", "static member")
-def test_an_instance_of_kcat_comes_back(kcat: str, bootstrap: str, names: Names) -> None:
+def test_an_instance_of_kcat_returns(kcat: str, bootstrap: str, names: Names) -> None:
     topic, group = names.topic(), names.group()
     client = Kcat(kcat, bootstrap)
     command = client.member(group, topic, "auto", *OTHERS)

@@ -39,7 +39,7 @@ def confluent_member(bootstrap: str, group: str, pattern: str) -> Iterator[Assig
         consumer.close()
 
 
-def test_a_classic_member_gets_the_partitions_that_come(bootstrap: str, names: Names) -> None:
+def test_a_classic_member_gets_new_partitions(bootstrap: str, names: Names) -> None:
     admin, prefix = AdminClient({"bootstrap.servers": bootstrap}), names.topic()
     topics = [f"{prefix}.one", f"{prefix}.two"]
 

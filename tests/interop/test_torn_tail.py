@@ -1,9 +1,9 @@
-"""A torn tail must be cut before anything is written behind it: recover, commit, crash again, recover.
+"""A torn tail must be cut before anything is written after it: recover, commit, crash again, recover.
 
 The log is cut inside its last commit, as a crash may leave it; the broker starts, acknowledges one commit, is killed,
 and starts again: that commit must be there. Most tests of recovery stop before the second crash. `make kfake-loss` runs
 the same against franz-go's kfake 01f206a7e32c, which loses the commit at every place where an entry is cut: its loader
-warns of the torn entry and leaves it, later entries are appended behind it, and no loader reads so far.
+warns of the torn entry and leaves it, later entries are appended after it, and no loader reads so far.
 
 KAFKA_OFFSETS_TORN_PLACES places (3 unless told otherwise; 0 for every byte).
 """

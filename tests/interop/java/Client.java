@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
@@ -62,6 +63,7 @@ import org.apache.kafka.common.quota.ClientQuotaFilterComponent;
  *                                                       ~EXPRESSION in place of a topic is matched by the broker
  * Client shell BOOTSTRAP                                one command a line on standard input, one answer a line:
  *                                                       `ok WORDS`, or `error EXCEPTION message`
+ * Client load BOOTSTRAP                                 does a little of everything, for an archive of loaded classes
  * </pre>
  */
 public final class Client {
@@ -81,10 +83,10 @@ public final class Client {
     }
 
     public static void main(String[] arguments) throws Exception {
-        if (arguments[0].equals("member")) {
-            member(arguments);
-        } else {
-            new Client(arguments[1]).shell();
+        switch (arguments[0]) {
+            case "member": member(arguments); break;
+            case "load": new Client(arguments[1]).load(); break;
+            default: new Client(arguments[1]).shell();
         }
     }
 
@@ -106,19 +108,23 @@ public final class Client {
 
     // ---- a group member
 
-    private static void member(String[] arguments) throws Exception {
-        String topic = arguments[3];
-        String commit = arguments[4];
+    private static void member(String[] arguments) {
         Thread stop = new Thread(Client::readToTheEnd);
         stop.setDaemon(true);
         stop.start();
+        member(arguments, stop::isAlive);
+    }
+
+    private static void member(String[] arguments, BooleanSupplier stays) {
+        String topic = arguments[3];
+        String commit = arguments[4];
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(memberSettings(arguments))) {
             if (topic.startsWith("~")) {
                 consumer.subscribe(new SubscriptionPattern(topic.substring(1)), new Listener(consumer));
             } else {
                 consumer.subscribe(List.of(topic), new Listener(consumer));
             }
-            while (stop.isAlive()) {
+            while (stays.getAsBoolean()) {
                 ConsumerRecords<String, String> records = consumer.poll(POLL);
                 if (records.isEmpty()) {
                     continue;
@@ -143,8 +149,8 @@ public final class Client {
             given.put(arguments[i].split("=")[0], arguments[i].split("=")[1]);
         }
         if (!given.getOrDefault("group.protocol", "classic").equals("consumer")) {
-            given.put("session.timeout.ms", "1500");
-            given.put("heartbeat.interval.ms", "200");
+            given.putIfAbsent("session.timeout.ms", "1500");
+            given.putIfAbsent("heartbeat.interval.ms", "200");
         }
         return clientSettings(arguments[1], given);
     }
@@ -191,6 +197,21 @@ public final class Client {
     private static void tell(String line) {
         System.out.println(line);
         System.out.flush();
+    }
+
+    private void load() throws Exception {
+        for (String line : List.of(
+                "cluster", "create loaded 3", "produce loaded 0 10 none", "read loaded 0 1", "offsets loaded latest",
+                "alter group loaded 0=1", "committed group loaded", "transact name loaded commit loaded group 2 value")) {
+            String[] words = line.split(" ");
+            run(words[0], words);
+        }
+        for (String protocol : List.of("classic", "consumer")) {
+            int[] polls = {20};
+            String[] joining = {"member", bootstrap, protocol, "loaded", "sync", "group.protocol=" + protocol};
+            member(joining, () -> polls[0]-- > 0);
+        }
+        admin.close();
     }
 
     // ---- the shell

@@ -1,44 +1,26 @@
 """Transactions of ours, complete and under way, are taken over by Apache Kafka from the directory, and by us from it.
 
-Kafka makes the topics, so that it knows them, and ends a transaction of its own. We serve that, commit one, abort one,
-and stop while others are open. Kafka starts on the folders: it lists and describes the same, readers of committed
-records read the same, and the open ones it commits or aborts as their producers want. We serve what it has left then.
+Kafka ends a transaction of its own. We serve that, commit one, abort one, and stop while others are open. Kafka starts
+on the folders: it lists and describes the same, readers of committed records read the same, and the open ones it
+commits or aborts as their producers want. We serve what it has left then. test_kafka_round_trip.py starts the brokers.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kafka_offsets import Broker
-from kafka_offsets.client.connection import parse_address
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from tests.interop import kafka_peer
-from tests.interop.broker_process import OVERRIDE
-from tests.interop.coordinator_client import GROUP, TRANSACTION, Client, client_of
-from tests.interop.kafka_peer import KafkaPeer
+from tests.interop.coordinator_client import GROUP, TRANSACTION, Client
 from tests.interop.waiting import until
-
-pytestmark = [
-    pytest.mark.interop,
-    pytest.mark.apache_kafka,
-    pytest.mark.timeout(600),  # six JVMs on a busy machine; the first time Maven loads Kafka
-    pytest.mark.skipif(OVERRIDE is not None, reason="it is our own broker that takes its turn"),
-]
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 TOPIC, PARTITIONS = "orders", 2
-KAFKAS = {
-    "offsets.topic.num.partitions": "2",
-    "transaction.state.log.num.partitions": "2",
-    "log.cleaner.enable": "false",
-}
-OURS = {"log.cleaner.enable": False}
+"""Of the partitions, the first two have records."""
 TIME_OUT_MS = 600_000  # nothing times out while the brokers change
 INVALID_PRODUCER_EPOCH, UNSTABLE_OFFSET_COMMIT, PRODUCER_FENCED = 47, 88, 90
 
@@ -173,9 +155,7 @@ def read(client: Client) -> dict[int, list[tuple[int, str]]]:
 
 
 def write_as_kafka(client: Client) -> None:
-    """Have the topics made, and a transaction ended, by a producer whose id is Kafka's."""
-    made = messages.CreateTopicsRequest
-    client.call(made([made.CreatableTopic(TOPIC, PARTITIONS, 1)], 10_000), 7)
+    """Have a transaction ended by a producer whose id is Kafka's."""
     client.find_coordinator("group", GROUP)
     client.find_coordinator("name", TRANSACTION)
     producer = Producer(client, "kafkas")
@@ -221,67 +201,68 @@ def go_on(client: Client, patient: Producer, fenced: Producer) -> None:
     new.end(commits=True)
 
 
-@pytest.fixture
-def kafka(tmp_path: Path) -> Iterator[KafkaPeer]:
-    kafka_peer.need_tools()
-    peer = KafkaPeer(tmp_path / "kafka")
-    yield peer
-    peer.stop()
-
-
 def check_with_kafkas_tool(logs: Path) -> None:
     """Let DumpLogSegments read all segments, each topic's with the decoder of it."""
     kinds = (("dump-transactions", TRANSACTIONS_TOPIC), ("dump", OFFSETS_TOPIC), ("dump-data", TOPIC))
     text = {
-        topic: "\n".join(kafka_peer.dump(verb, sorted(logs.glob(f"{topic}-*/0*.log"))))
+        topic: "\n".join(
+            kafka_peer.dump(verb, sorted(logs.glob(f"{topic}-*/0*[gx]")), may_have_gaps=verb == "dump")
+        )
         for verb, topic in kinds
     }
+    assert "\n| offset: " in text[OFFSETS_TOPIC]
     assert '"transactionalId":"fenced"' in text[TRANSACTIONS_TOPIC]
     assert all("endTxnMarker: ABORT" in text[topic] for topic in (OFFSETS_TOPIC, TOPIC))
 
 
-def test_kafka_takes_over_our_transactions_and_we_take_over_what_it_leaves(kafka: KafkaPeer) -> None:
-    with client_of(kafka.start(KAFKAS)) as client:
+class Transactions:
+    """What one broker has told, and the next one has to tell."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Any] = {}
+        self._records: dict[int, list[tuple[int, str]]] = {}
+        self._open: tuple[Producer, ...] = ()
+
+    def begin(self, client: Client) -> None:
+        """Kafka's first turn."""
         write_as_kafka(client)
-        before = told(client)
-    kafka.stop()
+        self._told = told(client)
 
-    with (
-        Broker(OURS, data_directory=kafka.logs) as broker,
-        client_of(parse_address(broker.bootstrap_servers)) as client,
-    ):
-        assert told(client) == before
-        open_ones = write_as_ours(client)
-        ours, records = told(client), read(client)
-    check_with_kafkas_tool(kafka.logs)
-    committed = [value for _, value in records[0]]
-    assert committed == ["kafkas", "old True 1", "old True 2", "modern True 1", "modern True 2"]
-    assert [value for _, value in records[1]] == ["old True 3", "modern True 3"], (
-        "nothing behind the open one"
-    )
-    assert ours["stable"]["fenced"] == (UNSTABLE_OFFSET_COMMIT, -1)
-    assert ours["stable"]["old-True"] == ours["stable"]["modern-True"] == (0, 21)
-    assert ours["stable"]["old-False"] == ours["stable"]["modern-False"] == (0, -1)
+    def go_on_with_us(self, client: Client) -> None:
+        """Our first turn."""
+        assert told(client) == self._told
+        self._open = write_as_ours(client)
+        self._told, self._records = told(client), read(client)
+        committed = [value for _, value in self._records[0]]
+        assert committed == ["kafkas", "old True 1", "old True 2", "modern True 1", "modern True 2"]
+        after = [value for _, value in self._records[1]]
+        assert after == ["old True 3", "modern True 3"], "nothing after the open one"
+        stable = self._told["stable"]
+        assert stable["fenced"] == (UNSTABLE_OFFSET_COMMIT, -1)
+        assert stable["old-True"] == stable["modern-True"] == (0, 21)
+        assert stable["old-False"] == stable["modern-False"] == (0, -1)
 
-    with client_of(kafka.start(KAFKAS)) as client:
+    def go_on_with_kafka(self, client: Client) -> None:
+        """Kafka's second turn."""
         # ListTransactions passes over partitions that Kafka does not lead yet; DescribeTransactions is refused there.
-        client.call(messages.DescribeTransactionsRequest(sorted(ours["described"])), 0)
-        assert told(client) == ours
-        assert read(client) == records
-        go_on(client, *open_ones)
-        kafkas, records = told(client), read(client)
-    kafka.stop()
-    assert [value for _, value in records[0]] == [*committed, "patient 1", "patient 2", "new at Kafka"]
-    assert [value for _, value in records[1]][2:] == ["behind", "again", "new at Kafka"]
-    assert kafkas["stable"]["fenced"] == (0, 41)
+        client.call(messages.DescribeTransactionsRequest(sorted(self._told["described"])), 0)
+        assert told(client) == self._told
+        assert read(client) == self._records
+        before = [value for _, value in self._records[0]]
+        patient, fenced = self._open
+        go_on(client, patient, fenced)
+        self._told, self._records = told(client), read(client)
+        first, second = ([value for _, value in self._records[index]] for index in range(PARTITIONS))
+        assert first == [*before, "patient 1", "patient 2", "new at Kafka"]
+        assert second[2:] == ["behind", "again", "new at Kafka"]
+        assert self._told["stable"]["fenced"] == (0, 41)
 
-    with (
-        Broker(OURS, data_directory=kafka.logs) as broker,
-        client_of(parse_address(broker.bootstrap_servers)) as client,
-    ):
-        assert told(client) == kafkas
-        assert read(client) == records
+    def end_with_us(self, client: Client) -> None:
+        """Our last turn."""
+        assert told(client) == self._told
+        assert read(client) == self._records
         new = Producer(client, "new here")
         new.send(0, "new here")
         new.end(commits=True)
-        assert read(client)[0] == [*records[0], (records[0][-1][0] + 2, "new here")], "a marker between"
+        before = self._records[0]
+        assert read(client)[0] == [*before, (before[-1][0] + 2, "new here")], "a marker between"

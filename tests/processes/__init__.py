@@ -1,0 +1,1 @@
+"""Clusters of real processes, under clients whose histories are checked after kills, stops, pauses and partitions."""

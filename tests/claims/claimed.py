@@ -3,6 +3,7 @@
 from typing import Any
 
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
@@ -10,10 +11,10 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import Files, MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.test_commit_options import GroupMember, assignment, stable, turn
+from tests.broker.snapshot_files import kept
 from tests.broker.test_expiry import after, delete_topic, expired
-from tests.broker.test_snapshots import kept
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.members import GroupMember, assignment, stable, turn
 
 __all__ = [
     "CoreClient",
@@ -72,7 +73,7 @@ def offsets_topic(core: BrokerCore, partition: int = 0) -> list[tuple[Any, bytes
 
 def compacted(core: BrokerCore) -> list[tuple[Any, bytes | None]]:
     """Have the cleaner go over the offsets topic, with what was written last; return the records that it leaves."""
-    future = core.compact("__consumer_offsets", include_active=True)
+    future = force_compaction(core.log_cleaner, "__consumer_offsets", include_active=True)
     for _ in range(1000):
         if future.done():
             break

@@ -1,17 +1,15 @@
 """Source: the Kafka 0.9 consumer rewrite design: a thin consumer, and a coordinator for each group.
 
-Tested is what it asks of a coordinator, by versions of the requests that have come of it; and, with kafka-python,
-what a consumer sees of it. Not served, and so without a test:
+Tested is what it asks of a coordinator, by versions of the requests that have come of it; and, with kafka-python, what
+a consumer sees of it. Its consumer is in test_consumer_rewrite_client.py. Not served, and so without a test:
 
-- the consumer's own interface (subscribe, poll, commit, position, getPartitions, getOffsets, callbacks), its fetching,
-  its own matching of topics, and its finding that the coordinator has failed: a matter of clients.
-- group metadata and ownership in ZooKeeper: they are in the offsets topic.
 - a fetch of offsets is refused to those who are no members: here, as in Kafka, everybody reads them; the test is below.
 
-That the coordinator assigns the partitions and finds that a topic has changed is served by consumer groups (KIP-848);
-in classic groups it is a member that does so.
+That the coordinator assigns the partitions and finds that a topic has changed is served by consumer groups (KIP-848),
+and by classic groups with `group.assignment.by.coordinator`; otherwise a member of a classic group does so.
 """
 
+import json
 import threading
 from collections.abc import Iterator
 
@@ -21,6 +19,7 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from kafka_offsets import Broker
+from kafka_offsets.assignors.member_data import decode_assignment, encode_subscription
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -38,12 +37,13 @@ from tests.claims.claimed import (
     stable,
     turn,
 )
-from tests.claims.test_kip_848 import Consumer, settled
+from tests.drivers.members import Consumer, join_request, settled
 from tests.drivers.shard import ShardDriver
+from tests.drivers.zookeeper_core import ZooKeeperCore
 from tests.interop.waiting import until
 
 _POLL_MS = 2_000
-"""kafka-python 3.0.12 forgets the assignment of a SyncGroup whose answer comes behind the end of its poll."""
+"""kafka-python 3.0.12 forgets the assignment of a SyncGroup whose answer comes after the end of its poll."""
 
 REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 GONE = ErrorCode.UNKNOWN_MEMBER_ID
@@ -59,15 +59,14 @@ def test_the_coordinator_is_found_by_the_group() -> None:
     assert (answer.error_code, answer.node_id, answer.port) == (0, core.context.node_id, core.context.port)
 
 
-def test_any_broker_tells_the_coordinator_and_only_that_one_serves_the_group() -> None:
+def test_any_broker_names_the_coordinator_and_only_that_one_serves_the_group() -> None:
     """Coordinator discovery, and coordinator overview: requests to another broker are rejected."""
     with Cluster(brokers=2) as cluster:
         found = [ask_node(cluster, node, messages.FindCoordinatorRequest("g", 0), 1) for node in (1, 2)]
         home = found[0].node_id
         assert [each.node_id for each in found] == [home, home] and home in (1, 2)
-        offered = [messages.JoinGroupRequest.Protocol("range", b"")]
         for request, version, error in (
-            (messages.JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", offered), 3, 0),
+            (join_request(), 3, 0),
             (messages.HeartbeatRequest("g", 1, "a stranger"), 3, GONE),
             (messages.SyncGroupRequest("g", 1, "a stranger"), 3, GONE),
             (messages.LeaveGroupRequest("g", "a stranger"), 2, GONE),
@@ -80,7 +79,7 @@ def test_any_broker_tells_the_coordinator_and_only_that_one_serves_the_group() -
 # Join
 
 
-def test_the_first_member_of_a_group_waits_for_nobody() -> None:
+def test_the_first_member_of_a_group_waits_for_no_other_member() -> None:
     """Rebalance process: of a group that does not exist yet the join is answered at once."""
     core = broker()
     member = GroupMember(core)
@@ -114,7 +113,7 @@ def test_a_join_waits_for_the_joins_of_all_members() -> None:
     assert {first.generation, second.generation, newcomer.generation} == {3}
 
 
-def test_a_member_that_does_not_join_in_time_is_removed_and_the_others_go_on() -> None:
+def test_a_member_that_does_not_join_in_time_is_removed_and_the_others_continue() -> None:
     """Rebalance process, option 1, step 4: whose join does not come is removed."""
     core = broker()
     first, silent = stable(core, [b"", b""])
@@ -137,7 +136,7 @@ def test_a_member_that_does_not_join_in_time_is_removed_and_the_others_go_on() -
     assert len(describe(CoreClient(core), "g", 4).members) == 2
 
 
-def test_a_fatal_join_is_told_from_one_to_be_sent_again() -> None:
+def test_a_fatal_error_of_a_join_is_distinguished_from_a_retriable_one() -> None:
     """Rebalance process: errors of joins are fatal or not."""
     driver = ShardDriver()
     driver.stable()
@@ -187,7 +186,7 @@ def test_heartbeats_keep_a_session() -> None:
 # Rebalance
 
 
-def test_option_1_tells_of_a_rebalance_in_the_heartbeat() -> None:
+def test_option_1_signals_a_rebalance_in_the_heartbeat_response() -> None:
     """Rebalance process, option 1: the answer to the next heartbeat carries the code; the connection stays."""
     core = broker()
     (member,) = stable(core, [b""])
@@ -235,6 +234,25 @@ def test_in_a_classic_group_a_member_assigns() -> None:
     }
 
 
+def test_in_a_classic_group_the_coordinator_assigns_and_finds_changes_where_configured() -> None:
+    """Rebalance, option 1: "coordinator calculates the partition assigned"; "found a partition change"."""
+    driver = ShardDriver({"t": 4}, group_assigns=True)
+    offered = {"range": encode_subscription("range", ["t"], (), -1)}
+    first = driver.enter(protocols=offered).answer.member_id
+    second = driver.enter(protocols=offered)
+    driver.join(first, protocols=offered)
+    answers = [
+        driver.sync(member, 2).answer for member in (first, second.answer.member_id)
+    ]  # without assignments
+    assert sorted(sorted(decode_assignment(answer.assignment)) for answer in answers) == [
+        [("t", 0), ("t", 1)],
+        [("t", 2), ("t", 3)],
+    ]
+    assert driver.beat(first, 2) == ErrorCode.NONE
+    driver.topics.create("t", 5)
+    assert driver.beat(first, 2) == REBALANCE
+
+
 def test_members_of_a_group_may_have_different_session_timeouts() -> None:
     """Open questions: they may, within the limits of the broker; each fails by its own."""
     driver = ShardDriver()
@@ -251,13 +269,11 @@ def test_members_of_a_group_may_have_different_session_timeouts() -> None:
     assert driver.group().members == {}
 
 
-def test_a_group_goes_on_at_another_coordinator() -> None:
+def test_a_group_continues_at_another_coordinator() -> None:
     """Coordinator failover: the other broker knows members and generation, and the first one refuses the group."""
     with Cluster(brokers=2) as cluster:
         home = ask_node(cluster, 1, messages.FindCoordinatorRequest("g", 0), 1).node_id
-        offered = [messages.JoinGroupRequest.Protocol("range", b"")]
-        asked = messages.JoinGroupRequest("g", 10_000, 10_000, "", None, "consumer", offered)
-        joined = ask_node(cluster, home, asked, 3)
+        joined = ask_node(cluster, home, join_request(), 3)
         given = [messages.SyncGroupRequest.Assignment(joined.member_id, b"all")]
         asked_sync = messages.SyncGroupRequest("g", 1, joined.member_id, None, assignments=given)
         assert ask_node(cluster, home, asked_sync, 3).error_code == 0
@@ -269,7 +285,7 @@ def test_a_group_goes_on_at_another_coordinator() -> None:
         assert ask_node(cluster, home, beat, 3).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_new_coordinator_goes_on_without_a_rebalance() -> None:
+def test_a_new_coordinator_continues_without_a_rebalance() -> None:
     """Coordinator failover: group and ownership are loaded, and no rebalance is triggered by that."""
     core = broker()
     members = stable(core, [assignment({"t": [0]}), assignment({"t": [1]})])
@@ -303,12 +319,15 @@ def test_a_commit_is_checked_for_member_generation_and_where_configured_ownershi
     assert member.commit({("t", 0): 1}) == {("t", 0): GONE}
 
 
-def test_everybody_reads_committed_offsets() -> None:
-    """Fetch offset: the document refuses those outside the group; Kafka, and so we, answer them."""
-    core = broker()
+@pytest.mark.parametrize("checked", [False, True])
+def test_any_client_reads_committed_offsets_or_where_configured_members_alone(checked: bool) -> None:
+    """Fetch offset: the document refuses those outside the group; Kafka answers them."""
+    core = broker(offsets_fetch_members_only=checked)
     (member,) = stable(core, [b""])
     member.commit({("t", 0): 4})
-    assert CoreClient(core).committed("g") == {("t", 0): 4}
+    assert member.client.committed("g") == {("t", 0): 4}
+    answer = CoreClient(core).call(messages.OffsetFetchRequest("g", None), 7)
+    assert answer.error_code == (GONE if checked else 0)
 
 
 # What a consumer sees
@@ -350,7 +369,7 @@ def test_a_consumer_of_given_partitions_needs_no_coordinator(running: Broker) ->
 
 
 @pytest.mark.interop
-def test_a_consumer_begins_where_it_says(running: Broker) -> None:
+def test_a_consumer_begins_at_the_position_that_it_names(running: Broker) -> None:
     """Goals, manual offset management: offsets kept elsewhere are where it starts."""
     consumer = reader(running)
     consumer.assign([TopicPartition("t", 0), TopicPartition("t", 1)])
@@ -392,10 +411,18 @@ def test_a_consumer_is_refused_what_it_does_not_own_and_keeps_its_place() -> Non
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("signal", ["heartbeat", "close"])
-def test_partitions_are_shared_with_a_consumer_that_comes(signal: str) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"group.rebalance.signal": "heartbeat"},
+        {"group.rebalance.signal": "close"},
+        {"group.assignment.by.coordinator": True},
+    ],
+    ids=["heartbeat", "close", "coordinator"],
+)
+def test_partitions_are_shared_with_a_new_consumer(settings: dict[str, object]) -> None:
     """Rebalance on a join: both options make the one that was there give up half; it is told, or cut off."""
-    with Broker({"group.rebalance.signal": signal}) as running:
+    with Broker(settings) as running:
         running.create_topic("t", 2)
         first, second = reader(running, "t"), reader(running, "t")
         stop = threading.Event()
@@ -421,6 +448,31 @@ def test_partitions_are_shared_with_a_consumer_that_comes(signal: str) -> None:
             second.close()
 
 
-def test_time_stands_still_in_these_tests() -> None:
+def test_time_does_not_pass_in_these_tests() -> None:
     """No claim is tested by waiting for it."""
     assert isinstance(broker().clock, ManualClock)
+
+
+# --- group metadata in ZooKeeper
+
+
+def test_config_and_ownership_are_one_json_object_that_is_written_when_a_rebalance_ends() -> None:
+    """ "The consumer config and ownership metadata can be stored in one ZK path as a json object." By an option."""
+    started = ZooKeeperCore(zookeeper_group_metadata_enable=True)
+    members = stable(started.core, [assignment({"t": [0, 1]}), assignment({"t": [2]})])
+    found = json.loads(started.server.nodes["/consumers/g/metadata"].data)
+    assert found["generation"] == members[0].generation
+    owned = {member["member_id"]: member["owned"] for member in found["members"]}
+    assert owned == {members[0].member_id: {"t": [0, 1]}, members[1].member_id: {"t": [2]}}
+    assert {member["session_timeout_ms"] for member in found["members"]} == {10_000}
+
+
+def test_a_new_coordinator_reads_them_and_does_not_trigger_a_rebalance() -> None:
+    """ "The coordinator needs to load its current config and ownership information from ZK." """
+    started = ZooKeeperCore(zookeeper_group_metadata_enable=True)
+    members = stable(started.core, [assignment({"t": [0, 1]}), assignment({"t": [2]})])
+    later = ZooKeeperCore(started.server, clock=started.clock, zookeeper_group_metadata_enable=True)
+    for member in members:
+        member.client = CoreClient(later.core)
+        assert member.heartbeat() == ErrorCode.NONE
+        assert member.commit({("t", 0): 5}) == {("t", 0): 0}

@@ -12,7 +12,7 @@ from tests.claims.claimed import CoreClient, broker, describe, stable
 
 
 @pytest.mark.parametrize(("version", "error"), [(5, 0), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
-def test_a_group_that_is_not_there_is_told_by_an_error(version: int, error: int) -> None:
+def test_a_group_that_does_not_exist_is_reported_by_an_error(version: int, error: int) -> None:
     """Public interfaces, DescribeGroups version 6: GROUP_ID_NOT_FOUND where it was a group in the state Dead."""
     described = describe(CoreClient(broker()), "missing", version)
     assert (described.error_code, described.group_state) == (error, "Dead")

@@ -44,7 +44,7 @@ def test_no_offset_of_a_group_with_members_expires() -> None:
     member.commit({("t", 0): 1})
     beat(core, member, MINUTE_MS + 5_000)
     assert expired(core) == 0
-    assert core.committed("g")
+    assert core.shards.committed("g")
 
 
 @pytest.mark.parametrize("state", ["PreparingRebalance", "CompletingRebalance"])
@@ -63,7 +63,7 @@ def test_no_offset_of_a_group_in_a_rebalance_expires(state: str) -> None:
     after(core, 5_000)
     assert describe(CoreClient(core), "g").group_state == state
     assert expired(core) == 0
-    assert set(core.committed("g")) == {("old", 0), ("t", 0)}
+    assert set(core.shards.committed("g")) == {("old", 0), ("t", 0)}
 
 
 def test_the_retention_begins_when_the_group_is_empty() -> None:
@@ -81,7 +81,7 @@ def test_the_retention_begins_when_the_group_is_empty() -> None:
     assert expired(core) == 2
 
 
-def test_a_member_that_comes_back_stops_the_clock() -> None:
+def test_a_member_that_returns_stops_the_clock() -> None:
     """Proposed changes, 2: a group that is active again keeps its offsets, and the clock begins anew."""
     core = broker(**CONFIG)
     (member,) = stable(core, [b""])
@@ -116,7 +116,7 @@ def test_the_time_of_emptying_survives_a_restart() -> None:
     assert expired(later) == 1
 
 
-def test_offsets_of_those_who_are_no_members_expire_after_their_last_commit() -> None:
+def test_offsets_of_groups_without_members_expire_after_their_last_commit() -> None:
     """Proposed changes, 3: of standalone consumers and tools each offset counts for itself."""
     core = broker(**CONFIG)
     client = CoreClient(core)
@@ -128,7 +128,7 @@ def test_offsets_of_those_who_are_no_members_expire_after_their_last_commit() ->
     assert CoreClient(core).committed("tool") == {("t", 1): 2}
 
 
-def test_a_group_goes_with_its_last_offset() -> None:
+def test_a_group_is_deleted_with_its_last_offset() -> None:
     """Proposed changes, 2: when all offsets have expired the group is removed."""
     core = broker(**CONFIG)
     (member,) = stable(core, [b""])
@@ -149,7 +149,7 @@ def test_only_old_versions_of_a_commit_name_a_retention(version: int, has_retent
     core = broker(**CONFIG)
     request = commit_request(core, "g", {("t", 0): 1}, version, retention_time_ms=30_000)
     CoreClient(core).call(request, version)
-    entry = core.committed("g")["t", 0]
+    entry = core.shards.committed("g")["t", 0]
     assert (entry.expire_timestamp != -1) is has_retention
     after(core, 30_000)
     assert expired(core) == (1 if has_retention else 0)
@@ -200,4 +200,4 @@ def test_a_group_stored_without_the_time_of_emptying_counts_from_each_last_commi
     later = killed(core, **CONFIG)
     after(later, 5_000)
     assert expired(later) == 1
-    assert set(later.committed("g")) == {("t", 1)}
+    assert set(later.shards.committed("g")) == {("t", 1)}

@@ -67,7 +67,7 @@ def test_of_members_that_join_again_under_their_ids_the_leader_begins_a_rebalanc
         assert (joined.answer.generation_id, joined.answer.member_id) == (generation, members[who])
 
 
-def test_the_id_of_a_member_tells_its_instance() -> None:
+def test_the_id_of_a_member_contains_its_instance() -> None:
     """Proposed changes: the coordinator makes the member id of the instance id and something unique."""
     joined = ShardDriver().join(instance="a").answer
     assert joined.member_id.startswith("a-")
@@ -95,7 +95,7 @@ def test_the_one_before_is_fenced() -> None:
     assert driver.join(old, "a").error == FENCED
 
 
-def test_an_instance_that_nobody_knows_is_unknown() -> None:
+def test_an_instance_without_a_member_is_unknown() -> None:
     """Proposed changes: an instance id that is not in the group's map."""
     driver = ShardDriver()
     (member,) = driver.stable(instances=("a",))
@@ -149,7 +149,7 @@ def test_an_operator_removes_instances_in_a_batch() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 5])
-def test_a_static_member_that_leaves_by_its_member_id_is_gone_at_once(version: int) -> None:
+def test_a_static_member_that_leaves_by_its_member_id_is_removed_at_once(version: int) -> None:
     """Public interfaces, LeaveGroup: so clients do that were configured back to dynamic membership."""
     driver = ShardDriver()
     member, _ = driver.stable(instances=("a", "b"))

@@ -43,7 +43,7 @@ def test_an_id_that_is_not_used_within_the_session_timeout_is_forgotten() -> Non
     assert driver.join(member_id).error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_nobody_handed_out_is_unknown() -> None:
+def test_an_id_that_was_not_allocated_is_unknown() -> None:
     """Proposed changes: neither a member nor pending."""
     driver = ShardDriver()
     driver.join()
@@ -62,7 +62,7 @@ def test_a_rebalance_waits_for_those_who_were_given_an_id() -> None:
 
 
 @pytest.mark.parametrize("how", ["forgotten", "leaves"])
-def test_a_rebalance_goes_on_when_an_id_is_given_up(how: str) -> None:
+def test_a_rebalance_continues_when_an_id_is_given_up(how: str) -> None:
     """Proposed changes: a pending member that is removed is waited for no longer, and nobody else is removed."""
     driver = ShardDriver()
     (member,) = driver.stable(session_ms=30_000)

@@ -12,6 +12,8 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.claims.claimed import CoreClient, after, broker, killed, stable, turn
+from tests.drivers.members import join_request
+from tests.drivers.shard import subscription
 from tests.drivers.transactions import OLD, Producer
 
 UNSTABLE = ErrorCode.UNSTABLE_OFFSET_COMMIT
@@ -78,7 +80,7 @@ def with_open_transaction(**options: int) -> tuple[BrokerCore, Producer]:
 
 @pytest.mark.parametrize("version", [7, 8, 9])
 @pytest.mark.parametrize("asked", [(0, 1), ()])
-def test_a_reader_of_stable_offsets_is_told_of_an_open_transaction(
+def test_a_reader_of_stable_offsets_gets_an_error_for_an_open_transaction(
     version: int, asked: tuple[int, ...]
 ) -> None:
     """Proposed changes, pending offsets: UNSTABLE_OFFSET_COMMIT for those partitions; the others are answered."""
@@ -110,7 +112,7 @@ def test_when_the_transaction_has_ended_its_outcome_is_read(committed: bool, off
     assert fetched(core, 0) == {0: (0, offset)}
 
 
-def test_a_transaction_that_nobody_ends_holds_readers_up_until_its_timeout() -> None:
+def test_an_abandoned_transaction_blocks_readers_until_its_timeout() -> None:
     """Proposed changes, transaction timeout: it is what a reader waits for at the longest."""
     core, _ = with_open_transaction(timeout_ms=10_000)
     after(core, 9_999)
@@ -184,22 +186,16 @@ def test_a_zombie_is_fenced_by_the_group_whatever_its_transactional_id() -> None
 def test_an_instance_that_was_replaced_is_fenced() -> None:
     """Public interfaces, TxnOffsetCommit version 3: FENCED_INSTANCE_ID."""
     core = broker(**CONFIG)
-    client = CoreClient(core)
-    offered = [messages.JoinGroupRequest.Protocol("range", b"")]
-    asked = messages.JoinGroupRequest("g", 10_000, 60_000, "", "i", "consumer", offered)
-    old = client.call(asked, 5)
-    given = [messages.SyncGroupRequest.Assignment(old.member_id, b"")]
-    synced = messages.SyncGroupRequest("g", old.generation_id, old.member_id, "i", assignments=given)
-    assert client.call(synced, 3).error_code == 0
-    new = client.call(asked, 5)
-    assert new.generation_id == old.generation_id
-    producer, generation = transaction(core), old.generation_id
+    (old,) = stable(core, [b""], instances=["i"])
+    new = CoreClient(core).call(join_request(instance="i", metadata=subscription("t")), 5)
+    assert new.generation_id == old.generation
+    producer, generation = transaction(core), old.generation
     fenced = ErrorCode.FENCED_INSTANCE_ID
     assert commit(producer, member=old.member_id, generation=generation, instance="i") == fenced
     assert commit(producer, member=new.member_id, generation=generation, instance="i") == 0
 
 
-def test_a_generation_of_a_group_that_is_not_there_is_an_old_one() -> None:
+def test_a_generation_of_a_group_that_does_not_exist_is_an_old_one() -> None:
     """Public interfaces, TxnOffsetCommit version 3: the group has ended, and its members with it."""
     producer = transaction(broker(**CONFIG))
     assert commit(producer, member="m", generation=1) == OLD_GENERATION

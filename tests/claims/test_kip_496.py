@@ -1,4 +1,4 @@
-"""Source: KIP-496, deletion of committed offsets, and expiry of those that nobody subscribes to.
+"""Source: KIP-496, deletion of committed offsets, and expiry of those of topics without subscribers.
 
 Not served, and so without a test: JMX; the four meters are read from Python and by Prometheus, under Kafka's names.
 Admin.deleteConsumerGroupOffsets is kafka-python's.
@@ -31,7 +31,7 @@ from tests.interop.waiting import until
 SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 
 
-def test_an_offset_is_deleted_and_the_others_stay() -> None:
+def test_an_offset_is_deleted_and_the_others_remain() -> None:
     """Public interfaces: OffsetDelete version 0 names partitions; each has its own answer."""
     core = broker()
     client = CoreClient(core)
@@ -53,7 +53,7 @@ def test_a_subscribed_topics_offsets_are_refused_and_those_of_others_deleted() -
     assert client.committed("g") == {("t", 0): 1}
 
 
-def test_what_the_members_subscribe_to_together_is_kept_until_a_rebalance_says_otherwise() -> None:
+def test_the_topics_of_all_members_are_kept_until_the_next_rebalance() -> None:
     """Proposed changes: the set of topics that the group is currently interested in."""
     driver = ShardDriver()
     (first,) = driver.stable(protocols={"range": subscription("t")})
@@ -74,7 +74,7 @@ def test_what_the_members_subscribe_to_together_is_kept_until_a_rebalance_says_o
     assert answers() == [0, 0, SUBSCRIBED], "the second member is gone, and the first reads something else"
 
 
-def test_of_an_empty_group_everything_may_go() -> None:
+def test_every_offset_of_an_empty_group_may_be_deleted() -> None:
     """Deletion semantics: what may expire may be deleted."""
     core = broker()
     (member,) = stable(core, [b""])
@@ -83,7 +83,7 @@ def test_of_an_empty_group_everything_may_go() -> None:
     assert delete_offsets(CoreClient(core), "g", ("t", 0)) == {("t", 0): 0}
 
 
-def test_groups_that_cannot_be_asked_are_refused_as_a_whole() -> None:
+def test_missing_and_foreign_groups_are_refused_as_a_whole() -> None:
     """Public interfaces: the error of the response; no such group, no group id, a group of another kind."""
     core = broker()
     stable(core, [b""], "connect")
@@ -96,7 +96,7 @@ def test_groups_that_cannot_be_asked_are_refused_as_a_whole() -> None:
 @pytest.mark.parametrize("version", [0, 1, 9, -1])
 @pytest.mark.parametrize("trailing", [b"", b"whatever else"])
 def test_subscriptions_are_read_as_version_0(version: int, trailing: bytes) -> None:
-    """Proposed changes: the version field is ignored, and bytes behind the topics are too."""
+    """Proposed changes: the version field is ignored, and bytes after the topics are too."""
     driver = ShardDriver()
     metadata = struct.pack(">h", version) + subscription("t")[2:-8] + b"\xff\xff\xff\xff" + trailing
     driver.stable(protocols={"range": metadata})
@@ -104,7 +104,7 @@ def test_subscriptions_are_read_as_version_0(version: int, trailing: bytes) -> N
         assert driver.delete_offset(topic=topic).topics[0].partitions[0].error_code == error
 
 
-def test_what_is_no_subscription_may_be_one_to_anything() -> None:
+def test_unreadable_subscription_metadata_may_subscribe_to_any_topic() -> None:
     """Proposed changes: only what is known to be of no interest is let go."""
     driver = ShardDriver()
     driver.stable(protocols={"range": b"\0"})
@@ -118,7 +118,7 @@ def test_a_group_of_one_protocol_type_admits_no_other() -> None:
     assert driver.join(protocol_type="connect").error == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_offsets_that_nobody_subscribes_to_expire_while_the_group_lives() -> None:
+def test_offsets_of_topics_without_subscribers_expire_while_the_group_has_members() -> None:
     """Expiration semantics: after the retention, and not at once (rejected alternatives)."""
     core = broker(offsets_retention_minutes=1, offsets_retention_check_interval_ms=2**62)
     core.topics.create("old", 1)

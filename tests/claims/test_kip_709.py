@@ -6,9 +6,9 @@ requests.
 
 import pytest
 
-from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import partition_for
 from tests.claims.claimed import CoreClient, broker
 from tests.drivers.transactions import Producer
 
@@ -68,7 +68,7 @@ def test_each_group_has_its_own_error() -> None:
     }
 
 
-def test_a_group_that_is_not_there_is_answered_among_the_others() -> None:
+def test_a_group_that_does_not_exist_is_answered_among_the_others() -> None:
     """Public interfaces: as when it is asked alone, -1 and no error; of all its topics, none."""
     client = CoreClient(broker())
     client.commit("a", {("t", 0): 1})

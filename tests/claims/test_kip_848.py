@@ -11,57 +11,14 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from tests.claims.claimed import CoreClient, after, broker, describe, expired, killed, offsets_topic, stable
+from tests.claims.claimed import CoreClient, after, broker, describe, expired, killed, offsets_topic
 from tests.drivers.core import commit_request
+from tests.drivers.members import Consumer, settled, stable
 
 Heartbeat = messages.ConsumerGroupHeartbeatRequest
 MINUTE_MS = 60_000
 FIRST_EPOCH = 2
 """Kafka counts a group on when it comes and when its first member does."""
-
-
-class Consumer:
-    """A member of group g that keeps to the protocol: it owns what it was told, once it has said so."""
-
-    def __init__(self, core: BrokerCore, member_id: str = "a", group: str = "g", **first: Any) -> None:
-        self.client, self.member_id, self.group = CoreClient(core, member_id), member_id, group
-        self.first = {"subscribed_topic_names": ["t"], "rebalance_timeout_ms": 3000} | first
-        self.epoch = 0
-        self.owned: list[int] = []
-
-    def ask(self, **fields: Any) -> Any:
-        """Send a heartbeat, and keep what it answers."""
-        answer = self.client.call(Heartbeat(self.group, self.member_id, **fields), 1)
-        if answer.error_code == 0:
-            self.epoch = answer.member_epoch
-            if answer.assignment is not None:
-                self.owned = [p for t in answer.assignment.topic_partitions for p in t.partitions]
-        return answer
-
-    def join(self) -> Any:
-        """Send the first heartbeat."""
-        return self.ask(member_epoch=0, topic_partitions=[], **self.first)
-
-    def beat(self, **fields: Any) -> Any:
-        """Send the next one, with what it owns."""
-        topic_id, _ = self.client.core.topics.id_and_partition_count("t")
-        owned = [Heartbeat.TopicPartitions(topic_id, self.owned)] if self.owned else []
-        return self.ask(member_epoch=self.epoch, **{"topic_partitions": owned} | fields)
-
-    def leave(self, epoch: int = -1) -> Any:
-        """Leave, for good or for a while."""
-        return self.ask(member_epoch=epoch, instance_id=self.first.get("instance_id"))
-
-
-def settled(*members: Consumer) -> list[list[int]]:
-    """Let members send heartbeats until nothing changes; return who owns what."""
-    for _ in range(10):
-        before = [(member.epoch, list(member.owned)) for member in members]
-        for member in members:
-            assert member.beat().error_code == 0
-        if before == [(member.epoch, member.owned) for member in members]:
-            return [sorted(member.owned) for member in members]
-    raise AssertionError("the group does not settle")
 
 
 def shown(core: BrokerCore, group: str = "g") -> Any:
@@ -82,7 +39,7 @@ def test_the_first_heartbeat_makes_the_group_and_assigns() -> None:
     assert shown(core).group_state == "Stable"
 
 
-def test_an_assignment_is_told_when_it_changes_or_everything_is_said() -> None:
+def test_an_assignment_is_sent_when_it_changes_or_with_a_full_heartbeat() -> None:
     """Public interfaces, ConsumerGroupHeartbeat: null fields are as before, on both sides."""
     member = Consumer(broker())
     member.join()
@@ -108,7 +65,7 @@ def test_a_first_heartbeat_says_everything(wrong: dict[str, Any]) -> None:
     assert member.ask(**fields).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_partition_goes_over_when_its_owner_has_given_it_up() -> None:
+def test_a_partition_is_assigned_when_its_owner_has_revoked_it() -> None:
     """Reconciliation of the group: revoke first, and only then assign."""
     core = broker()
     first, second = Consumer(core, "a"), Consumer(core, "b")
@@ -170,7 +127,7 @@ def test_epochs_fence_members() -> None:
     assert Consumer(core, "x", "h").ask(member_epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_who_leaves_frees_its_partitions_at_once() -> None:
+def test_a_member_that_leaves_frees_its_partitions_at_once() -> None:
     """Leaving: epoch -1, which is the answer as well."""
     core = broker()
     first, second = Consumer(core, "a"), Consumer(core, "b")
@@ -213,7 +170,7 @@ def test_new_partitions_reach_members_without_their_doing() -> None:
     assert shown(core).group_epoch == FIRST_EPOCH + 1
 
 
-def test_an_expression_matches_topics_that_come() -> None:
+def test_an_expression_matches_new_topics() -> None:
     """Regular expressions: RE2, matched by the coordinator."""
     core = broker(group_consumer_regex_pause_ms=0)
     member = Consumer(core, subscribed_topic_names=None, subscribed_topic_regex="(t|u)+")
@@ -230,7 +187,7 @@ def test_an_expression_matches_topics_that_come() -> None:
     assert wrong.join().error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-def test_an_instance_comes_back_to_its_partitions() -> None:
+def test_an_instance_returns_to_its_partitions() -> None:
     """Static membership: epoch -2 leaves for a while, and another member of the instance goes on."""
     core = broker()
     first, second = Consumer(core, "a", instance_id="i"), Consumer(core, "b")
@@ -274,7 +231,7 @@ def test_members_commit_and_fetch_with_their_epoch() -> None:
         assert member.client.call(asked, 9).groups[0].error_code == error
 
 
-def test_offsets_of_topics_that_nobody_subscribes_to_expire() -> None:
+def test_offsets_of_topics_without_subscribers_expire() -> None:
     """Offset expiration: while the group lives those of its topics stay; without members those of all go."""
     core = broker(
         offsets_retention_minutes=1,
@@ -342,7 +299,7 @@ def test_the_group_is_in_the_offsets_topic() -> None:
     assert sorted({key.type for key in keys}) == [3, 5, 6, 7, 8]
 
 
-def test_a_new_coordinator_goes_on_without_a_rebalance() -> None:
+def test_a_new_coordinator_continues_without_a_rebalance() -> None:
     """Failover: epochs and assignments are as they were, and each session begins anew."""
     core = broker(group_consumer_session_timeout_ms=1000)
     member = Consumer(core)
@@ -368,7 +325,7 @@ def test_a_classic_group_changes_its_kind_and_back() -> None:
     assert modern.client.committed("g") == {("t", 0): 7}
 
 
-def test_an_empty_group_takes_the_kind_of_whoever_comes() -> None:
+def test_an_empty_group_takes_the_type_of_its_next_member() -> None:
     """Migration offline: the offsets stay."""
     core = broker()
     client = CoreClient(core)

@@ -1,27 +1,31 @@
-"""Source: the offset API proposal: OffsetCommit and OffsetFetch as requests, and a log behind them.
+"""Source: the offset API proposal: OffsetCommit and OffsetFetch as requests, and a log after them.
 
 Not served, and so without a test:
 
-- phase 2: any broker takes a commit or a fetch and passes it on, in two hops: others than the coordinator refuse it.
-- phase 2: all replicas keep the table: those of Kafka keep none, and the brokers of a cluster here share one.
+- phase 2: all replicas keep the table: those of Kafka keep none, and neither do followers here.
 - phase 2: a transaction id and a size in each message tell partial writes: a commit is one record batch, whose checksum
   tells them; the tests on partial writes show that.
-- integration: a consumer may begin at positions of its own: that is a matter of clients, see tests/interop.
 """
 
+import itertools
+import threading
 import tracemalloc
 
 import pytest
 
+from kafka_offsets import Broker
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination.runtime import partition_for
+from kafka_offsets.client import commits
+from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.test_snapshots import kept
+from tests.broker.snapshot_files import kept
 from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed, offsets_topic
 from tests.conftest import REPOSITORY
 from tests.drivers.core import commit_request
@@ -44,7 +48,7 @@ def test_versions_0_and_1_commit_and_fetch(version: int) -> None:
     (topic,) = client.call(messages.OffsetFetchRequest("g", asked), version).topics
     assert [(p.committed_offset, p.error_code) for p in topic.partitions] == [(3, 0), (4, 0)]
     if version == 1:
-        assert core.committed("g")["t", 0].commit_timestamp == 1234
+        assert core.shards.committed("g")["t", 0].commit_timestamp == 1234
 
 
 def test_a_commit_after_every_message_is_fine() -> None:
@@ -75,6 +79,7 @@ def test_a_read_returns_the_last_written_value() -> None:
         assert reader.committed("g") == writer.committed("g") == {("t", 0): offset}
 
 
+@pytest.mark.slow
 def test_an_entry_takes_at_most_64_bytes() -> None:
     """Requirement 4: 64 bytes for group, topic, partition and offset, names shared."""
     entry = OffsetAndMetadata(1, -1, "", 1_700_000_000_000, -1, bytes(range(16)), 1)
@@ -92,7 +97,7 @@ def test_an_entry_takes_at_most_64_bytes() -> None:
     assert per_entry <= 64
 
 
-def test_a_commit_of_several_partitions_is_in_the_log_whole_or_not_at_all() -> None:
+def test_a_commit_of_several_partitions_is_in_the_log_completely_or_not_at_all() -> None:
     """Requirement 5: a crash at any byte of the write leaves both offsets or none, and what was there before counts."""
     core = broker()
     client = CoreClient(core)
@@ -110,7 +115,17 @@ def test_a_commit_of_several_partitions_is_in_the_log_whole_or_not_at_all() -> N
     assert seen == {tuple({("t", 0): n, ("t", 1): n}.items()) for n in (1, 2)}
 
 
-def test_a_partial_write_never_lets_compaction_delete_the_right_value() -> None:
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_commit_fails_for_all_partitions_or_for_none_where_configured(is_whole: bool) -> None:
+    """Requirement 5: it should fail for both partitions or succeed for both. Kafka commits those that it can."""
+    client = CoreClient(broker(offsets_commit_all_or_none=is_whole))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    other = ErrorCode.OPERATION_NOT_ATTEMPTED if is_whole else 0
+    assert client.commit("g", {("t", 0): 1, ("missing", 0): 1}) == {("t", 0): other, ("missing", 0): unknown}
+    assert client.committed("g") == ({} if is_whole else {("t", 0): 1})
+
+
+def test_a_partial_write_never_makes_compaction_delete_the_right_value() -> None:
     """Phase 2, nuances: a torn commit is cut off before anything is cleaned, so the value before it is the last one."""
     core = broker()
     client = CoreClient(core)
@@ -138,6 +153,37 @@ def test_a_refused_commit_changes_nothing_in_memory() -> None:
     found.log.close()
     assert client.commit("g", {("t", 0): 2}) == {("t", 0): ErrorCode.NOT_COORDINATOR}
     assert client.committed("g") == {("t", 0): 1}
+
+
+@pytest.mark.slow
+def test_a_commit_of_many_offsets_is_read_completely() -> None:
+    """Phase 2, nuances: the table takes the updates of a commit at once; a reader sees all of them or none."""
+    count = 3000  # so many that a fetch is answered in several steps
+    with Broker() as running:
+        running.create_topic("t", count)
+        address = parse_address(running.bootstrap_servers)
+        stop = threading.Event()
+
+        def write() -> None:
+            with Coordinator(address, "g") as writer:
+                for offset in itertools.count(1):
+                    writer.commit({("t", partition): offset for partition in range(count)}, {})
+                    if stop.is_set():
+                        return
+
+        running.commit("g", {("t", partition): 0 for partition in range(count)})
+        writing = threading.Thread(target=write)
+        writing.start()
+        seen: set[int] = set()
+        try:
+            with Coordinator(address, "g") as reader:
+                while len(seen) < 10:
+                    offsets = {found.offset for found in reader.committed().values()}
+                    assert len(offsets) == 1
+                    seen |= offsets
+        finally:
+            stop.set()
+            writing.join()
 
 
 def test_a_savvy_client_hashes_the_group_itself() -> None:
@@ -178,7 +224,7 @@ def test_an_offset_is_updated_if_the_current_one_is_the_expected_one() -> None:
 
 
 @pytest.mark.parametrize("accepted", [False, True])
-def test_what_becomes_of_commits_for_unknown_topics_is_configured(accepted: bool) -> None:
+def test_accepting_commits_for_unknown_topics_is_configured(accepted: bool) -> None:
     """Open questions: offsets of topics that are not in this cluster. Kafka refuses them."""
     client = CoreClient(broker(offsets_commit_unknown_topics=accepted))
     error = 0 if accepted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -193,7 +239,7 @@ def test_the_errors_are_enumerated() -> None:
         assert f"| {code} | {ErrorCode(code).name} |" in page
 
 
-def test_anybody_stores_offsets_without_being_a_member() -> None:
+def test_any_client_stores_offsets_without_being_a_member() -> None:
     """Integration with clients: the requests stand for themselves; no group needs to be joined."""
     client = CoreClient(broker())
     assert client.commit("tool", {("t", 0): 1}) == {("t", 0): 0}
@@ -213,3 +259,13 @@ def test_the_offsets_topic_is_cleaned_by_key() -> None:
     left = {key: stored.parse_offset_value(value or b"", 0).offset for key, value in compacted(core)}
     assert left == {stored.OffsetKey("g", "t", 0): 4, stored.OffsetKey("g", "t", 1): 14}
     assert CoreClient(killed(core)).committed("g") == {("t", 0): 4, ("t", 1): 14}
+
+
+def test_any_broker_accepts_a_commit_and_forwards_it() -> None:
+    """Phase 2: a client may send its commits to any broker, which sends them to the right one."""
+    with Cluster({"offsets.forward": "true"}) as cluster:
+        cluster.create_topic("t")
+        for node in (1, 2, 3):
+            answer = ask_node(cluster, node, commits.request("g", {("t", 0): node}, {}), commits.VERSION)
+            assert answer.topics[0].partitions[0].error_code == 0
+            cluster.assert_committed("g", {("t", 0): node})

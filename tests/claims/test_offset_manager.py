@@ -5,10 +5,10 @@ Served in full; what it calls compact() is the round of expiry, and its log merg
 
 import pytest
 
-from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.testing import Cluster
 from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
 from tests.claims.claimed import CoreClient, after, ask_node, broker, compacted, expired, offsets_topic
@@ -46,7 +46,7 @@ def test_a_commit_is_logged_and_cached() -> None:
     CoreClient(core).commit("g", {("t", 1): 5})
     ((key, _),) = offsets_topic(core)
     assert key == stored.OffsetKey("g", "t", 1)
-    assert core.committed("g")["t", 1].offset == 5
+    assert core.shards.committed("g")["t", 1].offset == 5
 
 
 def test_offsets_of_named_partitions_are_read() -> None:
@@ -86,7 +86,7 @@ def test_only_the_broker_that_leads_the_groups_partition_answers() -> None:
         assert ask_node(cluster, 3 - home, request, 5).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_broker_that_does_not_serve_the_partition_says_so() -> None:
+def test_a_broker_that_does_not_serve_the_partition_answers_with_an_error() -> None:
     """2, getOffsets: what is said elsewhere is also said where the partition of the group has no log to serve."""
     core = broker()
     client = CoreClient(core)
@@ -96,7 +96,7 @@ def test_a_broker_that_does_not_serve_the_partition_says_so() -> None:
     assert offset_fetch(core, "g").error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_compact_lets_go_of_what_was_not_updated_for_long() -> None:
+def test_compact_expires_offsets_that_were_not_updated_for_long() -> None:
     """3, compact: stale offsets leave the cache and get tombstones; those that are updated stay."""
     core = broker(offsets_retention_minutes=1)
     client = CoreClient(core)
@@ -106,7 +106,7 @@ def test_compact_lets_go_of_what_was_not_updated_for_long() -> None:
     client.commit("kept", {("t", 0): 2})
     after(core, 1_000)
     assert expired(core) == 2
-    assert (core.committed("stale"), set(core.committed("kept"))) == ({}, {("t", 0)})
+    assert (core.shards.committed("stale"), set(core.shards.committed("kept"))) == ({}, {("t", 0)})
     tombstones = {key for key, value in offsets_topic(core) if value is None}
     assert tombstones == {
         stored.OffsetKey("stale", "t", 0),
@@ -115,7 +115,7 @@ def test_compact_lets_go_of_what_was_not_updated_for_long() -> None:
     }
 
 
-def test_tombstones_go_to_the_partitions_of_their_groups() -> None:
+def test_tombstones_are_appended_to_the_partitions_of_their_groups() -> None:
     """3, compact: they are grouped by the partition that their group hashes to."""
     core = broker(offsets_retention_minutes=1, offsets_topic_num_partitions=3)
     groups = [f"g{number}" for number in range(9)]
@@ -128,7 +128,7 @@ def test_tombstones_go_to_the_partitions_of_their_groups() -> None:
         assert gone == {group for group in groups if partition_for(group, 3) == partition}
 
 
-def test_of_what_compact_let_go_the_log_keeps_the_tombstones_and_of_the_rest_the_latest() -> None:
+def test_compaction_keeps_tombstones_of_expired_offsets_and_the_latest_record_of_others() -> None:
     """3, compact, and beginning, (3): the latest offset is kept, which controls the size of the topic."""
     core = broker(offsets_retention_minutes=1, offsets_retention_check_interval_ms=2**62)
     client = CoreClient(core)
@@ -152,6 +152,6 @@ def test_compact_is_executed_regularly() -> None:
     core = broker(offsets_retention_minutes=1, offsets_retention_check_interval_ms=10_000)
     CoreClient(core).commit("g", {("t", 0): 1})
     after(core, 59_999)
-    assert core.committed("g")
+    assert core.shards.committed("g")
     after(core, 10_001)
-    assert not core.committed("g")
+    assert not core.shards.committed("g")

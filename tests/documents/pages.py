@@ -51,7 +51,7 @@ def run_as_tests(code: list[str], folder: Path) -> int:
 
 
 def run_in_shell(code: str, broker: Broker, folder: Path) -> None:
-    """Run the lines behind `$ ` and compare what they print with what stands below them."""
+    """Run the lines after `$ ` and compare what they print with what stands below them."""
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         line, _, expected = part.partition("\n")
         done = subprocess.run(

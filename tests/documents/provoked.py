@@ -151,7 +151,7 @@ FAULTS: dict[str, tuple[str, Callable[[Broker], Fault]]] = {
         lambda broker: broker.faults.leader_moved("orders"),
     ),
 }
-"""Faults that stand for a state of a cluster, by the code that they bring."""
+"""Faults that imitate a state of a cluster, by the code that they bring."""
 
 
 def faults_table(broker: Broker) -> str:

@@ -47,7 +47,7 @@ def test_what_is_provoked_is_answered(each: Provoked, broker: Broker) -> None:
 
 @pytest.mark.interop
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_brings_its_code(name: str, broker: Broker) -> None:
+def test_a_fault_gives_its_error_code(name: str, broker: Broker) -> None:
     _, begin = FAULTS[name]
     ask = provoked.produce if "LEADER" in name else provoked.commit()
     with begin(broker):

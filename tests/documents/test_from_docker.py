@@ -22,12 +22,12 @@ YAML = pages.blocks(PAGE, "yaml")
 
 @pytest.mark.interop
 @pytest.mark.timeout(300)
-def test_what_stands_there_as_after_passes(tmp_path: Path) -> None:
+def test_the_examples_after_the_migration_pass(tmp_path: Path) -> None:
     after = [code for code in PYTHON if not code.startswith(("# before", "# spark"))]
     assert pages.run_as_tests(after, tmp_path) >= 5
 
 
-def test_what_stands_there_as_before_is_python() -> None:
+def test_the_examples_before_the_migration_are_python() -> None:
     before = [code for code in PYTHON if code.startswith("# before")]
     assert len(before) == 3
     for code in before:
@@ -44,7 +44,7 @@ def test_what_a_compose_file_sets_is_served_by_the_same_keys() -> None:
 
 @pytest.mark.interop
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install -y kcat")
-def test_the_lines_for_a_shell_print_what_stands_below_them(tmp_path: Path) -> None:
+def test_the_lines_for_a_shell_print_the_output_below_them(tmp_path: Path) -> None:
     serving, *asking = CONSOLE
     assert serving.startswith("$ kafka-offsets serve")
     with Broker() as broker:

@@ -21,7 +21,7 @@ def test_every_block_but_the_first_is_a_recipe() -> None:
 
 
 @pytest.mark.interop
-def test_the_lines_for_a_shell_print_what_stands_below_them(tmp_path: Path) -> None:
+def test_the_lines_for_a_shell_print_the_output_below_them(tmp_path: Path) -> None:
     (code,) = pages.blocks("recipes.md", "console")
     with Broker() as broker:
         broker.create_topic("orders")

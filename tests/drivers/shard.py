@@ -15,24 +15,15 @@ from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.result import Record, RequestContext, Result
+from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.snapshot import Snapshot
+from kafka_offsets.coordinator.snapshot import ShardSnapshot
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 TOPIC = "orders"
-RESPONSES = {
-    8: "OffsetCommit",
-    11: "JoinGroup",
-    12: "Heartbeat",
-    13: "LeaveGroup",
-    14: "SyncGroup",
-    47: "OffsetDelete",
-    68: "ConsumerGroupHeartbeat",
-}
 FAIL: dict[int, Any] = {
     8: refuse,
     11: join.fail_join,
@@ -43,6 +34,8 @@ FAIL: dict[int, Any] = {
 }
 
 
+JOINS = {"rebalance_timeout_ms": 5000, "subscribed_topic_names": ["a"], "topic_partitions": []}
+"""What a first heartbeat of a member of a consumer group says."""
 ABC = dict.fromkeys("abc", 3)
 """The topics of most tests of consumer groups."""
 
@@ -102,6 +95,21 @@ class AnyTopic(Topics):
         return bytes(16), 4
 
 
+def contents_of(shard: Shard) -> dict[str, Any]:
+    """Return what a shard has to find again after a start."""
+    return {
+        "groups": {group_id: group.durable for group_id, group in shard.groups.items()},
+        "offsets": {
+            (group, topic, partition): entry
+            for group in shard.offsets.groups()
+            for topic, partition, entry in shard.offsets.items(group)
+        },
+        "count": len(shard.offsets),
+        "open": {producer: offsets for producer, offsets in shard.pending.items() if offsets},
+        "unknown": shard.unknown_records,
+    }
+
+
 class Asked:
     """A request and its answer, once there is one."""
 
@@ -129,7 +137,10 @@ class ShardDriver:
     topics    name to number of partitions; without them, every name is a topic of four partitions
     durable   every record that is in the log
     hold      keep decisions as if the log had not been synced yet, until `sync_log` or `fail_log`
+    host      where clients are
     """
+
+    host = "/host"
 
     def __init__(self, topics: Mapping[str, int] | None = None, **settings: Any) -> None:
         self.clock = ManualClock()
@@ -140,12 +151,15 @@ class ShardDriver:
         self.shard = self.new_shard()
         self.shard.finish_loading(self.clock.now())
         self.asked: dict[int, Asked] = {}
-        self.durable: list[Record] = []
+        self.durable: list[CoordinatorRecord] = []
         self.hold = False
         self.held: list[Result] = []
 
     def new_shard(self) -> Shard:
-        return Shard(0, self.settings, lambda prefix: f"{prefix}-{next(self.counter)}", self.topics)
+        return Shard(0, self.settings, self.make_member_id, self.topics)
+
+    def make_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{next(self.counter)}"
 
     def group(self, group_id: str = "g") -> ClassicGroup:
         return self.shard.groups[group_id]
@@ -185,8 +199,8 @@ class ShardDriver:
     def _answered(self, context: RequestContext, response: Any) -> None:
         if isinstance(response, messages.OffsetCommitRequest):  # the request itself: all of it is done
             response = refuse(response, ErrorCode.NONE, context.api_version)
-        if context.api_key in RESPONSES:
-            cls = messages.find(f"{RESPONSES[context.api_key]}Response")
+        if context.api_key != 42:  # DeleteGroups: a shard answers for one group
+            cls = messages.find(context.request.SCHEMA.name.replace("Request", "Response"))
             encoded = messages.encode(response, context.api_version)
             response, end = messages.decode(cls, encoded, context.api_version)
             assert end == len(encoded)
@@ -223,7 +237,7 @@ class ShardDriver:
         start = 0
         if snapshot is not None:
             start, data = snapshot
-            Snapshot(data).restore(self.shard)
+            ShardSnapshot(data).restore(self.shard)
         for offset, record in enumerate(self.durable[start:], start):
             self.shard.replay(record.key, record.value, offset)
         for result in self.shard.finish_loading(self.clock.now()):
@@ -239,7 +253,7 @@ class ShardDriver:
 
     def decide(self, api_key: int, handle: Any, request: Any, version: int, client_id: str = "c") -> Asked:
         """Send a request, and nothing else happens."""
-        context = RequestContext(None, api_key, version, next(self.counter), client_id, "/host")
+        context = RequestContext(None, api_key, version, next(self.counter), client_id, self.host)
         context.request = request
         asked = self.asked[context.correlation_id] = Asked(context)
         self.take(handle(self.shard, request, context, self.clock.now()))
@@ -314,17 +328,9 @@ class ShardDriver:
         """Leave while the log may be slow."""
         return self.ask(13, group_requests.leave, messages.LeaveGroupRequest(group, members=[*members]), 5)
 
-    def commit(
-        self,
-        member_id: str = "",
-        generation: int = -1,
-        instance: str | None = None,
-        *,
-        version: int = 9,
-        group: str = "g",
-    ) -> int:
-        answer = self.commit_later(member_id, generation, instance, version=version, group=group).answer
-        return answer.topics[0].partitions[0].error_code
+    def commit(self, *member: Any, **options: Any) -> int:
+        """Commit as `commit_later` does; return the error code."""
+        return self.commit_later(*member, **options).answer.topics[0].partitions[0].error_code
 
     def commit_later(
         self,

@@ -1,6 +1,7 @@
 """All messages in all versions, and how many examples a property of each of them is tried with."""
 
-from kafka_offsets.protocol import codec, messages
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs import codec
 from tests.conftest import LONG
 
 LONG_EXAMPLES, TELLING_EXAMPLES, OTHER_EXAMPLES = 1000, 20, 5

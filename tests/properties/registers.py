@@ -33,12 +33,12 @@ class Operation(NamedTuple):
 
 
 def apply(operation: Operation, value: int) -> int | None:
-    """The value of the register behind an operation; None when it cannot take effect upon this value."""
+    """The value of the register after an operation; None when it cannot take effect upon this value."""
     if operation.found is not None and operation.found != value:
         return None
     if operation.wrote is None:
         return value
-    if operation.answered == NEVER:  # what it was answered, nobody knows
+    if operation.answered == NEVER:  # its answer is not known
         return operation.wrote if operation.expected in (None, value) else value
     holds = operation.expected in (None, value)
     if holds == operation.is_refused:

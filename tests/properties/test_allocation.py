@@ -9,6 +9,7 @@ cut     a dense frame without its last byte: refused, but only when all else has
 Dense frames come with tagged fields in every element too, those that we know and those that we do not.
 """
 
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
@@ -66,22 +67,46 @@ COSTLIEST: dict[str, Any] = {
 """The value of each scalar that takes the most memory for its bytes."""
 
 
+MEASUREMENTS = 3
+"""So often a frame is decoded that seems to take too much. The smallest measurement counts, as what other
+threads allocate without the interpreter's lock only adds to it."""
+
+ALONE_S = 60.0
+"""So long no other thread that runs Python has its turn."""
+
+
 class Decoded(NamedTuple):
-    """What became of a frame, and the most memory that was taken meanwhile."""
+    """What became of a frame, the most memory that was taken meanwhile, and how much it may take."""
 
     is_accepted: bool
     peak: int
+    allowed: int
 
 
-def decode(cls: Any, version: int, frame: bytes) -> Decoded:
-    is_accepted = is_understood(
-        cls, version, frame
-    )  # first, so that no decoder is compiled while memory is traced
-    tracemalloc.start()
-    is_understood(cls, version, frame)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return Decoded(is_accepted, peak)
+def decode(cls: Any, version: int, frame: bytes, refused_times: int = ACCEPTED_TIMES) -> Decoded:
+    """Decode a frame. Say what it takes, and what it may take: a multiple of its bytes, another if it is refused."""
+    # First without tracing, so that no decoder is compiled while memory is traced.
+    is_accepted = is_understood(cls, version, frame)
+    times = ACCEPTED_TIMES if is_accepted else refused_times
+    allowed = times * len(frame) + OVERHEAD_BYTES
+    peak = traced_peak(cls, version, frame)
+    for _ in range(MEASUREMENTS - 1):
+        if peak > allowed:
+            peak = min(peak, traced_peak(cls, version, frame))
+    return Decoded(is_accepted, peak, allowed)
+
+
+def traced_peak(cls: Any, version: int, frame: bytes) -> int:
+    """Decode a frame while no other thread has its turn; return the most memory that was taken."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(ALONE_S)
+    try:
+        tracemalloc.start()
+        is_understood(cls, version, frame)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        sys.setswitchinterval(interval)
 
 
 def is_understood(cls: Any, version: int, frame: bytes) -> bool:
@@ -193,13 +218,12 @@ def test_a_frame_takes_a_bounded_multiple_of_its_bytes(name: str) -> None:
             where = f"{name} v{version} {'.'.join(field.name for field in path)}"
             for tags in patterns(cls, path[-1], version):
                 frame = dense_frame(cls, version, path, tags)
-                allowed = len(frame) * ACCEPTED_TIMES + OVERHEAD_BYTES
                 dense = decode(cls, version, frame)
                 assert dense.is_accepted, where
-                assert dense.peak <= allowed, (where, tags, dense.peak / len(frame))
+                assert dense.peak <= dense.allowed, (where, tags, dense.peak / len(frame))
                 cut = decode(cls, version, frame[:-1])
                 assert not cut.is_accepted, where
-                assert cut.peak <= allowed, (where, tags, cut.peak / len(frame))
+                assert cut.peak <= cut.allowed, (where, tags, cut.peak / len(frame))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -219,9 +243,8 @@ def test_an_announced_number_allocates_nothing(name: str) -> None:
 def check_lie(where: str, cls: Any, version: int, start: bytes) -> None:
     # 0xff, a null wherever one may stand, so that what follows the lie is read as little as possible
     frame = start + b"\xff" * 1024
-    decoded = decode(cls, version, frame)
-    times = ACCEPTED_TIMES if decoded.is_accepted else REFUSED_TIMES
-    assert decoded.peak <= times * len(frame) + OVERHEAD_BYTES, (where, decoded)
+    decoded = decode(cls, version, frame, REFUSED_TIMES)
+    assert decoded.peak <= decoded.allowed, (where, decoded)
 
 
 def test_hundreds_of_unknown_tagged_fields_take_a_bounded_multiple_of_their_bytes() -> None:
@@ -232,7 +255,7 @@ def test_hundreds_of_unknown_tagged_fields_take_a_bounded_multiple_of_their_byte
             frame = messages.encode(cls(unknown_tags=dict.fromkeys(range(200, 600), b"")), version)
             decoded = decode(cls, version, frame)
             assert decoded.is_accepted, name
-            assert decoded.peak <= ACCEPTED_TIMES * len(frame) + OVERHEAD_BYTES, (
+            assert decoded.peak <= decoded.allowed, (
                 name,
                 decoded.peak / len(frame),
             )

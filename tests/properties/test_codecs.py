@@ -35,13 +35,13 @@ NOISE = st.one_of(st.binary(max_size=24), st.sampled_from(LENGTHS_THAT_LIE))
 
 
 # A function of its own is given examples in each test, as hypothesis chains the settings of a parametrised one, item
-# behind item, until a thousand of them are too deep a recursion.
+# after item, until a thousand of them are too deep a recursion.
 
 
 @pytest.mark.parametrize(
     ("name", "alike"), [pytest.param(*each, id="{}-{}".format(*each)) for each in layouts()]
 )
-def test_a_value_comes_back_from_its_bytes(name: str, alike: list[int]) -> None:
+def test_a_value_round_trips(name: str, alike: list[int]) -> None:
     cls = messages.find(name)
 
     @settings(max_examples=examples(name, alike[0]))
@@ -99,7 +99,7 @@ def expect_value_or_error(cls: Any, buffer: bytes, version: int) -> None:
 
 
 @given(strategies.record_batches())
-def test_a_record_batch_comes_back(batch: strategies.RecordBatch) -> None:
+def test_a_record_batch_round_trips(batch: strategies.RecordBatch) -> None:
     header = records.read_batch_header(batch.data)
     records.verify_crc(batch.data, 0, header)
     assert header.size == len(batch.data)

@@ -89,7 +89,7 @@ class PublicApi(RuleBasedStateMachine):
                 del table[place]
         if (
             self.config["fsync"] == "commit"
-        ):  # the deletions have taken effect when commits behind them are answered
+        ):  # the deletions have taken effect when commits after them are answered
             for group in self.committed:
                 self.commit(group, {("behind", 0): 0})
 

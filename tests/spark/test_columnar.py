@@ -165,7 +165,7 @@ KEY_TYPES = st.one_of(st.sampled_from(sorted(schema.KINDS)), st.integers(-2, 30)
 
 @st.composite
 def mangled(draw: st.DrawFn, values: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes with one byte changed, or cut, or with more behind them; mostly as they are."""
+    """Bytes with one byte changed, or cut, or with more after them; mostly as they are."""
     value = draw(values)
     how = draw(st.integers(0, 9))
     at = draw(st.integers(0, max(len(value) - 1, 0)))

@@ -20,7 +20,7 @@ from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.testing import Broker
 from tests.conftest import DATA, REPOSITORY
-from tests.spark.conftest import BRIEF, need_spark
+from tests.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +77,20 @@ def spark_command(spark: "SparkSession", capsys: pytest.CaptureFixture[str]) -> 
     return Command(spark, capsys)
 
 
+@pytest.mark.parametrize("log", ["/nonexistent", "file:///nonexistent", "/nonexistent/*"])
+def test_a_log_that_does_not_exist_is_reported_before_a_jvm_starts(
+    log: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kafka_offsets.commands import spark as command
+
+    def no_session(options: argparse.Namespace) -> None:
+        pytest.fail("a JVM would be started")
+
+    monkeypatch.setattr(command, "_session", no_session)
+    assert cli.main(["spark", "latest", log]) == 2
+    assert f"{log}: no segments of __consumer_offsets there" in capsys.readouterr().err
+
+
 def test_state_and_merged_state_are_what_kafka_said(
     spark_command: Command, spark: "SparkSession", tmp_path: Path
 ) -> None:
@@ -101,7 +115,7 @@ def test_a_log_is_rewritten_and_a_broker_opens_it(spark_command: Command, tmp_pa
             assert {place: entry.offset for place, entry in found} == offsets
 
 
-def test_history_and_expiry_tell_of_all_groups(spark_command: Command, tmp_path: Path) -> None:
+def test_history_and_expiry_cover_all_groups(spark_command: Command, tmp_path: Path) -> None:
     groups = set(committed_offsets())
     activity = spark_command.rows("activity", LOG, "--window", "1 day")
     assert groups <= {row["group"] for row in activity}
@@ -150,7 +164,7 @@ def test_times_are_in_utc_wherever_the_command_runs(
 
 
 def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> None:
-    need_spark()
+    jvm.need_spark()
     pyspark = importlib.util.find_spec("pyspark")
     assert pyspark is not None and pyspark.origin is not None
     settings = {
@@ -160,7 +174,9 @@ def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> 
     }
     submit = [Path(pyspark.origin).parent / "bin" / "spark-submit", "--master", "local[1]"]
     options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    environment = os.environ | BRIEF | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+    environment = (
+        os.environ | jvm.environment() | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+    )
     done = subprocess.run(
         [*submit, *options, REPOSITORY / "pyspark_kafka_offsets" / "submit.py", "latest", LOG, "--json"],
         capture_output=True,
@@ -172,7 +188,7 @@ def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> 
     assert by_group(map(json.loads, done.stdout.splitlines())) == committed_offsets()
 
 
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_what_cannot_be_done_is_reported_in_one_line(
     spark_command: Command, spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from kafka_offsets.commands.spark import SparkCommandError
@@ -189,6 +205,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
     with pytest.raises(SparkCommandError, match=r"cannot be read: partition 1: .* at byte 0: ") as caught:
         spark_command("latest", folder.parent)
     assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == "", "a header without rows"
     assert spark_command("latest", folder.parent, "--skip-unreadable")
     with pytest.raises(SystemExit):
         cli.main(["spark", "lag", str(LOG), "--ends", "nowhere"])

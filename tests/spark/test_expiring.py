@@ -36,7 +36,7 @@ def expired(shard: Shard, number: int, now_ms: int, retention_ms: int) -> set[Ke
     return keys
 
 
-def test_what_is_stale_is_what_the_coordinator_lets_go_of(spark: "SparkSession", tmp_path: Path) -> None:
+def test_stale_offsets_are_those_that_the_coordinator_expires(spark: "SparkSession", tmp_path: Path) -> None:
     from kafka_offsets.spark.pipelines import stale
 
     drawn = drawn_logs()

@@ -61,7 +61,9 @@ def test_commits_rewinds_rebalances_and_members_are_counted_in_windows(
     }
 
 
-def test_an_audit_finds_gaps_rewinds_what_is_unreadable_and_who_fills_the_log(spark: "SparkSession") -> None:
+def test_an_audit_finds_gaps_rewinds_unreadable_records_and_the_groups_that_fill_the_log(
+    spark: "SparkSession",
+) -> None:
     from kafka_offsets.spark.pipelines import audit
 
     found = audit(table(spark, ROWS), span=3)

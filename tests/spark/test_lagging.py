@@ -42,7 +42,7 @@ def test_lag_is_that_of_the_log_and_not_of_the_last_commit(spark: "SparkSession"
         lag(state, ends, times)
 
 
-def test_lag_over_time_goes_with_the_log_while_a_group_stands_still(spark: "SparkSession") -> None:
+def test_lag_over_time_grows_with_the_log_while_a_group_commits_nothing(spark: "SparkSession") -> None:
     from kafka_offsets.spark.pipelines import lag_history, lagging
 
     commits = [

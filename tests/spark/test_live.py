@@ -54,7 +54,7 @@ def test_a_range_of_offsets_is_a_share_of_the_log(broker: Broker) -> None:
     assert cut == whole
 
 
-def test_a_cluster_in_which_nobody_has_committed_has_an_empty_log(broker: Broker) -> None:
+def test_a_cluster_without_commits_has_an_empty_log(broker: Broker) -> None:
     with live.OffsetsTopic([address(broker)]) as topic:
         assert topic.offsets(end=True) == {}
 

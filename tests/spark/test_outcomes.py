@@ -65,13 +65,13 @@ def outcomes(letters: str, begin: int, end: int) -> Wanted:
         ("axXaAx", 0, 4, [ABORTED, COMMITTED, COMMITTED, ABORTED]),
     ],
 )
-def test_the_first_marker_of_a_producer_after_a_record_says_what_became_of_it(
+def test_the_first_marker_of_a_producer_after_a_record_decides_its_outcome(
     letters: str, begin: int, end: int, expected: Wanted
 ) -> None:
     assert outcomes(letters, begin, end) == expected
 
 
-def test_of_two_markers_behind_a_piece_the_nearer_one_counts() -> None:
+def test_of_two_markers_after_a_piece_the_nearer_one_counts() -> None:
     log = log_of("aa")
     (records,) = log.columns()
     producer = ord("a")

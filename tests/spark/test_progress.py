@@ -1,8 +1,10 @@
 """A query's progress as a consumer group: what the listener commits, when it does not, and what is read back."""
 
+import gc
 import json
 import logging
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,7 +211,7 @@ def test_of_a_partition_that_two_sources_read_the_least_offset_counts(broker, li
     assert offsets(broker) == {("orders", 0): 5, ("orders", 1): 3}
 
 
-def test_a_batch_that_is_told_late_moves_nothing_back(broker, listen):
+def test_a_batch_that_is_reported_late_moves_no_offset_back(broker, listen):
     listener = listen()
     listener.onQueryProgress(batch(2, 20))
     listener.onQueryProgress(batch(1, 10))
@@ -267,7 +269,7 @@ def test_a_partition_that_is_refused_does_not_keep_the_others_back(broker, liste
     assert listener.errors == {"UNKNOWN_TOPIC_OR_PARTITION": 1}
 
 
-def test_a_broker_that_is_away_is_asked_again_after_a_while(broker, listen, clock):
+def test_a_broker_that_cannot_be_reached_is_asked_again_after_a_while(broker, listen, clock):
     listener = listen()
     with broker.faults.down():
         listener.onQueryProgress(batch(0, 1))
@@ -288,7 +290,7 @@ def test_the_end_of_a_query_commits_what_could_not_be(broker, listen):
     assert offsets(broker) == {("orders", 0): 1}
 
 
-def test_a_connection_that_was_closed_costs_no_commit(broker, listen):
+def test_a_connection_that_was_closed_loses_no_commit(broker, listen):
     listener = listen()
     listener.onQueryProgress(batch(0, 1))
     broker.faults.close_connections()
@@ -296,7 +298,7 @@ def test_a_connection_that_was_closed_costs_no_commit(broker, listen):
     assert (offsets(broker), listener.errors) == ({("orders", 0): 2}, {})
 
 
-def test_a_coordinator_that_has_moved_costs_no_commit(broker, listen):
+def test_a_coordinator_that_has_moved_loses_no_commit(broker, listen):
     listener = listen()
     listener.onQueryProgress(batch(0, 1))
     with broker.faults.error("OffsetCommit", ErrorCode.NOT_COORDINATOR, n=1) as fault:
@@ -355,6 +357,22 @@ def test_a_query_is_committed_at_once_when_asked(broker, listen):
     listener.onQueryTerminated(terminated(OTHER_QUERY))
     with broker.faults.down():
         assert listener.commit(FakeQuery(batch(4, 5).progress)) is False
+
+
+def test_what_arrives_after_the_close_is_committed_and_leaves_no_connection_open(broker):
+    """Spark calls listeners from its own threads: its connection stayed open if an event came after `close`."""
+    listener = OffsetCommitListener(broker.bootstrap_servers, GROUP)
+    listener.onQueryProgress(batch(0, 1))
+    listener.close()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        listener.onQueryProgress(batch(1, 2))
+        assert offsets(broker) == {("orders", 0): 2}
+        listener.onQueryProgress(batch(2, 3))
+        assert offsets(broker) == {("orders", 0): 3}
+        del listener
+        gc.collect()
+    assert [str(each.message) for each in warned if each.category is ResourceWarning] == []
 
 
 def test_the_next_address_is_tried_when_one_does_not_answer(broker):
@@ -440,7 +458,7 @@ def test_a_query_starts_where_a_group_is(broker, reset, there):
     assert json.loads(text) == {"orders": {"0": 1, "1": there}, "payments": {"0": there, "1": 0}}
 
 
-def test_an_offset_that_the_log_does_not_hold_is_told(broker, caplog):
+def test_an_offset_that_the_log_does_not_hold_is_reported(broker, caplog):
     broker.commit(GROUP, {("orders", 1): 9})
     group_starting_offsets(broker.bootstrap_servers, GROUP, ["orders"])
     assert (
@@ -466,7 +484,7 @@ def peer(tmp_path: Path) -> Iterator[KafkaPeer]:
     kafka_peer.need_tools()
     peer = KafkaPeer(tmp_path / "kafka")
     yield peer
-    peer.stop()
+    peer.end()
 
 
 @pytest.mark.interop
@@ -535,7 +553,7 @@ class TestInSpark:
     def job(self, spark: "SparkSession", bootstrap: str, tmp_path: Path) -> Job:
         return Job(spark, bootstrap, tmp_path)
 
-    def test_a_query_of_two_topics_is_a_group_that_another_query_goes_on_from(
+    def test_a_query_of_two_topics_is_a_group_that_another_query_continues_from(
         self, spark, job, bootstrap, topic
     ):
         topics, names = Topics(bootstrap), (f"{topic}-b", f"{topic}-a")
@@ -559,7 +577,7 @@ class TestInSpark:
         job.run(job.source(names[0], group_starting_offsets(bootstrap, topic, names[0])), "next")
         assert job.read == [5, 6, 7, 8]
 
-    def test_a_batch_that_fails_is_not_committed_and_one_that_nobody_heard_of_is_at_the_restart(
+    def test_a_batch_that_fails_is_not_committed_and_one_without_an_answer_is_at_the_restart(
         self, spark, job, bootstrap, topic
     ):
         topics = Topics(bootstrap)

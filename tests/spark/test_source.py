@@ -49,7 +49,7 @@ def test_a_wrong_option_ends_the_query_with_its_name(spark: "SparkSession") -> N
         reader.option("mode", "newest").load()
 
 
-def test_a_stream_from_a_broker_goes_on_behind_its_checkpoint(
+def test_a_stream_from_a_broker_continues_after_its_checkpoint(
     spark: "SparkSession", broker: Broker, tmp_path: Path
 ) -> None:
     register(spark)

@@ -111,7 +111,7 @@ def test_batches_of_a_stream_follow_each_other_across_segments(log: Log) -> None
     assert found == [[0, 1], [2, 3], [4, 5], [6]]
 
 
-def test_what_comes_after_the_trigger_is_not_read_by_available_now(log: Log) -> None:
+def test_records_after_the_trigger_are_not_read_by_available_now(log: Log) -> None:
     log.commit(1)
     reader = stream(log)
     reader.prepareForTriggerAvailableNow()
@@ -141,7 +141,7 @@ def test_a_batch_ends_before_an_open_transaction_of_any_partition(log: Log) -> N
     assert stream(log).latestOffset({"0": 3, "1": 0}, ReadAllAvailable()) == {"0": 3, "1": 1}
 
 
-def test_a_limit_gives_way_to_a_transaction_that_ends_behind_it(log: Log) -> None:
+def test_a_limit_is_exceeded_by_a_transaction_that_ends_after_it(log: Log) -> None:
     log.commit(1, producer_id=7)
     log.commit(2, 3)
     log.end_transaction(7)

@@ -5,8 +5,8 @@
 
 Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one. An AREA is a
 file of tests/stories without its ending, for example `commits`; of `admin_default` and `admin_refusing` both are
-recorded. `consumer_capture` records frames for tests/coordinator/test_consumer_captures.py, `assignors` the answers of
-Kafka's assignors for test_assignors.py; these two are not text. Without an AREA, all files of tests/stories are
+recorded. `consumer_capture` records frames and records for tests/coordinator/test_captures.py, `assignors` the answers
+of Kafka's assignors for test_assignors.py; these two are not text. Without an AREA, all files of tests/stories are
 recorded. With `--only`, situations without this in their name stay as they are. Nothing else writes these files, but
 for offsets_shard.txt, which has answers of ours.
 """
@@ -39,6 +39,7 @@ from tests.differential.table import PARTS, SETTINGS, Situation, situations
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
 CONSUMER_CAPTURE = ROOT / "tests" / "data" / "captures" / "consumer-sessions.jsonl.gz"
+CONSUMER_RECORDS = CONSUMER_CAPTURE.with_name("consumer-sessions-records.jsonl.gz")
 SLOW_S = 4.0
 
 
@@ -48,7 +49,9 @@ def prepare(client: Client) -> None:
         {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
         for name, count in TOPICS.items()
     ]
-    client.ask("CreateTopics", 7, topics=topics, timeout_ms=10_000)
+    client.ask(
+        "CreateTopics", 4, topics=topics, timeout_ms=10_000
+    )  # later versions answer all configurations
     client.play.until(lambda: client.ask("FindCoordinator", 2, key="g").error_code == 0)
 
 
@@ -66,15 +69,15 @@ def play(broker: Any, situation: Situation) -> list[Event]:
 
 
 @contextmanager
-def kafka(settings: dict[str, str], port: int) -> Iterator[None]:
-    """A new Kafka."""
+def kafka(settings: dict[str, str], port: int) -> Iterator[Path]:
+    """A new Kafka; gives the directory of its logs."""
     with tempfile.TemporaryDirectory() as directory:
         extra = Path(directory, "extra.properties")
         lines = [f"{key}={value}\n" for key, value in settings.items()]
         extra.write_text("".join(lines), encoding="utf-8")
         subprocess.run(["bash", str(KAFKA), "start", str(port), directory, str(extra)], check=True)
         try:
-            yield
+            yield Path(directory, "logs")
         finally:
             subprocess.run(["bash", str(KAFKA), "stop", directory], check=True)
 
@@ -151,11 +154,16 @@ def record_expiry(port: int) -> None:
 
 
 def record_consumer_capture(port: int) -> None:
-    """Record the sessions of record_consumer_sessions.py, which takes two minutes."""
+    """Record the sessions of record_consumer_sessions.py, which takes two minutes, and what Kafka stored of them."""
     frames = io.StringIO()
-    with kafka(SETTINGS["consumers"], port), contextlib.redirect_stdout(frames):
-        record_consumer_sessions.record(f"127.0.0.1:{port}")
+    with kafka(SETTINGS["consumers"], port) as logs:
+        with contextlib.redirect_stdout(frames):
+            record_consumer_sessions.record("127.0.0.1", port)
+        stored_records = "".join(
+            json.dumps(row) + "\n" for row in record_consumer_sessions.records_of_groups(logs)
+        )
     CONSUMER_CAPTURE.write_bytes(gzip.compress(frames.getvalue().encode(), mtime=0))
+    CONSUMER_RECORDS.write_bytes(gzip.compress(stored_records.encode(), mtime=0))
 
 
 OTHER_AREAS: dict[str, Callable[[int], None]] = {

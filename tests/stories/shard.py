@@ -21,7 +21,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets import deletion, expiry, transactional_offsets
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.result import Record, RequestContext
+from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext
 from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import conditions, messages
 from tests.drivers.shard import Asked, ShardDriver, subscription
@@ -91,12 +91,12 @@ class Player:
             f"append {self._record(record)}" for record in self.driver.durable[durable:] if record.key
         ]
 
-    def _latest_record(self, key: bytes) -> Record | None:
+    def _latest_record(self, key: bytes) -> CoordinatorRecord | None:
         """The last record of a key that is decided and not durable."""
         held = [record for result in self.driver.held for record in result.records if record.key == key]
         return held[-1] if held else None
 
-    def _record(self, record: Record) -> str:
+    def _record(self, record: CoordinatorRecord) -> str:
         key = stored.parse_key(record.key)
         if isinstance(key, ConsumerKey):
             name = f"{CONSUMER_RECORDS[key.type]} {key.group}{key.name and f'/{key.name}'}"
@@ -171,7 +171,8 @@ class Player:
             wanted = offsets.all_topics(self.shard, group, FETCH_VERSION)
         found = offsets.fetch(self.shard, group, wanted, FETCH_VERSION, require_stable=is_stable)
         lines = []
-        for topic, _, partitions in found:
+        for topic, _, partitions, rows in found:
+            assert rows is None, "only a fetch of many offsets has them in columns"
             for index, entry, error in partitions:
                 name = error_code_of(error).name
                 text = (
@@ -208,7 +209,7 @@ class Player:
 
     def _next_offset(self) -> int:
         """Return the offset of a batch of a transaction, which is not among `durable`; later records follow it."""
-        self.driver.durable.append(Record(b"", None))
+        self.driver.durable.append(CoordinatorRecord(b"", None))
         return len(self.driver.durable) - 1
 
     def _expire(self, fields: Fields) -> list[str]:

@@ -25,7 +25,7 @@ def test_the_shard_answers_as_the_case_says(title: str, rewritten: bool) -> None
         assert CASES[title].played() == CASES[title].text, "if that is meant: pytest --rewrite-stories"
 
 
-def test_a_title_stands_once() -> None:
+def test_each_title_occurs_once() -> None:
     titles = [case.title for case in cases(FILE.read_text(encoding="utf-8"))]
     assert len(titles) == len(set(titles))
 

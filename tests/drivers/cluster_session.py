@@ -1,0 +1,58 @@
+"""A session with a ZooKeeper in memory, for stores and elections: everything is answered at once."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper.requests import State
+from kafka_offsets.zookeeper.steps import Steps
+from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
+
+T = TypeVar("T")
+
+
+class PlayedSession:
+    """What `ClusterSession` is, without a thread.
+
+    due  what was to be called later
+    """
+
+    def __init__(self, server: MemoryServer) -> None:
+        self.client = MemoryZooKeeper(server)
+        self.is_connected = False
+        self.on_state: Callable[[State], None] = lambda state: None
+        self.due: list[Callable[[], None]] = []
+
+    @property
+    def session_id(self) -> int:
+        return self.client.session_id
+
+    def start(self) -> None:
+        self.client.start(self._changed)
+
+    def _changed(self, state: State) -> None:
+        self.is_connected = state is State.CONNECTED
+        self.on_state(state)
+
+    def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
+        steps.run(wanted, self.client.submit, ended)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> None:
+        self.due.append(call)
+
+    def run(self, wanted: Steps[T], timeout_s: float = 20.0) -> T:
+        found: list[T | Exception] = []
+        self.begin(wanted, found.append)
+        if not found:
+            raise TimeoutError
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return found[0]
+
+    def expire(self) -> None:
+        """Lose the session, and get a new one."""
+        self.client.disconnect(State.EXPIRED)
+        self.client.connect()
+
+    def stop(self) -> None:
+        self.client.close()

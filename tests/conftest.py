@@ -1,11 +1,12 @@
 """What all tests share: seeds that are printed, hypothesis profiles, pages that tests can write again."""
 
+import gc
 import os
 import random
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ IN_CI = os.environ.get("CI") == "true"
 SEED = int(os.environ.get("KAFKA_OFFSETS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 # The workers of pytest-xdist are children, and print the seed that the header gives.
 os.environ["KAFKA_OFFSETS_SEED"] = str(SEED)
+
+TIMEOUT_S = 120.0
+"""How long a test may take, if its mark or the command line does not say it."""
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 4 << 30
@@ -67,25 +71,71 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-timeout end tests that hang.
+
+    Not by setup.cfg, where pytest refuses the option if pytest-timeout is not installed: the examples need only pytest.
+    """
+    if getattr(config.option, "timeout", TIMEOUT_S) is None and "PYTEST_TIMEOUT" not in os.environ:
+        config.option.timeout = TIMEOUT_S
+
+
 def pytest_report_header() -> str:
     """Say with which seed a failure comes back."""
     return f"seed: KAFKA_OFFSETS_SEED={SEED}"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Keep modules and collected tests from the garbage collector, which would look at all of them again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes minutes, so that no worker is left with it when the others are done."""
+    """Begin with what takes minutes or waits, so that no worker is left with it when the others are done."""
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("spark"):
         return 0
-    return 1 if item.get_closest_marker("apache_kafka") else 2
+    if item.get_closest_marker("apache_kafka"):
+        return 1
+    return 2 if item.get_closest_marker("interop") else 3
+
+
+def shared_scope(nodeid: str) -> str:
+    """Return what stays in one worker: a file, or all tests that share a session of Spark or an Apache Kafka."""
+    file, _, test = nodeid.partition("::")
+    if file.startswith("tests/spark/"):
+        return "tests/spark"
+    return "Apache Kafka" if "[Apache Kafka" in test else file
+
+
+def next_scope(queue: Sequence[str], waiting: int, workers: int) -> str:
+    """Return which scope is given out next: half of the workers wait for sockets, while the others compute.
+
+    queue    what is left, in order
+    waiting  how many of the other workers have a scope that waits
+    """
+    wanted = waiting < workers // 2
+    return next((scope for scope in queue if _waits(scope) == wanted), queue[0])
+
+
+def _waits(scope: str) -> bool:
+    return scope.startswith(("Apache Kafka", "tests/interop/", "tests/processes/", "tests/zookeeper/"))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file's tests in one worker of pytest-xdist, and all of tests/spark, which share a JVM.
+    """Keep tests of one `shared_scope` in one worker of pytest-xdist, and all processors busy.
 
     Not by marks and --dist loadgroup: with pytest 9.2 and pytest-xdist 3.8 they have no effect, and no warning says so.
     """
@@ -93,11 +143,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return "tests/spark" if file.startswith("tests/spark/") else file
+            return shared_scope(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            others = [scopes for other, scopes in self.assigned_work.items() if other is not node]
+            waiting = sum(any(map(_waits, _unfinished(scopes))) for scopes in others)
+            scope = next_scope([*self.workqueue], waiting, len(self.nodes))
+            self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False  # in the order of the items
     return Groups(config, log)
+
+
+def _unfinished(scopes: Mapping[str, Mapping[str, bool]]) -> list[str]:
+    """Return the scopes of a worker of which not all tests are done."""
+    return [scope for scope, is_done in scopes.items() if not all(is_done.values())]
 
 
 def pytest_collection_finish() -> None:
@@ -158,3 +219,11 @@ class GeneratedPart:
             path.write_text(before + begin + expected + end + after, encoding="utf-8")
             return
         assert actual == expected, f"{page} is not up to date; write it again by: pytest --rewrite-docs"
+
+
+def missing(what: str, install: str) -> None:
+    """Skip for want of a tool on a developer's machine; fail where everything is expected to be installed."""
+    message = f"{what} is missing; install it by: {install}"
+    if IN_CI:
+        pytest.fail(message)
+    pytest.skip(message)

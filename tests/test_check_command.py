@@ -1,18 +1,22 @@
 """`kafka-offsets check`: a line for each finding, an exit code, and not one byte changed."""
 
+import errno
 import json
 import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pytest
 
 from kafka_offsets import cli
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.coordination import snapshots
 from kafka_offsets.commands.check import check
+from kafka_offsets.storage import files
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import LogConfig
@@ -30,7 +34,7 @@ def directory(tmp_path: Path) -> Path:
     """A directory with a topic and a group, closed well."""
     root = tmp_path / "data"
     core = make_core(DiskFiles(root), offsets_topic_num_partitions=1)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client = CoreClient(core)
     for number in range(3):
         client.commit("g", {("t", 0): number})
@@ -136,11 +140,54 @@ def test_a_directory_that_a_broker_uses_is_refused(
     try:
         for path in (directory, directory / "__consumer_offsets-0"):
             assert refusal(capsys, path).endswith(
-                f"the data directory {directory} is in use by another broker"
+                f"another broker uses the data directory {directory}: stop it first"
             )
     finally:
         data.close()
     assert run(capsys, directory)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "meta.properties",
+        SEGMENT,
+        SEGMENT.replace(".log", ".index"),
+        "__consumer_offsets-0",
+        "__consumer_offsets-0/leader-epoch-checkpoint",
+        "__consumer_offsets-0/partition.metadata",
+    ],
+)
+@pytest.mark.parametrize("of_folder", [False, True], ids=["directory", "folder"])
+def test_what_the_user_may_not_read_is_no_damage(
+    directory: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    of_folder: bool,
+) -> None:
+    """The system is a double: root may read everything."""
+    forbidden = str(directory / name)
+
+    def refuse(path: object) -> None:
+        if str(path) == forbidden:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), forbidden)
+
+    def refusing(function: Any) -> Any:
+        def refused(path: Any, *words: Any, **named: Any) -> Any:
+            refuse(path)
+            return function(path, *words, **named)
+
+        return refused
+
+    assert (directory / name).exists()
+    monkeypatch.setattr(files.os, "open", refusing(os.open))
+    monkeypatch.setattr(files.os, "listdir", refusing(os.listdir))
+    monkeypatch.setattr(files, "open", refusing(open), raising=False)
+    target = directory / "__consumer_offsets-0" if of_folder and "/" in name else directory
+    assert cli.main(["check", str(target)]) == cli.CANNOT
+    said = capsys.readouterr().err
+    assert said == f"kafka-offsets: {forbidden}: this user may not read it\n"
 
 
 def test_two_checks_share_a_directory_and_give_it_free(directory: Path) -> None:
@@ -157,6 +204,16 @@ def test_a_file_is_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert refusal(capsys, tmp_path / "file") == f"kafka-offsets: {tmp_path}/file: not a directory"
 
 
+def test_the_directory_of_several_brokers_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The directories of its brokers look like folders of partitions."""
+    (tmp_path / "cluster-metadata").touch()
+    (tmp_path / "broker-1").mkdir()
+    expected = f"{tmp_path}: it belongs to several brokers: name that of one, such as {tmp_path}/broker-1"
+    assert refusal(capsys, tmp_path) == f"kafka-offsets: {expected}"
+
+
 @pytest.mark.parametrize("make", [lambda path: path / "missing", lambda path: path], ids=["missing", "empty"])
 def test_what_holds_no_log_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], make: object
@@ -166,7 +223,7 @@ def test_what_holds_no_log_is_refused(
     assert line.endswith(("no such directory", "no partition of a topic is in it"))
 
 
-def test_the_directory_of_a_broker_that_nobody_has_used_is_whole(
+def test_the_directory_of_an_unused_broker_has_no_findings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_core(DiskFiles(tmp_path / "new")).close()
@@ -214,7 +271,7 @@ def with_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(snapshots, "_LARGE_LOG_BYTES", 1)
     root = tmp_path / "data"
     core = make_core(DiskFiles(root), offsets_topic_num_partitions=1, offsets_snapshot_interval_bytes=1)
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     client = CoreClient(core)
     for number in range(3):
         client.commit("g", {("t", 0): number})
@@ -232,7 +289,7 @@ def test_a_snapshot_and_a_summary_that_fit_their_log_are_no_finding(
 
 
 @pytest.mark.parametrize("name", BESIDE)
-def test_a_flip_in_any_byte_of_a_snapshot_or_a_summary_is_told(
+def test_a_flip_in_any_byte_of_a_snapshot_or_a_summary_is_reported(
     name: str, capsys: pytest.CaptureFixture[str], with_caches: Path
 ) -> None:
     path = (with_caches / SEGMENT).with_name(name)
@@ -244,7 +301,7 @@ def test_a_flip_in_any_byte_of_a_snapshot_or_a_summary_is_told(
         flip(path, position)
 
 
-def test_a_snapshot_of_another_partition_or_cluster_and_one_ahead_of_its_log_are_told(
+def test_a_snapshot_of_another_partition_or_cluster_and_one_ahead_of_its_log_are_reported(
     capsys: pytest.CaptureFixture[str], with_caches: Path
 ) -> None:
     copy = (with_caches / "meta.properties").read_bytes()
@@ -269,10 +326,10 @@ def test_a_snapshot_of_another_partition_or_cluster_and_one_ahead_of_its_log_are
 
 @pytest.fixture
 def with_producers(tmp_path: Path) -> Path:
-    """A directory that was closed behind an aborted transaction and another one that is open."""
+    """A directory that was closed after an aborted transaction and another one that is open."""
     root = tmp_path / "data"
     core = make_core(DiskFiles(root))
-    core.create_topic("t", 1, {})
+    topic_admin.create_topic(core.context, "t", 1, {})
     producer = Producer(core)
     assert producer.init() == 0
     for values in ((b"1", b"1"), (b"2",), (b"3",)):
@@ -283,7 +340,7 @@ def with_producers(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_flip_in_any_byte_of_saved_producers_is_told(
+def test_a_flip_in_any_byte_of_saved_producers_is_reported(
     capsys: pytest.CaptureFixture[str], with_producers: Path
 ) -> None:
     names = {path.name for path in (with_producers / "t-0").iterdir()}
@@ -311,7 +368,7 @@ def test_a_flip_in_any_byte_of_saved_producers_is_told(
         ((6, 5, None), b"", "no producers: "),
     ],
 )
-def test_saved_producers_of_another_log_are_told(
+def test_saved_producers_of_another_log_are_reported(
     capsys: pytest.CaptureFixture[str],
     with_producers: Path,
     head: tuple[int, int, int | None],

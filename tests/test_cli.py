@@ -50,7 +50,6 @@ def taken_port() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "kafka-offsets: which command? (see kafka-offsets --help)"),
         (
             ["serve", "--port", "http"],
             "kafka-offsets serve: argument --port: http is not a port number (see kafka-offsets serve --help)",
@@ -74,47 +73,111 @@ def taken_port() -> Iterator[int]:
             ["serve", "--set", "num.partitions=0"],
             "kafka-offsets: Invalid value 0 for configuration num.partitions: Value must be at least 1",
         ),
+        (
+            ["serve", "--brokers", "0"],
+            (
+                "kafka-offsets serve: argument --brokers: 0 is not a number of brokers, 1 to 100 "
+                "(see kafka-offsets serve --help)"
+            ),
+        ),
+        (
+            ["serve", "--brokers", "2", "--port", "65535"],
+            "kafka-offsets: there are no 2 ports from 65535 on",
+        ),
+        (
+            ["serve", "--brokers", "2", "--port", "0", "--metrics-port", "65535"],
+            "kafka-offsets: there are no 2 ports from 65535 on",
+        ),
+        (
+            ["serve", "--brokers", "2", "--set", "advertised.listeners=PLAINTEXT://here:9092"],
+            (
+                "kafka-offsets: advertised.listeners is for one broker: "
+                "each broker of a cluster has its own address"
+            ),
+        ),
+        (
+            ["serve", "--brokers", "2", "--set", "broker.session.timeout.ms=99"],
+            "kafka-offsets: broker.session.timeout.ms of a cluster is 100 or more",
+        ),
+        (
+            ["serve", "--prt", "29095"],
+            (
+                "kafka-offsets serve: unrecognized arguments: --prt 29095; did you mean --port? "
+                "(see kafka-offsets serve --help)"
+            ),
+        ),
+        (
+            ["offsets", "list", "g", "--bootstrap-servr=h:1", "--bootstrap-server", "h:1"],
+            (
+                "kafka-offsets offsets list: unrecognized arguments: --bootstrap-servr=h:1; "
+                "did you mean --bootstrap-server? (see kafka-offsets offsets list --help)"
+            ),
+        ),
+        (
+            ["check", "here", "there"],
+            "kafka-offsets check: unrecognized arguments: there (see kafka-offsets check --help)",
+        ),
         (["serve", "--config", "/no/such/file"], "kafka-offsets: /no/such/file: No such file or directory"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(
+def test_what_cannot_be_done_is_reported_in_one_line(
     capsys: pytest.CaptureFixture[str], words: list[str], line: str
 ) -> None:
     assert refusal(capsys, *words) == line
 
 
-def test_an_unknown_command_is_told_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_help_is_printed_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    help_ = capsys.readouterr().out
+    assert "serve" in help_ and "inspect" in help_
+    assert cli.main([]) == cli.CANNOT
+    assert capsys.readouterr() == ("", help_)
+
+
+def test_an_unknown_command_is_reported_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     line = refusal(capsys, "server")
     assert "'server'" in line
     assert "serve" in line and "inspect" in line
 
 
-def test_a_port_in_use_is_told_with_its_address(taken_port: int) -> None:
+def test_a_port_in_use_is_reported_with_its_address(taken_port: int) -> None:
     line = served("--port", str(taken_port))
-    assert line == f"kafka-offsets: cannot listen on 127.0.0.1:{taken_port}: Address already in use"
+    assert (
+        line
+        == f"kafka-offsets: cannot listen on 127.0.0.1:{taken_port}: Address already in use: choose another with --port"
+    )
 
 
-def test_an_unknown_host_is_told_with_its_address() -> None:
+def test_an_unknown_host_is_reported_with_its_address() -> None:
     line = served("--port", "0", "--host", "no.such.host.invalid")
     assert line.startswith("kafka-offsets: cannot listen on no.such.host.invalid:0: ")
 
 
-def test_a_data_directory_that_is_a_file_is_told_by_name(tmp_path: Path) -> None:
+def test_a_data_directory_that_is_a_file_is_reported_by_name(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_text("not a directory")
     line = served("--port", "0", "--data-dir", str(path))
-    assert line.startswith("kafka-offsets: ")
-    assert "data" in line
+    assert line == f"kafka-offsets: {path} is a file, not a directory"
 
 
-def test_a_data_directory_of_another_broker_is_told_by_name(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_made_is_reported_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    line = served("--port", "0", "--data-dir", str(tmp_path / "file" / "data"))
+    assert line == f"kafka-offsets: cannot make the directory {tmp_path}/file/data: Not a directory"
+
+
+def test_a_data_directory_of_another_broker_is_reported_by_name(tmp_path: Path) -> None:
     options = ["--port", "0", "--data-dir", str(tmp_path / "data")]
     first = subprocess.Popen([*SERVE, *options], stderr=subprocess.PIPE, text=True, cwd=REPOSITORY)
     try:
         assert first.stderr is not None
         ready = next((line for line in first.stderr if "listening on " in line), None)
         assert ready is not None, "the first broker did not come up"
-        assert "lock" in served(*options)
+        assert (
+            served(*options)
+            == f"kafka-offsets: another broker uses the data directory {tmp_path / 'data'}: stop it first"
+        )
     finally:
         first.terminate()
         first.communicate(timeout=10)
@@ -126,18 +189,18 @@ def test_a_data_directory_of_another_broker_is_told_by_name(tmp_path: Path) -> N
     [
         (
             OSError(errno.EADDRINUSE, "error while attempting to bind"),
-            "cannot listen on h:1: Address already in use",
+            "cannot listen on h:1: Address already in use: choose another with --port",
         ),
         (socket.gaierror(-2, "Name or service not known"), "cannot listen on h:1: Name or service not known"),
         (PermissionError(errno.EACCES, "Permission denied", "/data/.lock"), "/data/.lock: Permission denied"),
         (OSError("no number"), "cannot listen on h:1: no number"),
     ],
 )
-def test_an_error_of_the_system_is_told_in_its_own_words(error: OSError, said: str) -> None:
+def test_an_error_of_the_system_is_reported_in_its_own_words(error: OSError, said: str) -> None:
     assert cli.os_error_text(error, "h", 1) == said
 
 
-def test_options_win_over_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_options_override_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[tuple[object, ...]] = []
     from kafka_offsets.broker.network import server_process
 
@@ -156,7 +219,7 @@ def test_options_win_over_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_keys_of_the_command_line_win_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_keys_of_the_command_line_override_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     loaded: list[tuple[int, int]] = []
     from kafka_offsets.broker.config.keys import Config
     from kafka_offsets.broker.network import server_process
@@ -179,7 +242,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("kafka-offsets ")
 
 
-def test_output_that_nobody_reads_any_more_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with contextlib.closing(os.fdopen(writing, "wb", buffering=0)) as pipe:
@@ -209,7 +272,7 @@ def test_an_empty_data_directory_is_refused() -> None:
     assert "the empty string is not a directory" in served("--port", "0", "--data-dir", "")
 
 
-def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
+def test_output_that_cannot_be_written_is_reported_in_one_line() -> None:
     path = DATA / "logs" / "classic" / "__consumer_offsets-0" / "00000000000000000000.log"
     for sink, code in ((Path("/dev/full"), 2), (None, 0)):
         with contextlib.ExitStack() as stack:
@@ -225,5 +288,19 @@ def test_output_that_cannot_be_written_is_told_in_one_line() -> None:
             )
         assert done.returncode == code, done.stderr
         assert done.stderr == (
-            "kafka-offsets: cannot write what was asked for: No space left on device\n" if sink else ""
+            "kafka-offsets: cannot write the output: No space left on device\n" if sink else ""
         )
+
+
+def test_a_process_without_descriptors_for_its_schemas_does_not_begin_to_listen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They were read after that, and a broker that ran out of descriptors in its first milliseconds ended."""
+    from kafka_offsets.protocol import messages
+
+    def read_schemas() -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "/schemas/fetch.schema")
+
+    monkeypatch.setattr(messages, "read_schemas", read_schemas)
+    assert cli.main(["serve", "--port", "0"]) == 2
+    assert capsys.readouterr().err == "kafka-offsets: /schemas/fetch.schema: Too many open files\n"

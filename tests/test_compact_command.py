@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.data_directory import DataDirectory
@@ -24,8 +25,10 @@ def directory(tmp_path: Path) -> Path:
     """A directory with groups, a topic that is compacted and one that is not, closed well."""
     root = tmp_path / "data"
     core = make_core(DiskFiles(root), offsets_topic_num_partitions=2, offsets_topic_segment_bytes=1000)
-    core.create_topic("kept", 1, {"internal.segment.bytes": "200"})
-    core.create_topic("keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"})
+    topic_admin.create_topic(core.context, "kept", 1, {"internal.segment.bytes": "200"})
+    topic_admin.create_topic(
+        core.context, "keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+    )
     client = CoreClient(core)
     for number in range(30):
         client.commit("g", {("kept", 0): number})
@@ -81,7 +84,7 @@ def test_every_topic_with_that_policy_is_compacted(
     assert committed(directory) == [{("kept", 0): 29}] * 2
 
 
-def test_what_several_rounds_take_is_told_in_one_sum(
+def test_what_several_rounds_take_is_reported_in_one_sum(
     directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sum(path.stat().st_size for path in (directory / "keyed-0").glob("*.log"))
@@ -110,6 +113,25 @@ def test_a_dry_run_changes_nothing(
         assert code == 0, lines
         assert " would go " in lines[-1]
     assert contents(directory) == before
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_bytes_in_active_segments_alone_are_reported_with_the_option_that_compacts_them(
+    directory: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    """It printed "0 of 0 records", as for a directory where nothing can be removed."""
+    run(capsys, directory)
+    active = sum(
+        max(directory.glob(f"{name}/*.log")).stat().st_size
+        for name in ("__consumer_offsets-0", "__consumer_offsets-1", "keyed-0")
+    )
+    hint = f"nothing to remove outside of the active segments ({active} bytes); --include-active compacts them too"
+    code, lines = run(capsys, *options, directory)
+    assert (code, lines[-2].split(":")[0], lines[-1]) == (0, "in all", hint)
+    _, lines = run(capsys, "--include-active", directory)
+    assert lines[-1].startswith("in all: ")
+    _, lines = run(capsys, *options, directory)
+    assert lines[-1].startswith("in all: 0 of ")
 
 
 def test_a_dry_run_looks_through_an_unfinished_swap(
@@ -199,7 +221,7 @@ def test_a_damaged_partition_is_left_alone_with_exit_code_1(
     assert contents(directory / "keyed-0") == before
 
 
-def test_what_cannot_be_compacted_is_told_in_one_line(
+def test_what_cannot_be_compacted_is_reported_in_one_line(
     directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "no such directory" in refusal(capsys, tmp_path / "none")
@@ -207,27 +229,29 @@ def test_what_cannot_be_compacted_is_told_in_one_line(
     assert "file: not a directory" in refusal(capsys, tmp_path / "file")
     assert "no partition of a topic" in refusal(capsys, "--dry-run", tmp_path)
     user = DataDirectory(DiskFiles(directory))
+    used = f"kafka-offsets: another broker uses the data directory {directory}: stop it first"
     for options in ([], ["--dry-run"]):
         for target in (directory, directory / "keyed-0"):
-            assert "in use by another broker" in refusal(capsys, *options, target)
+            assert refusal(capsys, *options, target) == used
     user.close()
     assert "unknown configuration key" in refusal(capsys, "--set", "x=1", directory)
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--include-active"]])
-def test_partitions_that_hold_nothing_are_not_told_of_and_not_made(
+def test_empty_partitions_are_not_reported_and_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     core = make_core(DiskFiles(tmp_path), offsets_topic_num_partitions=50)
-    core.create_topic("orders", 1, {})
-    core.create_topic("keyed", 2, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.context, "orders", 1, {})
+    topic_admin.create_topic(core.context, "keyed", 2, {"cleanup.policy": "compact"})
     CoreClient(core).commit("g", {("orders", 0): 1})
     core.close()
     folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}
     (used,) = (name for name in folders if name.startswith("__consumer_offsets-"))
     code, lines = run(capsys, *options, tmp_path)
     assert code == 0
-    assert [line.split(":")[0] for line in lines] == [used, "in all"]
+    assert [line.split(":")[0] for line in lines[:2]] == [used, "in all"]
+    assert "active segments" in "".join(lines[2:]) or options == ["--include-active"]
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == folders
 
 

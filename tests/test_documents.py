@@ -1,20 +1,23 @@
 """The documents cannot rot: snippets are run, tables are printed from the code, links lead somewhere."""
 
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from kafka_offsets import Broker
+from kafka_offsets import Broker, cli
 from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from tests.cases import each_case
 from tests.conftest import REPOSITORY, GeneratedPart
 from tests.documents import pages
 from tests.interop import matrix
@@ -22,8 +25,13 @@ from tests.test_examples import WARNINGS
 
 README = REPOSITORY / "README.md"
 CLIENTS_PAGE = REPOSITORY / "docs" / "clients.md"
-WITH_SNIPPETS = [README, CLIENTS_PAGE, REPOSITORY / "docs" / "embedding.md"]
+WITH_SNIPPETS = [
+    README,
+    CLIENTS_PAGE,
+    *(REPOSITORY / "docs" / name for name in ("embedding.md", "consumer.md")),
+]
 ADDRESS = "127.0.0.1:9092"
+WITH_ACTIONS = ("groups", "offsets", "spark")
 PAGES = [
     README,
     REPOSITORY / "CHANGES.md",
@@ -63,7 +71,7 @@ def client_of(code: str) -> str:
 
 @pytest.mark.interop
 @pytest.mark.parametrize("code", [code for code in blocks("python") if not is_test(code)], ids=client_of)
-def test_a_snippet_prints_what_stands_beside_it(code: str, broker: Broker) -> None:
+def test_a_snippet_prints_the_output_beside_it(code: str, broker: Broker) -> None:
     done = subprocess.run(
         [sys.executable, *WARNINGS, "-c", code.replace(ADDRESS, broker.bootstrap_servers)],
         capture_output=True,
@@ -92,7 +100,7 @@ def test_every_client_has_its_snippet() -> None:
 
 @pytest.mark.interop
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install -y kcat")
-def test_the_lines_for_kcat_print_what_stands_below_them(broker: Broker) -> None:
+def test_the_lines_for_kcat_print_the_output_below_them(broker: Broker) -> None:
     (code,) = (code for code in blocks("console") if "kcat" in code)
     commands = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
     expected = [line for line in code.splitlines() if not line.startswith("$ ")]
@@ -119,12 +127,34 @@ def test_make_help_lists_every_target() -> None:
     assert sorted(listed) == sorted(phony.split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_case("page", PAGES, ids=lambda page: page.name)
 def test_the_make_targets_that_are_named_exist(page: Path) -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, re.MULTILINE))
     named = set(re.findall(r"(?:^\$ |`)make ([a-z][\w-]*)", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert named <= targets
+
+
+@cache
+def show_help(*words: str) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main([*words, "--help"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_modules_commands_and_folders_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in set(re.findall(r"`(kafka_offsets(?:\.\w+)*)", text)):
+        pkgutil.resolve_name(name)
+    commands = re.findall(
+        r"(?:^\$ |`)kafka-offsets ([a-z]+)(?: ([a-z][a-z-]+)\b(?![.=/]))?", text, re.MULTILINE
+    )
+    for command, action in set(commands):
+        show_help(command, *([action] if command in WITH_ACTIONS and action else []))
+    for folder in set(
+        re.findall(r"`((?:benchmarks|docs|examples|kafka_offsets|schemas|tests)/[\w/]+)`", text)
+    ):
+        assert (REPOSITORY / folder).is_dir(), f"{page.name} names {folder}"
 
 
 def served_versions(api: Api) -> str:
@@ -152,7 +182,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_case("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
     for target, anchor in _LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith("http"):

@@ -1,5 +1,8 @@
-"""Every example runs: programs print what their first lines say that they print, tests pass."""
+"""Every example runs: programs print what their first lines say that they print, tests pass. The table names packages.
 
+Those for Spark run beside its other tests."""
+
+import ast
 import os
 import re
 import subprocess
@@ -9,17 +12,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
-from tests.spark.conftest import BRIEF, JARS, need_spark
+from tests.conftest import REPOSITORY, GeneratedPart
+from tests.spark import jvm
+from tests.zookeeper.real import RealServer, zookeeper_server
+
+__all__ = ["zookeeper_server"]
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 IN_SPARK = {example for example in EXAMPLES if "pyspark" in example.read_text(encoding="utf-8")}
-"""Those that start a JVM, which takes its time, and writes what it likes to the standard error."""
+"""Those that need Spark: tests/spark/test_examples.py runs them."""
+IN_ZOOKEEPER = {example for example in EXAMPLES if "kazoo" in example.read_text(encoding="utf-8")}
+"""Those that are given the address of a ZooKeeper server."""
 TESTS = [example for example in EXAMPLES if example.name.startswith("test_")]
 PROGRAMS = [example for example in EXAMPLES if example not in TESTS]
 MOST_LINES = 60
 MOST_S = 280
 """So long may a process take, on a busy machine."""
+
+PACKAGES = {
+    "aiokafka": "aiokafka",
+    "confluent_kafka": "confluent-kafka",
+    "faststream": "'faststream[kafka]'",
+    "hypothesis": "hypothesis",
+    "kafka": "kafka-python",
+    "kafka_offsets.spark": "fsspec numpy pyarrow",
+    "kafka_offsets.testing.machines": "hypothesis",
+    "kafka_offsets.testing.strategies": "hypothesis",
+    "kazoo": "kazoo",
+    "matplotlib": "matplotlib",
+    "pyarrow": "pyarrow",
+    "pyspark": "'.[spark]'",
+    "pytest": "pytest",
+}
+"""What to install for a module that an example imports, beside `pip install .`."""
 
 WARNINGS = [
     "-W",
@@ -33,7 +58,7 @@ WARNINGS = [
 
 
 def promised(example: Path) -> str:
-    """Return what stands behind "Prints:" in the docstring."""
+    """Return what stands after "Prints:" in the docstring."""
     docstring = example.read_text(encoding="utf-8").split('"""')[1]
     before, prints, output = docstring.partition("\nPrints:\n\n")
     assert before and prints, f"{example.name} does not say what it prints"
@@ -44,14 +69,55 @@ def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 5
 
 
+def imported(example: Path) -> set[str]:
+    """Return the full names of what an example imports."""
+    names = set()
+    for node in ast.walk(ast.parse(example.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{each.name}" for each in node.names}
+    return names
+
+
+def packages(example: Path) -> set[str]:
+    """Return what an example needs beside this project, as words for pip."""
+    found = set()
+    for name in imported(example):
+        begins = [name[: match.start()] for match in re.finditer(r"\.|$", name)]
+        known = [PACKAGES[begin] for begin in begins if begin in PACKAGES]
+        own = begins[0] == "kafka_offsets" or begins[0] in sys.stdlib_module_names
+        assert known or own, f"{example.name} imports {name}: PACKAGES does not say what to install"
+        found.update(*(each.split() for each in known))
+    return {"'.[spark]'"} | found & {"pytest"} if "'.[spark]'" in found else found
+
+
+def test_the_table_says_what_each_example_needs(generated: GeneratedPart) -> None:
+    rows = ["| example | shows | `pip install` |", "|---|---|---|"]
+    for example in EXAMPLES:
+        shows = example.read_text(encoding="utf-8").split('"""')[1].splitlines()[0].partition(": python ")[0]
+        needs = " ".join(sorted(packages(example)))
+        rows.append(f"| [{example.name}]({example.name}) | {shows} | {f'`{needs}`' if needs else ''} |")
+    generated.check("examples/README.md", "examples", "\n".join(rows))
+
+
+@pytest.mark.parametrize("module", ["machines", "strategies"])
+def test_without_hypothesis_a_module_says_what_to_install(module: str) -> None:
+    done = run("-c", f"import sys; sys.modules['hypothesis'] = None; import kafka_offsets.testing.{module}")
+    assert done.stderr.splitlines()[-1] == (
+        f"ModuleNotFoundError: kafka_offsets.testing.{module} needs hypothesis: pip install hypothesis"
+    )
+
+
 def run(*words: str | Path) -> "subprocess.CompletedProcess[str]":
     """Run Python in the repository."""
+    environment = {"PYTHONPATH": str(REPOSITORY), "KAFKA_OFFSETS_SPARK_JARS": str(jvm.JARS)}
     return subprocess.run(
         [sys.executable, *map(str, words)],
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
-        env=os.environ | BRIEF | {"PYTHONPATH": str(REPOSITORY), "KAFKA_OFFSETS_SPARK_JARS": str(JARS)},
+        env=os.environ | environment,
         timeout=MOST_S,
     )
 
@@ -68,7 +134,7 @@ def run_tests(examples: list[Path]) -> None:
 @pytest.mark.interop
 @pytest.mark.timeout(MOST_S + 20)
 @pytest.mark.parametrize(
-    "example", [each for each in PROGRAMS if each not in IN_SPARK], ids=lambda path: path.stem
+    "example", [each for each in PROGRAMS if each not in IN_SPARK | IN_ZOOKEEPER], ids=lambda path: path.stem
 )
 def test_the_example_prints_what_it_says(example: Path) -> None:
     done = run(*WARNINGS, example)
@@ -77,13 +143,11 @@ def test_the_example_prints_what_it_says(example: Path) -> None:
 
 
 @pytest.mark.interop
-@pytest.mark.spark
 @pytest.mark.timeout(MOST_S + 20)
-@pytest.mark.parametrize("example", sorted(IN_SPARK & set(PROGRAMS)), ids=lambda path: path.stem)
-def test_the_example_in_spark_prints_what_it_says(example: Path) -> None:
-    need_spark()
-    done = run(example)
-    assert done.returncode == 0, done.stderr
+@pytest.mark.parametrize("example", sorted(IN_ZOOKEEPER), ids=lambda path: path.stem)
+def test_the_example_with_zookeeper_prints_what_it_says(example: Path, zookeeper_server: RealServer) -> None:
+    done = run(*WARNINGS, example, zookeeper_server.address)
+    assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == promised(example)
 
 
@@ -93,12 +157,16 @@ def test_the_examples_that_are_tests_pass() -> None:
     run_tests([each for each in TESTS if each not in IN_SPARK])
 
 
-@pytest.mark.interop
-@pytest.mark.spark
-@pytest.mark.timeout(MOST_S + 20)
-def test_the_examples_in_spark_that_are_tests_pass() -> None:
-    need_spark()
-    run_tests(sorted(IN_SPARK & set(TESTS)))
+def test_the_examples_need_no_other_plugin_of_pytest() -> None:
+    absent = [word for plugin in ("timeout", "xdist", "hypothesispytest") for word in ("-p", f"no:{plugin}")]
+    done = run(
+        "-m", "pytest", "-q", "--collect-only", *absent, REPOSITORY / "examples" / "test_paused_broker.py"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_test_that_hangs_is_ended(request: pytest.FixtureRequest) -> None:
+    assert request.config.getoption("timeout") is not None or "PYTEST_TIMEOUT" in os.environ
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

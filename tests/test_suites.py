@@ -102,7 +102,7 @@ def test_a_pytest_that_does_not_end_or_cannot_be_torn_down_has_failed() -> None:
     assert kafka_python.read_outcomes(lines) == {"a": FAILED, "b": SKIPPED, "c": PASSED, "d": FAILED}
 
 
-def test_the_page_says_which_suites_are_run_and_what_is_left_out(generated: GeneratedPart) -> None:
+def test_the_page_names_the_suites_that_are_run_and_what_is_excluded(generated: GeneratedPart) -> None:
     generated.check("docs/suites.md", "suites", page.sources(SUITES))
     generated.check("docs/suites.md", "left out", page.left_out(SUITES))
 

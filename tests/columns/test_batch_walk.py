@@ -5,6 +5,8 @@ from functools import cache
 
 import pytest
 
+from tests.cases import each_case
+
 pytest.importorskip("numpy")
 
 from kafka_offsets.columns import batch_walk
@@ -42,8 +44,8 @@ def test_lanes_find_what_the_plain_walk_finds(within: float, cut: int) -> None:
     assert len(found) == BATCHES - (cut > 0)
 
 
-@pytest.mark.parametrize("length", [-1, -(1 << 31), 0, 30, 48, 49, 500, 1 << 20, (1 << 31) - 1])
-@pytest.mark.parametrize("where", [0, 1, 100, 1700, BATCHES - 1])
+@each_case("length", [-1, -(1 << 31), 0, 30, 48, 49, 500, 1 << 20, (1 << 31) - 1])
+@each_case("where", [0, 1, 100, 1700, BATCHES - 1])
 def test_a_wrong_length_ends_both_walks_or_leads_both_astray(length: int, where: int) -> None:
     data = bytearray(content(2, 0.3))
     at = plain(data, len(data))[where]

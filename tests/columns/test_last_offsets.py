@@ -36,6 +36,7 @@ def get(table: LastOffsets, keys: list[bytes]) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(KEYS, min_size=1, max_size=40), max_size=5), st.lists(KEYS, min_size=1))
 def test_the_last_offset_of_each_key_is_found_by_chunk_and_one_by_one(
     chunks: list[list[bytes]], asked: list[bytes]
@@ -67,7 +68,7 @@ def test_a_table_as_full_as_it_gets_still_finds_everything() -> None:
     assert get(table, [b"absent-%d" % number for number in range(500)]) == [NO_OFFSET] * 500
 
 
-def test_its_size_is_bounded_by_what_can_come_and_by_the_memory_allowed() -> None:
+def test_its_size_is_bounded_by_its_possible_entries_and_by_the_memory_allowed() -> None:
     assert LastOffsets(10, 1 << 30).has_room_for(10)
     small, large = LastOffsets(10_000_000, 100_000), LastOffsets(10_000_000, 1 << 27)
     assert small.has_room_for(3000) and not small.has_room_for(10_000)

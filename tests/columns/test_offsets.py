@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import each_case
+
 np = pytest.importorskip("numpy")
 
 from kafka_offsets.columns.batches import BatchColumns  # noqa: E402
@@ -13,7 +15,8 @@ from kafka_offsets.columns.records import RecordColumns  # noqa: E402
 from kafka_offsets.coordinator import stored  # noqa: E402
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata  # noqa: E402
 from kafka_offsets.errors import ProtocolError  # noqa: E402
-from tests.broker.offsets_logs import IDS, TEXTS, offset_values  # noqa: E402
+from kafka_offsets.protocol import messages  # noqa: E402
+from tests.broker.offsets_logs import IDS, TEXTS, changed, offset_values  # noqa: E402
 
 Pair = tuple[bytes, bytes | None]
 
@@ -47,21 +50,6 @@ def read(found: OffsetColumns, row: int) -> tuple[bytes, int, OffsetAndMetadata 
     topic_id = np.array([found.id_high[row], found.id_low[row]], "<i8").tobytes()
     entry = OffsetAndMetadata(offset, leader_epoch, metadata.decode(), committed, expires, topic_id, 0)
     return names, partition, entry
-
-
-@st.composite
-def changed(draw: st.DrawFn, values: st.SearchStrategy[bytes]) -> bytes:
-    """Bytes cut, with more after them, or with one of them changed; mostly as they are."""
-    value = draw(values)
-    at = draw(st.integers(0, max(len(value) - 1, 0)))
-    match draw(st.integers(0, 9)):
-        case 0:
-            return value[:at]
-        case 1:
-            return value + draw(st.one_of(st.binary(min_size=1, max_size=3), st.just(bytes(8))))
-        case 2:
-            return value[:at] + draw(st.binary(min_size=1, max_size=1)) + value[at + 1 :]
-    return value
 
 
 KEYS = st.builds(
@@ -113,3 +101,14 @@ def test_what_we_write_is_read_in_columns_but_for_long_metadata(values: list[byt
     assert not others.size
     expected = [None if value is None else stored.parse_offset_value(value, 0) for value in values]
     assert [read(found, row)[2] for row in range(len(values))] == expected
+
+
+@each_case("version", range(5))
+@each_case("others", [(), (4,), (1, 3)])
+def test_values_of_every_version_are_usual(version: int, others: tuple[int, ...]) -> None:
+    values = [
+        each.to_bytes(2) + messages.encode(messages.OffsetCommitValue(5, metadata="text"), each)
+        for each in (version, *others)
+    ]
+    found, rest = split(columns_of([(stored.offset_key("g", "t", 0), value) for value in values]))
+    assert (len(found.record), len(rest)) == (len(values), 0)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.inspect.capture import Event, Totals, timeline
+from kafka_offsets.inspect.capture import TimelineEvent, Totals, timeline
 from kafka_offsets.protocol import messages
 from tests.conftest import DATA, REPOSITORY, GeneratedPart
 from tests.inspect.explained import assert_tiled, inspect, json_lines, refusal
@@ -23,7 +23,7 @@ def path_of(name: str) -> Path:
     return DATA / "captures" / f"{name}.jsonl.gz"
 
 
-def recorded(name: str) -> list[tuple[dict[str, Any], Event]]:
+def recorded(name: str) -> list[tuple[dict[str, Any], TimelineEvent]]:
     """Each line of a capture, and our event."""
     return list(zip(json_lines(path_of(name)), timeline(str(path_of(name))), strict=True))
 
@@ -110,7 +110,7 @@ def test_a_response_without_its_request_is_read_as_it_was_recorded_or_marked(tmp
     assert unnamed.problem == "the answer to a request that is not in the capture"
 
 
-def test_a_closing_connection_tells_what_it_did_not_answer() -> None:
+def test_a_closing_connection_reports_its_unanswered_requests() -> None:
     notes = [event.note for _, event in recorded("raw-versions") if event.kind == "close"]
     assert "unanswered: OffsetFetch v0" in notes
 
@@ -164,7 +164,7 @@ def test_a_capture_is_printed_as_objects_with_and_without_frames(capsys: pytest.
         ({"ms": 1, "conn": 1, "dir": "request"}, "not a frame of a capture: 'hex' is missing"),
     ],
 )
-def test_a_line_that_is_no_frame_is_told_with_its_number(
+def test_a_line_that_is_no_frame_is_reported_with_its_number(
     line: Any, said: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = write(tmp_path, "", line)
@@ -177,7 +177,9 @@ def test_any_short_frame_is_marked(tmp_path: Path) -> None:
         assert all(event.problem for event in timeline(str(write(tmp_path, *frames))))
 
 
-def test_a_compressed_file_that_is_cut_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_compressed_file_that_is_cut_is_reported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(path_of("aiokafka-admin").read_bytes()[:-9])
     code, _, err = inspect(capsys, path)

@@ -22,7 +22,7 @@ def test_a_segment_is_explained_line_by_line(capsys: pytest.CaptureFixture[str])
     assert "type                           1 (OffsetCommit)" in out
 
 
-def test_a_segment_elsewhere_is_of_the_offsets_topic_when_told_so(
+def test_a_segment_elsewhere_is_of_the_offsets_topic_with_the_option(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "00000000000000000000.log.deleted"
@@ -181,7 +181,7 @@ def test_a_record_of_an_unknown_type_is_shown_as_bytes() -> None:
         ("00010001ff000174", ["--record"], "OffsetCommitKey version 0 at byte 5: a string that is not UTF-8"),
     ],
 )
-def test_what_cannot_be_explained_is_told_in_one_line(
+def test_what_cannot_be_explained_is_reported_in_one_line(
     given: str | bytes,
     words: list[str],
     said: str,
@@ -202,7 +202,7 @@ def test_what_cannot_be_explained_is_told_in_one_line(
         ("", ": No such file or directory"),
     ],
 )
-def test_a_path_that_cannot_be_read_is_told(
+def test_a_path_that_cannot_be_read_is_reported(
     path: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if path == "/dev/zero":
@@ -212,7 +212,7 @@ def test_a_path_that_cannot_be_read_is_told(
 
 
 @pytest.mark.parametrize("name", ["topic-0", "topic-0.log"])
-def test_a_directory_is_told(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_directory_is_reported(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     folder = tmp_path / name
     folder.mkdir()
     said = f"{folder}: a directory: name a file in it{{}}; kafka-offsets check reads a whole directory"
@@ -243,11 +243,11 @@ def test_other_files_of_a_log_directory_are_refused_by_name(
 @pytest.mark.parametrize(
     "words", [[], ["--response", "-"], ["--recrd", "-"], ["-", "--record", "--response", "8", "2"]]
 )
-def test_a_wrong_option_is_told_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_option_is_reported_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, *words).startswith("kafka-offsets inspect: ")
 
 
-def test_closed_standard_input_is_told(
+def test_closed_standard_input_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", None)
@@ -332,12 +332,14 @@ def test_the_page_shows_a_torn_tail(
     Path("torn.log").write_bytes(data[:200])
     _, out, _ = inspect(capsys, "--offsets-topic", "torn.log")
     (first, *_, tail) = [block for block in re.split(r"\n(?= +\d+ +\d+  \S)", out) if block]
-    command = "head -c 200 tests/data/logs/clients/__consumer_offsets-3/00000000000000000000.log > torn.log"
+    command = (
+        "head -c 200 tests/data/logs/clients/__consumer_offsets-3/00000000000000000000.log > /tmp/torn.log"
+    )
     rest = tail.rstrip("\n")
     generated.check(
         PAGE,
         "torn tail",
-        f"```console\n$ {command}\n$ kafka-offsets inspect --offsets-topic torn.log\n"
+        f"```console\n$ {command}\n$ kafka-offsets inspect --offsets-topic /tmp/torn.log\n"
         f"{first.splitlines()[0]}\n     …\n{rest}\n$ echo $?\n1\n```",
     )
 

@@ -34,7 +34,7 @@ def test_segments_of_the_other_coordinators_are_explained_by_their_folder(
     data = path.read_bytes()
     lines = list(explain_batches(data, explainer=STORED[folder.rpartition("-")[0]]))
     assert_tiled(lines, 0, len(data))
-    assert not [line for line in lines if line.damage or line.name == "(behind it)"]
+    assert not [line for line in lines if line.damage or line.name == "(remaining bytes)"]
     expected = [
         record["typeName"].title().replace("_", "")
         for batch in json_lines(path.parent.with_name(f"{folder}.records.jsonl.gz"))
@@ -68,7 +68,7 @@ def test_every_stored_record_of_kafkas_encoder_is_explained_with_its_type(name: 
         split = next(number for number, line in enumerate(below) if line.name == "version")
         assert below[0].value.endswith(f"({name})")
         assert_tiled(below[split:], 0, len(value))
-        assert not [line for line in lines if line.damage or line.name == "(behind it)"]
+        assert not [line for line in lines if line.damage or line.name == "(remaining bytes)"]
 
 
 def test_a_record_of_a_named_topic_is_explained(

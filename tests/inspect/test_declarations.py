@@ -123,7 +123,7 @@ def test_a_varint_that_does_not_end_is_an_error_after_as_many_bytes_as_it_may_ha
         parse(declared, bytes.fromhex(hex_), 0, "number")
 
 
-def test_a_version_that_does_not_exist_is_told_with_those_that_do() -> None:
+def test_a_version_that_does_not_exist_is_reported_with_those_that_do() -> None:
     with pytest.raises(InspectError, match=r"^OffsetCommitRequest has no version 99, only 0-10$"):
         declaration("OffsetCommitRequest", 99)
 

@@ -34,7 +34,7 @@ def test_every_byte_of_a_request_is_explained_once_with_and_without_its_size(nam
     bare = VALID_FRAMES[name]
     lines = explain_request(bare)
     assert_tiled(lines, 0, len(bare))
-    assert not [line for line in lines if line.damage or line.name == "(behind it)"]
+    assert not [line for line in lines if line.damage or line.name == "(remaining bytes)"]
     api, version = name.split(" v")
     assert lines[0].name.startswith("RequestHeader version ")
     assert f"{api}Request version {version}" in [line.name for line in lines if line.depth == 0]
@@ -47,7 +47,7 @@ def test_every_byte_of_a_request_is_explained_once_with_and_without_its_size(nam
 
 @pytest.mark.parametrize("name", VALID_FRAMES)
 @pytest.mark.parametrize("size", [0, 1, 5, 9, 100_000, -1])
-def test_a_wrong_size_is_told_and_the_request_explained(name: str, size: int) -> None:
+def test_a_wrong_size_is_reported_and_the_request_explained(name: str, size: int) -> None:
     bare = VALID_FRAMES[name]
     lines = explain_request(size.to_bytes(4, signed=True) + bare)
     assert_tiled(lines, 0, len(bare) + 4)
@@ -63,7 +63,7 @@ def test_a_request_cut_anywhere_is_explained_or_refused(name: str) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_cut_request_is_told_with_its_size() -> None:
+def test_a_cut_request_is_reported_with_its_size() -> None:
     sized = len(VALID_FRAMES["OffsetCommit v2"]).to_bytes(4) + VALID_FRAMES["OffsetCommit v2"]
     with pytest.raises(
         InspectError, match=r"^a frame of 123 bytes, of which 96 follow: OffsetCommitRequest version 2 at"
@@ -113,7 +113,7 @@ def test_recorded_responses_are_explained_by_name_and_by_key_of_their_api() -> N
         key = messages.find(f"{api}Request").SCHEMA.number
         assert lines == explain_response(data, str(key), version)
         assert_tiled(lines, 0, len(data))
-        assert not [line for line in lines if line.name == "(behind it)"], (api, version)
+        assert not [line for line in lines if line.name == "(remaining bytes)"], (api, version)
         count += 1
     assert count > 50
 
@@ -166,11 +166,11 @@ def test_a_subscription_in_a_join_is_explained_below_its_bytes() -> None:
     assert value_of(lines, "owned_partitions") == "0 elements"
 
 
-def test_a_subscription_of_a_later_version_is_read_as_the_last_known_and_the_rest_told() -> None:
+def test_a_subscription_of_a_later_version_is_read_as_the_last_known_and_the_rest_is_reported() -> None:
     later = bytes.fromhex("0009000000010001740000000000000000ffffffffffff1234")
     lines = joining("consumer", later)
     assert value_of(lines, "version") == "9 (ConsumerProtocolSubscription)"
-    assert value_of(lines, "(behind it)") == "2 bytes: 12 34"
+    assert value_of(lines, "(remaining bytes)") == "2 bytes: 12 34"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_bytes_are_hex_null_is_null_and_what_json_cannot_say_is_text() -> None:
     assert "content" not in form.object(Line(0, 0, 0, "x"))
 
 
-def test_damage_is_told_and_is_exit_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_damage_is_reported_and_is_exit_code_1(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes((REPOSITORY / SEGMENT).read_bytes()[:200])
     code, out, _ = inspect(capsys, "--json", path)

@@ -133,7 +133,7 @@ def test_batches_of_every_format_and_codec_are_explained(case: dict[str, Any]) -
     ]
 
 
-def test_a_message_set_is_told_with_its_magic_and_size_and_what_follows_is_explained() -> None:
+def test_a_message_set_is_reported_with_its_magic_and_size_and_what_follows_is_explained() -> None:
     (case,) = [c for c in json_lines(DATA / "record_batches.jsonl.gz") if c["name"] == "mixed-formats"]
     lines = [line for line in explain_batches(bytes.fromhex(case["hex"])) if line.depth == 0]
     assert [(line.name, line.size) for line in lines[:2]] == [
@@ -173,7 +173,7 @@ def test_a_last_batch_with_a_wrong_checksum_may_be_torn_and_one_before_it_is_dam
 
 
 @pytest.mark.parametrize("place", [8, 16])  # length, magic
-def test_damage_is_told_and_the_next_whole_batch_explained(place: int) -> None:
+def test_damage_is_reported_and_the_next_whole_batch_explained(place: int) -> None:
     first, last = batch(b"first"), batch(b"last", base_offset=2)
     hurt = bytearray(batch(b"second", base_offset=1))
     hurt[place] = 0x55
@@ -181,7 +181,7 @@ def test_damage_is_told_and_the_next_whole_batch_explained(place: int) -> None:
     assert_tiled(lines, 0, len(first + hurt + last))
     (damage,) = [line for line in lines if line.damage]
     assert (damage.name, damage.position, damage.size) == ("no batch", len(first), len(hurt))
-    assert damage.value.endswith(f"the next whole batch stands at byte {len(first) + len(hurt)}")
+    assert damage.value.endswith(f"the next whole batch is at byte {len(first) + len(hurt)}")
     assert lines[-1].position + lines[-1].size == len(first + hurt + last)
     assert "record 2" in [line.name for line in lines]
 
@@ -211,7 +211,7 @@ def test_records_that_do_not_parse_under_a_good_checksum_are_damage() -> None:
     assert damage.name == "(not a record)" and damage.size == 0
 
 
-def test_a_stored_value_that_does_not_parse_is_told_and_the_rest_explained() -> None:
+def test_a_stored_value_that_does_not_parse_is_reported_and_the_rest_explained() -> None:
     key = bytes.fromhex("0002000167")
     data = bytes(encode_batch([(key, b"\x00\x63", (), 1), (key, None, (), 1)]))
     lines = list(explain_batches(data, explainer=OFFSETS_TOPIC))

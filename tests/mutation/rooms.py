@@ -80,8 +80,14 @@ ROOMS = {
         judges=("tests/protocol", "tests/broker/test_conditional_commits.py"),
         last=("tests/protocol", "tests/properties/test_codecs.py"),
     ),
+    "replication": Room(judges=("tests/replication",)),
     "testing": Room(
-        judges=("tests/testing", "tests/broker/test_faults.py", "tests/broker/test_disk_errors.py"),
+        judges=(
+            "tests/testing",
+            "tests/broker/test_faults.py",
+            "tests/broker/test_faults_of_disks.py",
+            "tests/broker/test_disk_errors.py",
+        ),
         # pytest runs the plugin in processes of its own.
         left_out=("tests/testing/test_plugin.py",),
         last=("tests/testing/test_plugin.py",),

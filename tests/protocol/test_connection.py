@@ -15,6 +15,7 @@ from kafka_offsets.protocol.connection import (
     read_api_key_and_version,
     read_request_header,
 )
+from tests.cases import each_case
 
 
 def frame(data: bytes) -> bytes:
@@ -67,7 +68,7 @@ def test_large_frames_come_out_as_they_went_in_however_the_stream_was_cut(
     assert seen == payloads
 
 
-def test_a_large_frame_is_put_together_as_its_bytes_come() -> None:
+def test_a_large_frame_is_assembled_as_its_bytes_arrive() -> None:
     # A JoinGroup of 90 MB took 50 ms to be joined once its last byte had come; nobody else was served meanwhile.
     reader = FrameReader(100 << 20)
     data = frame(struct.pack(">hhih", 11, 2, 1, -1) + bytes(20 << 20))
@@ -94,7 +95,7 @@ def test_a_large_frame_is_put_together_as_its_bytes_come() -> None:
     assert reader.next_frame() == b"following"
 
 
-def test_no_memory_is_taken_for_a_large_frame_of_which_little_has_come() -> None:
+def test_no_memory_is_taken_for_a_large_frame_of_which_little_is_received() -> None:
     reader = FrameReader(100 << 20)
     tracemalloc.start()
     try:
@@ -119,7 +120,7 @@ def test_a_large_frame_that_is_not_complete_is_forgotten_with_its_connection() -
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_size_that_no_frame_may_have_is_refused_before_its_bytes_come(size: int) -> None:
+def test_a_size_that_no_frame_may_have_is_refused_before_its_bytes_are_received(size: int) -> None:
     reader = FrameReader(100)
     reader.feed(struct.pack(">i", size))
     with pytest.raises(ProtocolError, match=str(size)):
@@ -143,7 +144,7 @@ def test_a_frame_of_another_api_than_asked_for_stays() -> None:
     assert reader.next_frame(8) == b""  # too short to tell: whoever decodes it refuses it
 
 
-@pytest.mark.parametrize("cut", range(1, 14))
+@each_case("cut", range(1, 14))
 def test_the_api_of_a_frame_is_found_wherever_its_bytes_were_cut(cut: int) -> None:
     reader = FrameReader(100)
     data = frame(struct.pack(">hhih", 8, 2, 1, -1))

@@ -11,6 +11,7 @@ from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import message_set
 from kafka_offsets.protocol.compression import Compression, compress
 from kafka_offsets.protocol.records import Record, read_records
+from tests.cases import each_case
 
 LEGACY_CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4]
 EACH_CODEC = pytest.mark.parametrize("codec", LEGACY_CODECS)
@@ -78,14 +79,14 @@ def test_log_append_time_of_the_wrapper_is_that_of_all_inside() -> None:
     assert [record.timestamp for record in read_records(stamped)] == [77, 77]
 
 
-def test_a_message_that_is_cut_off_inside_is_left_out() -> None:
+def test_a_message_that_is_cut_off_inside_is_excluded() -> None:
     inside = message(0, b"a") + message(1, b"b")
     for end in range(len(message(0, b"a")), len(inside)):
         read = read_records(wrapper(4, inside[:end], Compression.GZIP))
         assert [(record.offset, record.value) for record in read] == [(4, b"a")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("inside", "reason"),
     [
         (b"", "nothing inside"),
@@ -120,7 +121,7 @@ def test_a_wrapper_with_something_wrong_inside_is_refused(
         (struct.pack(">qiIbb", 0, 13, 0, 0, 0) + bytes(20), "size of 13"),
         (struct.pack(">qiIbb", 0, 21, 0, 1, 0) + bytes(20), "size of 21"),
         (struct.pack(">qiIbbii", 0, 14, 0, 0, 0, 5, 0), "key or value of 5 bytes"),
-        (struct.pack(">qiIbbii", 0, 15, 0, 0, 0, -1, -1) + b"x", "1 bytes behind the value"),
+        (struct.pack(">qiIbbii", 0, 15, 0, 0, 0, -1, -1) + b"x", "1 bytes remain after the value"),
         (struct.pack(">qiIbbi", 0, 14, 0, 0, 0, 2) + b"kkkk", "too short"),
     ],
 )

@@ -9,19 +9,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import message_set, records
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import BatchHeader, Record
+from tests.cases import each_case
 
 with gzip.open(
     Path(__file__).parent.parent / "data" / "record_batches.jsonl.gz", "rt", encoding="utf-8"
 ) as file:
     CASES = {case["name"]: case for case in map(json.loads, file)}
 
-EACH_CASE = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+EACH_CASE = each_case("case", CASES.values(), ids=CASES.keys())
 
 
 def buffer_of(case: dict[str, Any]) -> bytes:
@@ -181,7 +180,7 @@ def kept_by(rule: dict[str, Any], record: Record) -> bool:
     return record.offset % 3 == 0 and record.offset < 26
 
 
-@pytest.mark.parametrize("name", FILTERED)
+@each_case("name", FILTERED)
 def test_a_batch_is_thinned_out_as_kafkas_cleaner_does(name: str) -> None:
     rule = CASES[name]["filter"]
     assert rule["keepEmptyBatchIf"] == "producerId != -1"

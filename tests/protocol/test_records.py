@@ -12,6 +12,7 @@ from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import records
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import HEADER_BYTES, Header, NewRecord, Record
+from tests.cases import each_case
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 CONTENT = st.none() | st.binary(max_size=300)
@@ -65,8 +66,8 @@ def test_the_quick_way_to_write_gives_the_bytes_of_the_general_one(new: list[New
     assert records.rewrite_batch(records.read_batch_header(batch), as_read(new)) == batch
 
 
-@pytest.mark.parametrize("size", [0, 1, 62, 63, 64, 127, 128, 2000, 2047, 2048, 8191, 8192, 100_000])
-@pytest.mark.parametrize("tombstone", [False, True])
+@each_case("size", [0, 1, 62, 63, 64, 127, 128, 2000, 2047, 2048, 8191, 8192, 100_000])
+@each_case("tombstone", [False, True])
 def test_sizes_around_the_ends_of_the_tables_are_written_right(size: int, tombstone: bool) -> None:
     new: list[NewRecord] = [(bytes(size), None if tombstone else b"", (), 5), (b"k", bytes(size), (), 5)]
     batch = records.encode_batch(new)
@@ -74,11 +75,13 @@ def test_sizes_around_the_ends_of_the_tables_are_written_right(size: int, tombst
     assert records.rewrite_batch(records.read_batch_header(batch), as_read(new)) == batch
 
 
+@pytest.mark.slow
 def test_a_batch_of_many_records_has_its_offset_deltas_beyond_the_tables() -> None:
     new = [COMMIT] * 70_000
     assert records.read_records(records.encode_batch(new, base_offset=9)) == as_read(new, 9)
 
 
+@pytest.mark.slow
 @given(new=NEW_RECORDS, compression=COMPRESSIONS)
 def test_log_append_time_is_the_timestamp_of_all(new: list[NewRecord], compression: Compression) -> None:
     batch = records.encode_batch(new, log_append_time=4242, compression=compression)
@@ -94,7 +97,7 @@ def test_log_append_time_is_the_timestamp_of_all(new: list[NewRecord], compressi
     kept=st.sets(st.integers(0, 19)),
     horizon=st.none() | TIMESTAMPS,
 )
-def test_a_thinned_out_batch_stands_for_the_same_offsets(
+def test_a_compacted_batch_covers_the_same_offsets(
     new: list[NewRecord], compression: Compression, kept: set[int], horizon: int | None
 ) -> None:
     header = records.read_batch_header(
@@ -162,7 +165,7 @@ def test_whole_batches_are_found_and_a_cut_one_ends_them() -> None:
 
 
 @given(flip=st.integers(0, 10_000), bit=st.integers(0, 7))
-def test_every_flipped_bit_behind_the_crc_is_noticed(flip: int, bit: int) -> None:
+def test_every_flipped_bit_after_the_crc_is_noticed(flip: int, bit: int) -> None:
     batch = records.encode_batch([COMMIT] * 3)
     position = 17 + flip % (len(batch) - 17)
     batch[position] ^= 1 << bit
@@ -200,14 +203,14 @@ def test_an_impossible_header_is_refused_with_its_position(change: dict[str, int
 SMALLEST = b"\x0c\x00\x00\x00\x01\x01\x00"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "count", "message"),
     [
         (SMALLEST, 2, "2 records in 7 bytes"),
         (SMALLEST, (1 << 31) - 1, "2147483647 records"),
         (SMALLEST, -1, "-1 records"),
-        (SMALLEST, 0, "7 bytes behind the last record"),
-        (SMALLEST * 2, 1, "7 bytes behind the last record"),
+        (SMALLEST, 0, "7 bytes remain after the last record"),
+        (SMALLEST * 2, 1, "7 bytes remain after the last record"),
         (b"\x0e" + SMALLEST[1:], 1, "does not have the size that it announces"),
         (b"\x0a" + SMALLEST[1:] + b"\x00", 1, "does not have the size that it announces"),
         (b"\x01" + SMALLEST[1:], 1, "does not have the size that it announces"),
@@ -313,7 +316,7 @@ def test_any_change_to_a_batch_gives_records_or_a_protocol_error(rng: random.Ran
 
 
 @pytest.mark.parametrize("compression", list(Compression)[1:])
-def test_a_bomb_is_refused_and_says_where(compression: Compression) -> None:
+def test_a_decompression_bomb_is_refused_with_its_position(compression: Compression) -> None:
     batch = records.encode_batch([(b"", bytes(20 << 20), (), 0)], compression=compression)
     assert len(batch) < 2 << 20
     with pytest.raises(ProtocolError, match="swell beyond 1048576 bytes") as raised:

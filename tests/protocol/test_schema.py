@@ -46,7 +46,7 @@ def test_free_standing_messages_may_have_a_number() -> None:
 
 
 @pytest.mark.parametrize("head", ["number twelve", "number"])
-def test_a_number_that_is_none_is_a_mistake(head: str) -> None:
+def test_a_malformed_number_is_an_error(head: str) -> None:
     with pytest.raises(SchemaError, match="line 1"):
         parse(f"message Thing  {head}  versions 0  flexible none\n")
 

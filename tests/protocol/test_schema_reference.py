@@ -15,6 +15,7 @@ import pytest
 from kafka_offsets import schema_files
 from kafka_offsets.protocol import messages, schema
 from kafka_offsets.protocol.schema import ALL_VERSIONS, Message, Struct, Versions, parse_versions
+from tests.cases import each_case
 
 REFERENCE: dict[str, dict[str, Any]] = json.loads(
     gzip.decompress((Path(__file__).parent.parent / "data" / "messages" / "kafka-4.3.1.json.gz").read_bytes())
@@ -135,7 +136,7 @@ def test_all_272_of_272_messages_of_kafka_are_declared_and_no_others() -> None:
     assert len(REFERENCE) == 272
 
 
-@pytest.mark.parametrize("name", messages.names())
+@each_case("name", messages.names())
 def test_every_field_is_declared_as_kafka_declares_it(name: str) -> None:
     message = ours(name)
     added = ADDED_FIELDS.get(name, set())
@@ -143,7 +144,7 @@ def test_every_field_is_declared_as_kafka_declares_it(name: str) -> None:
     assert rows == reference_rows(REFERENCE[name], message.versions)
 
 
-@pytest.mark.parametrize("name", messages.names())
+@each_case("name", messages.names())
 def test_every_message_has_kafkas_number_kind_and_versions(name: str) -> None:
     message, reference = ours(name), REFERENCE[name]
     assert (message.kind, message.number) == (KINDS[reference["type"]], reference.get("apiKey"))
@@ -154,7 +155,7 @@ def test_every_message_has_kafkas_number_kind_and_versions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ADDED_VERSIONS)
-def test_what_we_add_lies_below_the_versions_of_kafka_and_nowhere_else(name: str) -> None:
+def test_what_we_add_is_below_the_versions_of_kafka_and_nowhere_else(name: str) -> None:
     added, kafka = ADDED_VERSIONS[name], parse_versions(REFERENCE[name]["validVersions"])
     assert added.last + 1 == kafka.first
     rows = {row.path: row for row in our_rows(ours(name).struct)}
@@ -164,8 +165,8 @@ def test_what_we_add_lies_below_the_versions_of_kafka_and_nowhere_else(name: str
         assert range_text(parse_versions(rows[path].versions) & kafka) == "none"
 
 
-@pytest.mark.parametrize("file", schema_files.names())
-def test_the_head_of_a_schema_file_tells_every_version_after_the_first(file: str) -> None:
+@each_case("file", schema_files.names())
+def test_the_head_of_a_schema_file_names_every_version_after_the_first(file: str) -> None:
     declared = schema.parse(schema_files.read(file), f"{file}.schema").values()
     expected = {version for m in declared for version in range(m.versions.first + 1, m.versions.last + 1)}
     for message in declared:

@@ -10,6 +10,7 @@ import pytest
 
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
+from tests.cases import each_case
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"
 MESSAGES = sorted(path.name.removesuffix(".jsonl.gz") for path in VECTORS.glob("*.jsonl.gz"))
@@ -122,7 +123,8 @@ def unknown_tags(value: Any, struct: Struct, path: str = "") -> dict[tuple[str, 
     return found
 
 
-@pytest.mark.parametrize("name", MESSAGES)
+@pytest.mark.slow
+@each_case("name", MESSAGES)
 def test_every_case_decodes_to_kafkas_values_and_encodes_to_kafkas_bytes(name: str) -> None:
     cls = messages.find(name)
     seen = set()

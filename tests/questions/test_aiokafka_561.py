@@ -16,7 +16,7 @@ async def copy(address):
         await producer.send_and_wait("invoices", b"invoice for " + (await orders.getone()).value)
 
 
-def test_what_comes_in_and_what_goes_out(kafka_broker):
+def test_records_of_one_topic_are_copied_to_another(kafka_broker):
     kafka_broker.produce("orders", ["tea"])
     asyncio.run(copy(kafka_broker.bootstrap_servers))
     assert [record.value for record in kafka_broker.consume_all("invoices")] == [b"invoice for tea"]

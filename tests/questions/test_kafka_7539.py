@@ -6,7 +6,7 @@ Here partitions move because a second member comes. Asked in https://github.com/
 from confluent_kafka import Consumer
 
 
-def test_listeners_hear_of_a_rebalance(kafka_broker):
+def test_rebalance_listeners_are_called(kafka_broker):
     kafka_broker.create_topic("orders", 2)
     settings = {"bootstrap.servers": kafka_broker.bootstrap_servers, "heartbeat.interval.ms": 100}
     heard, (first, second) = [], [Consumer(settings | {"group.id": "billing"}) for _ in range(2)]

@@ -37,7 +37,7 @@ class Write(NamedTuple):
     """Bytes for whole sectors, but for the last one.
 
     position  a multiple of SECTOR
-    data      what stood in the first sector before, `old` bytes of it, and what is written behind
+    data      what stood in the first sector before, `old` bytes of it, and what is written after
     """
 
     inode: int
@@ -268,9 +268,10 @@ class RecordingFiles(MemoryFiles):
 
     def rename(self, source: str, target: str) -> None:
         assert parent(source) == parent(target), "a rename between directories is not modelled"
+        below = source + "/" if source in self._directories else None
         super().rename(source, target)
-        inside = source + "/"
-        for path in [path for path in self._inodes if path == source or path.startswith(inside)]:
+        self._inodes[target] = self._inodes.pop(source)
+        for path in [path for path in self._inodes if path.startswith(below)] if below else ():
             self._inodes[target + path[len(source) :]] = self._inodes.pop(path)
         directory, _, name = source.rpartition("/")
         new_name = target.rpartition("/")[2]

@@ -25,15 +25,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import snapshots
-from kafka_offsets.broker.coordination.runtime import partition_for
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.workers import Done, Work, run_inline, sync_all
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, commit_request
 from tests.storage.batches import batch, content
@@ -117,7 +118,7 @@ Expected = Mapping[Key, Allowed]
 
 
 class LateSync:
-    """An fsync that runs beside the loop: the calls are made at `start`, the broker hears of it at `finish`."""
+    """An fsync that runs beside the loop: the calls are made at `start`, the broker gets the result at `finish`."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[list[Log], Callable[[dict[Log, StorageError]], None]]] = deque()
@@ -139,7 +140,7 @@ class LateSync:
 
 
 class LateWork:
-    """Work beside the loop for which nobody waits: done at `start`, and the broker hears of it at `finish`."""
+    """Work beside the loop for which no request waits: done at `start`, and the broker gets the result at `finish`."""
 
     def __init__(self) -> None:
         self.waiting: deque[tuple[Work, Done]] = deque()
@@ -181,7 +182,9 @@ def knowledge(core: BrokerCore) -> dict[Key, Any]:
     """Everything that a broker keeps, as states of histories."""
     found: dict[Key, Any] = {CATALOGUE: catalogue(core)}
     for shard in range(SHARDS):
-        groups = {group: core.committed(group) for group in GROUPS if partition_for(group, SHARDS) == shard}
+        groups = {
+            group: core.shards.committed(group) for group in GROUPS if partition_for(group, SHARDS) == shard
+        }
         found["shard", shard] = {
             group: {key: (entry.offset, entry.metadata) for key, entry in offsets.items()}
             for group, offsets in groups.items()
@@ -343,7 +346,7 @@ class Story:
         name, incarnation = self.chance.choice(names), str(FIRST_INCARNATION + self.number)
         configs = {"retention.ms": incarnation, "internal.segment.bytes": str(SIDE_SEGMENT_BYTES)}
         index = self._begin({**self._catalogue.states[-1], name: (incarnation, 1)})
-        self.core.create_topic(name, 1, configs)
+        topic_admin.create_topic(self.core.context, name, 1, configs)
         return self._end(index)
 
     def delete_topic(self) -> None:
@@ -355,7 +358,7 @@ class Story:
             del topics[name]
             index = self._begin(topics)
             self.core.topics.delete(name)
-            self.core.on_topic_deleted(name)
+            topic_admin.topic_deleted(self.core.context, name)
             self._end(index)
 
     def grow_topic(self) -> None:
@@ -395,7 +398,7 @@ class Story:
         self.turn()
 
     def rest(self) -> None:
-        """Nobody asks for anything for a while: the cleaner and a snapshot may come to their end."""
+        """No request arrives for a while: the cleaner and a snapshot may come to their end."""
         for _ in range(self.chance.choice((2, 5, 30))):
             self.pause()
 
@@ -409,7 +412,7 @@ class Story:
         self._resize_segments(SEGMENT_BYTES)
 
     def settle(self) -> None:
-        """The system writes back what nobody asked it to."""
+        """The system writes back data without a sync."""
         self.files.settle()
 
     def start_sync(self) -> None:
@@ -417,7 +420,7 @@ class Story:
         self.sync.start()
 
     def finish_sync(self) -> None:
-        """The broker hears of an fsync."""
+        """Give the broker the result of an fsync."""
         self.sync.finish()
         self.turn()
 
@@ -459,7 +462,7 @@ class Story:
     def _have_topic(self) -> None:
         if self.core.topics.get(TOPIC) is None:
             index = self._begin({**self._catalogue.states[-1], TOPIC: ("", PARTITIONS)})
-            self.core.create_topic(TOPIC, PARTITIONS, {})
+            topic_admin.create_topic(self.core.context, TOPIC, PARTITIONS, {})
             self._end(index)
 
     def _resize_segments(self, size: int) -> None:

@@ -1,6 +1,6 @@
 """A flipped bit in a large directory, judged by what it can affect; the rest of the directory is known to be good.
 
-A segment of a log, or an index of it, is opened as a log of its own that begins there, its follower behind it, so that
+A segment of a log, or an index of it, is opened as a log of its own that begins there, its follower after it, so that
 it has the place in its log that it had: the same `Log.open`, with what the checkpoints say of that log, and the same
 reading of every batch with its checksum. What is known of the segments is cached with the checksum of their contents.
 A snapshot is given to the code that decides whether one is used. All other files are small, and flips in them rare:
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import google_crc32c
 
 from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
-from kafka_offsets.coordinator.snapshot import Snapshot, UnusableSnapshotError
+from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import MemoryFiles
@@ -34,10 +34,10 @@ Batches = dict[int, bytes]
 
 
 class Piece(NamedTuple):
-    """A segment and the one behind it.
+    """A segment and the one after it.
 
     paths    of the segment's files, and of its follower's
-    clean_end_offset, synced_offset  as the log was promised to be: nothing torn, or torn behind an offset
+    clean_end_offset, synced_offset  as the log was promised to be: nothing torn, or torn after an offset
     """
 
     folder: str
@@ -99,7 +99,7 @@ class Pieces:
         """Judge the flip that made `data` of a file; return whether it is refused, None when all is to be judged."""
         if path.endswith(f"/{SNAPSHOT_FILE}"):
             try:
-                Snapshot(data)
+                ShardSnapshot(data)
             except UnusableSnapshotError:
                 self.judged["snapshot"] += 1
                 return False

@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import Files, MemoryFiles
@@ -72,7 +73,7 @@ def committed(core: BrokerCore) -> dict[Key, int]:
     return {
         (group, partition): entry.offset
         for group in GROUPS
-        for (_, partition), entry in core.committed(group).items()
+        for (_, partition), entry in core.shards.committed(group).items()
     }
 
 
@@ -91,7 +92,7 @@ def make_store(chance: random.Random, size: int, *, clean: bool, segment_bytes: 
     core = committing_core(
         files, offsets_topic_segment_bytes=segment_bytes, offsets_snapshot_interval_bytes=1024
     )
-    core.create_topic(TOPIC, PARTITIONS, {})
+    topic_admin.create_topic(core.context, TOPIC, PARTITIONS, {})
     client = CoreClient(core)
     table: dict[Key, int] = {}
     tables: dict[int, Table] = {0: {}}

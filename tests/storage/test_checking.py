@@ -11,31 +11,22 @@ from kafka_offsets.storage.client_settings import ScramCredential
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.repair.check import Checker, Finding, Kind
+from kafka_offsets.storage.repair.check import Checker, Finding, Severity
+from tests.cases import each_case
 from tests.conftest import DATA
 from tests.storage.batches import batch, content, fill, write
+from tests.storage.stores import everything
 from tests.storage.test_recovery import TWO, places_of_bits, small_store, store_content
 
 ONE = "one-0/00000000000000000000.log"
 
 
-def findings(files: Files, *kinds: Kind) -> list[Finding]:
+def findings(files: Files, *kinds: Severity) -> list[Finding]:
     return [found for found in Checker(files, {}).check_directory() if not kinds or found.kind in kinds]
 
 
 def serious(files: Files) -> list[Finding]:
-    return findings(files, Kind.DAMAGE, Kind.TORN)
-
-
-def everything(files: Files, directory: str = "") -> dict[str, bytes]:
-    found = {}
-    for name in files.list_directory(directory):
-        path = f"{directory}/{name}" if directory else name
-        if files.is_directory(path):
-            found |= everything(files, path)
-        else:
-            found[path] = files.read_all(path)
-    return found
+    return findings(files, Severity.DAMAGE, Severity.TORN)
 
 
 @pytest.fixture
@@ -66,7 +57,7 @@ def test_a_whole_directory_has_no_findings_and_is_counted(store: MemoryFiles) ->
     assert everything(store) == before
 
 
-@pytest.mark.parametrize("scenario", sorted(path.name for path in (DATA / "logs").iterdir()))
+@each_case("scenario", sorted(path.name for path in (DATA / "logs").iterdir()))
 def test_what_kafka_wrote_has_no_findings(scenario: str) -> None:
     checker = Checker(ReadOnlyFiles(DATA / "logs" / scenario), {})
     assert list(checker.check_directory()) == []
@@ -87,15 +78,15 @@ def test_every_flipped_bit_that_stops_a_start_is_found_where_the_start_stops(rng
             for other, content_ in whole.items():
                 write(files, other, content_)
             flip(files, path, position, 1 << bit)
-            damages = findings(files, Kind.DAMAGE)
+            damages = findings(files, Severity.DAMAGE)
             refusal = None
             try:
                 assert store_content(files)[:2] == (topics, records)
             except StorageError as error:
                 refusal = error
-            if refusal is None:  # only deleted records may be damaged, which nobody reads
+            if refusal is None:  # only deleted records may be damaged, which no reader needs
                 assert all(
-                    each[:2] == (Kind.DAMAGE, ONE) and (each.position or 0) < start for each in damages
+                    each[:2] == (Severity.DAMAGE, ONE) and (each.position or 0) < start for each in damages
                 )
             else:
                 assert refusal.path in {damage.path for damage in damages}, (path, position, bit, refusal)
@@ -103,28 +94,28 @@ def test_every_flipped_bit_that_stops_a_start_is_found_where_the_start_stops(rng
     assert found > 500
 
 
-def test_damage_is_told_with_file_position_and_offsets(store: MemoryFiles) -> None:
+def test_damage_is_reported_with_file_position_and_offsets(store: MemoryFiles) -> None:
     size = len(store.read_all(TWO)) // 3
     flip(store, TWO, size + 70)
     flip(store, ONE, size + 70)
     assert findings(store) == [
-        (Kind.DAMAGE, ONE, size, f"{size} bytes, offset 1: the checksum of the batch is wrong"),
-        (Kind.DAMAGE, TWO, size, f"{size} bytes, offset 1: the checksum of the batch is wrong"),
+        (Severity.DAMAGE, ONE, size, f"{size} bytes, offset 1: the checksum of the batch is wrong"),
+        (Severity.DAMAGE, TWO, size, f"{size} bytes, offset 1: the checksum of the batch is wrong"),
     ]
 
 
-def test_a_torn_tail_is_told_apart_from_damage(store: MemoryFiles) -> None:
+def test_a_torn_tail_is_distinguished_from_damage(store: MemoryFiles) -> None:
     data = store.read_all(TWO)
     write(store, TWO, data + data[: len(data) // 2])
     (found,) = serious(store)  # the stop was clean: nothing is torn
-    assert (found.kind, found.path, found.position) == (Kind.DAMAGE, TWO, len(data))
+    assert (found.kind, found.path, found.position) == (Severity.DAMAGE, TWO, len(data))
     store.remove(".kafka_cleanshutdown")
     torn = serious(store)
-    assert {(found.kind, found.path) for found in torn} == {(Kind.TORN, TWO)}
+    assert {(found.kind, found.path) for found in torn} == {(Severity.TORN, TWO)}
     assert torn[0].position == len(data)
     write(store, TWO, data[:-1])  # before the recovery point
     (damage,) = serious(store)
-    assert damage[:3] == (Kind.DAMAGE, TWO, len(data) // 3 * 2)
+    assert damage[:3] == (Severity.DAMAGE, TWO, len(data) // 3 * 2)
     log = DataDirectory(store, keep_valid=True).open_log("two", 0, LogConfig())
     assert [damage.position for damage in log.damages] == [damage.position]
 
@@ -134,11 +125,15 @@ def test_a_log_that_ends_elsewhere_than_at_its_clean_stop_is_damaged(store: Memo
     size = len(data) // 3
     write(store, TWO, data[: 2 * size])
     (found,) = serious(store)
-    assert found == (Kind.DAMAGE, TWO, 2 * size, "the log ends at offset 2, 3 when it was closed")
+    assert found == (Severity.DAMAGE, TWO, 2 * size, "the log ends at offset 2, 3 when it was closed")
     store.remove(TWO)
-    assert (Kind.DAMAGE, "two-0", None, "the log ends at offset 0, 3 when it was closed") in serious(store)
+    assert (Severity.DAMAGE, "two-0", None, "the log ends at offset 0, 3 when it was closed") in serious(
+        store
+    )
     store.remove_tree("two-0")
-    assert serious(store) == [(Kind.DAMAGE, "two-0", None, "the log is gone, and ended at offset 3 or later")]
+    assert serious(store) == [
+        (Severity.DAMAGE, "two-0", None, "the log is gone, and ended at offset 3 or later")
+    ]
 
 
 def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
@@ -160,7 +155,7 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
         for other, data in everything(store).items():
             write(files, other, data)
         flip(files, path, 12)
-        assert (Kind.DAMAGE, path) in {(found.kind, found.path) for found in findings(files)}
+        assert (Severity.DAMAGE, path) in {(found.kind, found.path) for found in findings(files)}
 
 
 def test_a_checkpoint_that_is_never_synced_is_worth_advice_alone(store: MemoryFiles) -> None:
@@ -169,7 +164,7 @@ def test_a_checkpoint_that_is_never_synced_is_worth_advice_alone(store: MemoryFi
         write(files, path, data)
     write(files, "cleaner-offset-checkpoint", b"0\n1\nt")
     assert {(found.kind, found.path) for found in findings(files)} == {
-        (Kind.ADVICE, "cleaner-offset-checkpoint")
+        (Severity.ADVICE, "cleaner-offset-checkpoint")
     }
 
 
@@ -184,7 +179,7 @@ def test_index_files_leftovers_and_epoch_checkpoints_are_worth_advice_alone(stor
 
     def advice() -> list[tuple[str, int | None, str]]:
         found = list(Checker(files, {}).check_partition("t-0"))
-        assert {each.kind for each in found} <= {Kind.ADVICE}
+        assert {each.kind for each in found} <= {Severity.ADVICE}
         return [each[1:] for each in found]
 
     assert advice() == []
@@ -213,7 +208,7 @@ def test_index_files_leftovers_and_epoch_checkpoints_are_worth_advice_alone(stor
     assert len(advice()) == 5
 
 
-def test_records_that_do_not_parse_behind_a_valid_checksum_are_damaged() -> None:
+def test_records_that_do_not_parse_after_a_valid_checksum_are_damaged() -> None:
     files = MemoryFiles()
     log = Log.open(files, "t-0", LogConfig())
     log.append(batch([b"a", b"b"]))
@@ -223,10 +218,10 @@ def test_records_that_do_not_parse_behind_a_valid_checksum_are_damaged() -> None
     log.close()
     (found,) = Checker(files, {}).check_partition("t-0")
     assert (found.kind, found.position) == (
-        Kind.DAMAGE,
+        Severity.DAMAGE,
         sum(len(each.data) for each in list(log_of(files))[:2]),
     )
-    assert "offset 7 behind 6 in the batch" in found.message
+    assert "offset 7 after 6 in the batch" in found.message
 
 
 def log_of(files: Files) -> Iterator[object]:
@@ -239,12 +234,12 @@ def test_a_folder_alone_is_checked_as_well(store: MemoryFiles) -> None:
     assert list(Checker(store, {}).check_partition("one-0")) == []
 
 
-def test_a_file_that_cannot_be_read_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     small_store(DiskFiles(tmp_path))
     (tmp_path / ONE).unlink()
     (tmp_path / ONE).mkdir()
     found = findings(ReadOnlyFiles(tmp_path))
-    assert [(each.kind, each.path) for each in found] == [(Kind.DAMAGE, ONE)]
+    assert [(each.kind, each.path) for each in found] == [(Severity.DAMAGE, ONE)]
     assert content(Log.open(DiskFiles(tmp_path), "two-0", LogConfig()))
 
 

@@ -20,6 +20,7 @@ from kafka_offsets.storage.cleaner.compaction import (
 from kafka_offsets.storage.cleaner.offset_map import Columns
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
+from tests.cases import each_case
 from tests.storage.batches import copy_of, write
 from tests.storage.keyed import WALL, check_legal, mark, names, put, records, table
 
@@ -62,7 +63,7 @@ def test_our_cleaner_leaves_every_byte_that_kafkas_leaves(
     ours = copy_of(DiskFiles(tmp_path), name)
     kafkas = copy_of(DiskFiles(after.parent), name)
     for files in (ours, kafkas):
-        del files["leader-epoch-checkpoint"]  # Kafka was started once more behind the cleaning
+        del files["leader-epoch-checkpoint"]  # Kafka was started once more after the cleaning
     assert ours == kafkas
 
 
@@ -107,7 +108,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset(compression: Compression
     assert log.offset_for_timestamp(0) == (timestamp + 2 * (timestamp % 2), 2)
 
 
-def test_a_record_without_a_key_goes() -> None:
+def test_a_record_without_a_key_is_removed() -> None:
     log = new_log()
     put(log, (None, b"1"), (b"a", b"2"))
     put(log, (None, b"3"))
@@ -135,7 +136,7 @@ def test_a_tombstone_stays_until_its_horizon_which_its_first_cleaning_sets() -> 
     assert table(log).keys() == {b"b", b"c", b"x"}
 
 
-def test_an_aborted_transaction_goes_and_its_marker_later() -> None:
+def test_an_aborted_transaction_is_removed_and_its_marker_later() -> None:
     log = new_log()
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"), (b"b", b"3"), producer=7, sequence=0, transactional=True)
@@ -250,7 +251,7 @@ def test_a_key_larger_than_the_map_still_goes_through() -> None:
     assert records(log) == [(1, b"a" * 1000, b"2")]
 
 
-def test_a_dry_run_says_what_would_go_and_changes_nothing() -> None:
+def test_a_dry_run_lists_what_would_be_removed_and_changes_nothing() -> None:
     files = MemoryFiles()
     log = new_log(files)
     put(log, (b"a", b"1"), (b"a", None))
@@ -303,10 +304,10 @@ def test_a_marker_without_a_type_stops_the_cleaning_where_it_is(part: str, colum
     assert (raised.value.path, raised.value.position) == (log.segments[0].path, position)
 
 
-@pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
-@pytest.mark.parametrize("part", ["dirty", "clean"])
-@pytest.mark.parametrize("chunk_bytes", [100, 1 << 20])
-@pytest.mark.parametrize("last", [False, True])
+@each_case("columns", [None, load_columns()], ids=["loops", "columns"])
+@each_case("part", ["dirty", "clean"])
+@each_case("chunk_bytes", [100, 1 << 20])
+@each_case("last", [False, True])
 def test_a_batch_with_an_offset_out_of_order_stops_the_cleaning_and_nothing_is_lost(
     last: bool, chunk_bytes: int, part: str, columns: Columns | None
 ) -> None:
@@ -325,7 +326,7 @@ def test_a_batch_with_an_offset_out_of_order_stops_the_cleaning_and_nothing_is_l
     write(files, path, damaged)
     before = copy_of(files, "t-0")
     problem = (
-        "begins before the end of the segment before, 260"
+        "begins before the end of the previous segment, 260"
         if last
         else "offset 1 found, at least 257 expected"
     )
@@ -364,7 +365,7 @@ def test_a_large_batch_and_a_compressed_one_are_work_for_another_thread(
 
 
 @pytest.mark.parametrize("columns", [None, load_columns()], ids=["loops", "columns"])
-def test_a_compressed_batch_behind_others_is_work_for_another_thread(columns: Columns | None) -> None:
+def test_a_compressed_batch_after_others_is_work_for_another_thread(columns: Columns | None) -> None:
     """It may be short, and stand for a great many records."""
 
     def batches() -> Log:
@@ -385,7 +386,7 @@ def test_a_compressed_batch_behind_others_is_work_for_another_thread(columns: Co
     assert copy_of(log.files, "t-0") == copy_of(whole.files, "t-0")
 
 
-def test_what_is_wrong_with_a_large_batch_is_told_by_the_next_step() -> None:
+def test_what_is_wrong_with_a_large_batch_is_reported_by_the_next_step() -> None:
     files = MemoryFiles()
     log = new_log(files)
     put(log, *((b"k%03d" % number, b"v") for number in range(500)))
@@ -400,7 +401,7 @@ def test_what_is_wrong_with_a_large_batch_is_told_by_the_next_step() -> None:
     assert (raised.value.path, raised.value.position) == (path, 0)
 
 
-def test_reads_go_on_between_any_two_steps() -> None:
+def test_reads_continue_between_any_two_steps() -> None:
     files = MemoryFiles()
     log = new_log(files, segment_bytes=300)
     for number in range(30):
@@ -430,7 +431,7 @@ def test_reads_go_on_between_any_two_steps() -> None:
 
 
 @pytest.mark.parametrize("change", ["closed", "cut"])
-def test_a_log_that_is_closed_or_cut_meanwhile_is_left_in_peace(change: str) -> None:
+def test_a_log_that_is_closed_or_cut_in_the_meantime_is_left_in_peace(change: str) -> None:
     steps_taken = 0
     while True:
         files = MemoryFiles()

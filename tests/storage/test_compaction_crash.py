@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count, islice
 
 import pytest
@@ -11,9 +12,9 @@ from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.segment import walk
-from kafka_offsets.storage.repair.check import Checker, Kind
+from kafka_offsets.storage.repair.check import Checker, Severity
 from tests.storage.batches import copy_of, write
-from tests.storage.crash_files import CrashPoint, RecordingFiles, Sync
+from tests.storage.crash_files import LOST, WHOLE, CrashPoint, RecordingFiles, Sync
 from tests.storage.faults import Crash, FaultyFiles
 from tests.storage.keyed import WALL, check_legal, mark, put, records, table
 
@@ -51,6 +52,7 @@ def prepared(*, crash: bool, fail_at: int) -> tuple[FaultyFiles, Log, Table]:
     return files, log, before
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_file_operation_leaves_the_log_as_before_or_as_after() -> None:
     _, log, before = prepared(crash=False, fail_at=0)
     all_records = records(log)
@@ -113,6 +115,7 @@ def test_a_crash_while_a_swap_is_completed_leaves_it_to_the_next_start() -> None
                 break
 
 
+@pytest.mark.slow
 def test_a_refusal_at_any_file_operation_leaves_a_log_that_serves_on() -> None:
     for fail_at in count(1):
         files, log, before = prepared(crash=False, fail_at=fail_at)
@@ -129,7 +132,7 @@ def test_a_refusal_at_any_file_operation_leaves_a_log_that_serves_on() -> None:
         now = before | {b"new": (log.log_end_offset - 1, b"1")}
         unfinished = [segment for segment in log.segments if segment.path.endswith(".swap")]
         if unfinished:  # its file is the only one: another cleaning must not touch it
-            with pytest.raises(StorageError, match="its swap was not finished"):
+            with pytest.raises(StorageError, match="a swap was not finished"):
                 compact(log, CONFIG, WALL)
         else:
             compact(log, CONFIG, WALL)
@@ -148,6 +151,7 @@ def points(files: RecordingFiles, first: int) -> Iterator[CrashPoint]:
         yield CrashPoint(files.base, calls, at)
 
 
+@pytest.mark.slow
 def test_a_power_failure_at_any_call_leaves_the_log_as_before_or_as_after(rng: random.Random) -> None:
     # Of the rename to `.swap` and the removals after it any may be lost, unless the directory is synced in between.
     files = RecordingFiles()
@@ -187,6 +191,119 @@ def test_a_power_failure_while_a_swap_is_completed_leaves_it_to_the_next_start()
             assert table(Log.open(again, "t-0", LOG_CONFIG, synced_offset=log.log_end_offset)) == before, (
                 fates
             )
+
+
+def test_a_power_failure_while_a_swap_is_completed_that_a_dead_process_did_not_sync() -> None:
+    """The process died between the rename to `.swap` and the sync; the next start removes what is replaced."""
+    files, log, before = prepared(crash=False, fail_at=0)
+    files.only = lambda operation, path: operation == "remove" and path.endswith(".log")
+    files.fail_at = 1
+    with pytest.raises(StorageError):
+        compact(log, CONFIG, WALL)
+    left = RecordingFiles()
+    for name, data in copy_of(files, "t-0").items():
+        write(left, f"t-0/{name.replace('.swap', '.cleaned')}", data)
+    left.settle()
+    left.rename(f"t-0/{FIRST}.log.cleaned", f"t-0/{FIRST}.log.swap")
+    first = len(left.operations)
+    Log.open(left, "t-0", LOG_CONFIG, synced_offset=log.log_end_offset)
+    for point in points(left, first):
+        for fates in islice(point.subsets(), 128):
+            again = RecordingFiles(point.tree(fates))
+            opened = Log.open(again, "t-0", LOG_CONFIG, synced_offset=log.log_end_offset)
+            assert table(opened) == before, (point.at, fates)
+
+
+class InterruptedFiles(RecordingFiles):
+    """Recorded files; at the call number `at` that changes names or syncs them, `error` is raised, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = self.count = 0
+        self.error: BaseException = Crash()
+
+    @property
+    def interrupted(self) -> bool:
+        return 0 < self.at <= self.count
+
+    def _call(self) -> None:
+        self.count += 1
+        if self.count == self.at:
+            raise self.error
+
+    def remove(self, path: str) -> None:
+        self._call()
+        super().remove(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self._call()
+        super().rename(source, target)
+
+    def sync_directory(self, path: str) -> None:
+        self._call()
+        super().sync_directory(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_power_failure_in_the_cleaning_after_an_interrupted_one_takes_nothing(
+    dies: bool, rng: random.Random
+) -> None:
+    # A `.cleaned` file makes the swaps of later segments void: those were not on the disk under their last name, or
+    # were for another cleaning to find, when the segments that they had replaced were gone.
+    for at in count(1):
+        files = InterruptedFiles()
+        log = Log.open(files, "t-0", LOG_CONFIG)
+        fill(log)
+        before, synced = table(log), log.log_end_offset
+        log.sync()
+        files.settle()
+        log.config = MERGED
+        files.at, files.count = at, 0
+        files.error = Crash() if dies else StorageError("injected")
+        with suppress(Crash, StorageError):
+            compact(log, CONFIG, WALL)
+        if not files.interrupted:
+            assert at > 30
+            return
+        first = len(files.operations)
+        if dies:
+            files.die()
+            log = Log.open(files, "t-0", LOG_CONFIG, synced_offset=synced)
+        log.config = LogConfig(segment_bytes=5000)  # one segment for all
+        with suppress(StorageError):
+            compact(log, CONFIG, WALL)
+        for point in points(files, first):
+            alone = [
+                [LOST if call is lost else WHOLE for call in point.outstanding] for lost in point.outstanding
+            ]
+            for fates in [*alone[:10], *(point.draw(rng) for _ in range(4))]:
+                left = RecordingFiles(point.tree(fates))
+                log = Log.open(left, "t-0", LOG_CONFIG, synced_offset=synced)
+                assert table(log) == before, (at, point.at, fates)
+                check_legal(log)
+
+
+def test_nothing_is_cleaned_beside_a_cleaned_file_that_the_disk_did_not_remove() -> None:
+    files, log, before = prepared(crash=False, fail_at=0)
+    compact(log, CONFIG, WALL)
+    put(log, (b"k1", b"later"))
+    log.roll()
+    put(log, (b"k1", b"last"))
+    log.roll()
+    log.sync()
+    log.config = LogConfig(segment_bytes=100)  # each segment alone: the first ones stay as they are
+    files.calls.clear()
+    files.only = lambda operation, path: operation == "remove" and path.endswith(".cleaned")
+    files.fail_at = 1
+    with pytest.raises(StorageError, match="injected"):
+        compact(log, CONFIG, WALL)
+    assert [name for name in files.list_directory("t-0") if name.endswith((".cleaned", ".swap"))] == [
+        f"{FIRST}.log.cleaned"
+    ]
+    compact(log, CONFIG, WALL)
+    assert not [name for name in files.list_directory("t-0") if name.endswith((".cleaned", ".swap"))]
+    assert table(log) == before | {b"k1": (log.log_end_offset - 1, b"last")}
 
 
 def kafkas_swap(*suffixes: str) -> tuple[MemoryFiles, MemoryFiles, list[str]]:
@@ -242,7 +359,7 @@ def test_a_damaged_swap_is_refused_before_it_replaces_anything(part: str) -> Non
 
 
 def interrupted(*, removed: int) -> tuple[MemoryFiles, dict[bytes, tuple[int, bytes]]]:
-    """A folder whose compaction died behind the rename to `.swap` and some removals; and what the log comes to."""
+    """A folder whose compaction died after the rename to `.swap` and some removals; and what the log comes to."""
     files, cleaned, old = kafkas_swap(".swap", ".swap", ".swap", ".swap")
     for name in files.list_directory("t-0"):
         if name.endswith("index.swap"):  # ours has none
@@ -254,9 +371,7 @@ def interrupted(*, removed: int) -> tuple[MemoryFiles, dict[bytes, tuple[int, by
 
 @pytest.mark.parametrize("removed", [0, 1, 9])
 @pytest.mark.parametrize("part", ["first", "last"])
-def test_keep_valid_takes_a_damaged_swap_only_where_what_it_was_made_of_is_gone(
-    removed: int, part: str
-) -> None:
+def test_keep_valid_takes_a_damaged_swap_only_where_its_segments_are_deleted(removed: int, part: str) -> None:
     files, expected = interrupted(removed=removed)
     path = f"t-0/{FIRST}.log.swap"
     file = files.open(path)
@@ -286,7 +401,7 @@ def test_the_check_reads_what_a_start_will_use(removed: int) -> None:
     files, _ = interrupted(removed=removed)
     checker = Checker(files, {})
     findings = list(checker.check_partition("t-0"))
-    assert {finding.kind for finding in findings} <= {Kind.ADVICE}
+    assert {finding.kind for finding in findings} <= {Severity.ADVICE}
     Log.open(files, "t-0", LOG_CONFIG).close()
     again = Checker(files, {})
     assert not list(again.check_partition("t-0"))
@@ -297,5 +412,5 @@ def test_the_check_finds_damage_in_a_swap() -> None:
     files, _ = interrupted(removed=1)
     files._contents[f"t-0/{FIRST}.log.swap"][-1] ^= 1
     findings = Checker(files, {}).check_partition("t-0")
-    (damage,) = (finding for finding in findings if finding.kind is Kind.DAMAGE)
+    (damage,) = (finding for finding in findings if finding.kind is Severity.DAMAGE)
     assert damage.path == f"t-0/{FIRST}.log.swap" and damage.position is not None

@@ -100,6 +100,7 @@ def play(world: World, script: Sequence[tuple[object, ...]]) -> None:
             getattr(world, str(name))(*arguments)
 
 
+@pytest.mark.slow
 @given(st.lists(steps, min_size=5, max_size=40))
 def test_a_loader_finds_the_same_before_and_after_wherever_it_starts(
     script: list[tuple[object, ...]],
@@ -113,13 +114,14 @@ def test_a_loader_finds_the_same_before_and_after_wherever_it_starts(
     world.clean(RETENTION, 1 << 20)
 
 
+@pytest.mark.slow
 @given(st.lists(steps, min_size=5, max_size=40))
 def test_cleaning_twice_changes_nothing(script: list[tuple[object, ...]]) -> None:
     world = World()
     play(world, script)
     world.log.roll()
     config = CompactionConfig(delete_retention_ms=RETENTION)
-    for _ in range(3):  # a marker goes in the round behind that of its data, small segments join in the next
+    for _ in range(3):  # a marker goes in the round after that of its data, small segments join in the next
         compact(world.log, config, world.wall_ms)
     once = copy_of(world.files, "t-0")
     compact(world.log, config, world.wall_ms)
@@ -128,6 +130,7 @@ def test_cleaning_twice_changes_nothing(script: list[tuple[object, ...]]) -> Non
     assert records(again) == records(world.log)
 
 
+@pytest.mark.slow
 @given(st.lists(steps, min_size=5, max_size=40), st.integers(min_value=1, max_value=2000))
 def test_work_in_columns_leaves_the_same_bytes(script: list[tuple[object, ...]], chunk_bytes: int) -> None:
     columns = load_columns()
@@ -148,7 +151,7 @@ def test_work_in_columns_leaves_the_same_bytes(script: list[tuple[object, ...]],
 
 @pytest.mark.slow
 @given(st.lists(steps, min_size=5, max_size=25), st.integers(min_value=1, max_value=300))
-def test_what_is_written_between_the_steps_is_there_behind_them(
+def test_what_is_written_between_the_steps_is_found_after_them(
     script: list[tuple[object, ...]], chunk_bytes: int
 ) -> None:
     world = World()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.protocol.records import encode_batch, read_records
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.log.log import Log, LogConfig
@@ -75,6 +76,7 @@ def merged_segments(calls: list[Operation]) -> int:
     return merged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_cleaner_of_the_stories_makes_one_segment_of_several(policy: str) -> None:
     # It used to clean each segment alone: no state showed what a crash leaves of segments that are removed.
@@ -110,7 +112,7 @@ def test_a_sector_that_was_never_written_ends_the_log_where_whole_batches_follow
     assert len(content(log)) == kept
 
 
-def test_a_whole_batch_behind_damage_without_a_hole_is_still_no_torn_tail() -> None:
+def test_a_whole_batch_after_damage_without_a_hole_is_still_no_torn_tail() -> None:
     files, positions = log_with_a_hole(lambda calls: [WHOLE] * len(calls))
     path = "t-0/00000000000000000000.log"
     files._contents[path][positions[1] + 100] ^= 1
@@ -118,7 +120,7 @@ def test_a_whole_batch_behind_damage_without_a_hole_is_still_no_torn_tail() -> N
         Log.open(files, "t-0", LogConfig())
 
 
-def test_what_a_torn_tail_held_does_not_come_back_behind_new_batches() -> None:
+def test_what_a_torn_tail_held_does_not_come_back_after_new_batches() -> None:
     # The cut was left to the system: after a second failure, old batches could follow the new ones and win.
     files, _ = log_with_a_hole(lambda calls: [LOST if call is writes(calls)[3] else WHOLE for call in calls])
     before = len(files.operations)
@@ -134,19 +136,19 @@ def test_a_commit_that_is_served_after_a_death_of_the_process_is_on_the_disk(fsy
     late = LateSync()
     files = RecordingFiles()
     client = CoreClient(make_core(files, sync=late, fsync=fsync, offsets_topic_num_partitions=1))
-    client.core.create_topic("t", 1, {})
+    topic_admin.create_topic(client.core.context, "t", 1, {})
     client.send((commit_request(client.core, "g", {("t", 0): 42}), 8))
     client.turn()
     assert len(client.take()) == (fsync == "interval"), "with fsync=commit the answer waits for the disk"
     files.die()
-    served = make_core(files, fsync=fsync).committed("g")
+    served = make_core(files, fsync=fsync).shards.committed("g")
     assert served["t", 0].offset == 42
     point = CrashPoint(files.base, files.operations, len(files.operations))
     lost = RecordingFiles(point.tree([LOST] * len(point.outstanding)))
-    assert make_core(lost, fsync=fsync).committed("g") == served
+    assert make_core(lost, fsync=fsync).shards.committed("g") == served
 
 
-def test_a_deleted_topic_goes_although_its_id_is_torn() -> None:
+def test_a_deleted_topic_is_removed_although_its_id_is_torn() -> None:
     files = RecordingFiles()
     data = DataDirectory(files)
     data.create_topic("t", 1)
@@ -195,8 +197,8 @@ def test_it_finds_names_that_are_not_synced(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_it_finds_appends_behind_a_torn_tail_that_was_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What kfake does: the loader stops at the torn entry, and the next ones are written behind it.
+def test_it_finds_appends_after_a_torn_tail_that_was_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What kfake does: the loader stops at the torn entry, and the next ones are written after it.
     def leave_it(self: Segment, file: object, damage: DamagedBatchError, *_: object) -> Recovery:
         return Recovery(self.path, damage.damaged_at, 0, damage.message)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import FIRST_PRODUCER_ID, DataDirectory, NewTopic, Topic
+from kafka_offsets.storage.catalogue import CatalogueTopic, NewTopic
+from kafka_offsets.storage.data_directory import FIRST_PRODUCER_ID, DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import batch, content, fill, write
@@ -61,7 +62,7 @@ def test_names_that_make_no_sense_are_refused_and_the_lock_released(text: bytes)
 
 def test_a_second_broker_on_the_directory_is_refused(files: Files) -> None:
     directory = DataDirectory(files)
-    with pytest.raises(StorageError, match="in use by another broker") as caught:
+    with pytest.raises(StorageError, match="another broker uses the data directory") as caught:
         DataDirectory(files)
     assert files.root in str(caught.value)
     directory.close()
@@ -80,7 +81,7 @@ def test_topics_survive_a_restart(files: Files) -> None:
     directory.close()
     again = DataDirectory(files)
     assert again.topics == topics
-    assert again.topics["orders"] == Topic("orders", orders.topic_id, 4, {"segment.bytes": "1000"})
+    assert again.topics["orders"] == CatalogueTopic("orders", orders.topic_id, 4, {"segment.bytes": "1000"})
     assert again.allocate_producer_ids() == range(first + 10, first + 1010)
     again.close()
 
@@ -147,7 +148,7 @@ def test_folders_without_an_entry_are_adopted(files: Files) -> None:
     write(files, "backup-2025/readme", b"")
     directory = DataDirectory(files, new_id=ids())
     assert set(directory.topics) == {"a-b", "old"}
-    assert directory.topics["a-b"] == Topic("a-b", topic_id, 5, {}, ((0, -1),))
+    assert directory.topics["a-b"] == CatalogueTopic("a-b", topic_id, 5, {}, ((0, -1),))
     assert directory.topics["old"].partition_count == 2
     assert len(content(directory.open_log("a-b", 4, SMALL))) == 3
     assert directory.open_log("old", 1, SMALL).topic_id == directory.topics["old"].topic_id
@@ -169,7 +170,7 @@ def test_partitions_of_one_name_with_two_ids_are_refused() -> None:
         DataDirectory(files)
 
 
-def test_a_deleted_topic_is_gone_with_its_folders_and_may_come_again(files: Files) -> None:
+def test_a_deleted_topic_is_removed_with_its_folders_and_may_be_created_again(files: Files) -> None:
     directory = DataDirectory(files)
     for name in ("t", "t-0", "u"):
         directory.create_topic(name, 2)
@@ -209,7 +210,7 @@ def test_several_topics_are_created_changed_and_deleted_together_or_not_at_all()
     directory.close()
 
 
-def test_a_deleted_log_that_cannot_be_closed_well_is_gone_with_the_others(
+def test_a_deleted_log_that_cannot_be_closed_well_is_removed_with_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     directory = DataDirectory(MemoryFiles())
@@ -244,7 +245,7 @@ def test_what_a_crash_left_of_a_deletion_is_removed_at_start() -> None:
     directory.close()
     again = DataDirectory(files)
     assert [name for name in files.list_directory("") if name.startswith("t-")] == ["t-2"]
-    assert again.topics == {"t": Topic("t", bytes(16), 3, {}, ((0, 1),))}
+    assert again.topics == {"t": CatalogueTopic("t", bytes(16), 3, {}, ((0, 1),))}
     assert not files.exists("topics.tmp")
 
 
@@ -344,7 +345,7 @@ def test_a_log_that_is_not_opened_after_a_crash_keeps_its_recovery_point_and_no_
     [lambda directory, before: directory.update_topic(before), lambda directory, before: directory.close()],
 )
 def test_what_the_disk_refused_to_sync_is_not_there_after_a_restart(
-    stuck: bool, settle: Callable[[DataDirectory, Topic], None]
+    stuck: bool, settle: Callable[[DataDirectory, CatalogueTopic], None]
 ) -> None:
     """The new catalogue has its name by then: that it is as before has to be written, though nothing changes."""
     files = FaultyFiles()

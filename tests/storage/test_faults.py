@@ -100,6 +100,7 @@ def reopened_content(files: MemoryFiles) -> tuple[Content, int]:
     return found, start
 
 
+@pytest.mark.slow
 def test_death_at_any_call_loses_nothing_acknowledged_and_invents_nothing() -> None:
     fail_at, crashed = 0, True
     while crashed:
@@ -137,7 +138,7 @@ def test_a_refused_call_is_reported_and_nothing_acknowledged_is_lost(
 
 
 @pytest.mark.parametrize("operation", ["append", "open", "truncate", "sync", "rename"])
-def test_a_log_goes_on_when_the_disk_takes_writes_again(operation: str) -> None:
+def test_a_log_continues_when_the_disk_takes_writes_again(operation: str) -> None:
     """Refuse one call of each kind in a row of appends: the log is as before, and the next append is kept."""
     for fail_at in range(1, 20):
         files = FaultyFiles()
@@ -165,7 +166,7 @@ def test_a_log_goes_on_when_the_disk_takes_writes_again(operation: str) -> None:
         assert content(Log.open(files.survivors(), "t-0", CONFIG)) == kept
 
 
-def test_a_log_without_a_descriptor_goes_on_when_there_is_one_again() -> None:
+def test_a_log_without_a_descriptor_continues_when_there_is_one_again() -> None:
     files = FaultyFiles()
     Log.open(files, "t-0", LogConfig()).close()
     log = Log.open(files, "t-0", LogConfig())

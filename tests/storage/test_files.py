@@ -29,7 +29,7 @@ def test_appended_bytes_are_read_at_any_position_and_reading_stops_at_the_end(fi
     file.close()
 
 
-def test_a_truncated_file_goes_on_where_it_was_cut(files: Files) -> None:
+def test_a_truncated_file_continues_where_it_was_cut(files: Files) -> None:
     file = files.open("a", create=True)
     file.append(b"0123456789")
     file.truncate(4)
@@ -127,11 +127,11 @@ def test_a_refusal_names_the_path(files: Files, action: object) -> None:
 
 def test_a_root_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=f"^{tmp_path}/file: cannot make the directory"):
+    with pytest.raises(StorageError, match=f"^{tmp_path}/file is a file, not a directory"):
         DiskFiles(tmp_path / "file").make_directory("")
 
 
-def test_a_short_write_goes_on_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_continues_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
     file = DiskFiles(tmp_path).open("a", create=True)
@@ -161,7 +161,7 @@ def test_a_write_that_stops_half_way_is_an_error_and_the_size_stays(
     file.close()
 
 
-def test_a_file_cut_behind_our_back_is_an_error_not_a_short_read(tmp_path: Path) -> None:
+def test_a_file_truncated_by_another_program_is_an_error_not_a_short_read(tmp_path: Path) -> None:
     file = DiskFiles(tmp_path).open("a", create=True)
     file.append(b"0123456789")
     os.truncate(tmp_path / "a", 4)
@@ -174,7 +174,7 @@ def test_a_file_cut_behind_our_back_is_an_error_not_a_short_read(tmp_path: Path)
 
 def test_the_second_lock_is_refused_until_the_first_is_released(files: Files) -> None:
     lock = files.lock(".lock")
-    with pytest.raises(StorageError, match="in use by another broker") as caught:
+    with pytest.raises(StorageError, match="another broker uses the data directory") as caught:
         files.lock(".lock")
     assert files.root in str(caught.value)
     lock.release()
@@ -195,7 +195,7 @@ def test_another_process_is_locked_out_and_its_death_unlocks(tmp_path: Path) -> 
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"locked\n"
-        with pytest.raises(StorageError, match="in use"):
+        with pytest.raises(StorageError, match="another broker"):
             DiskFiles(tmp_path).lock(".lock")
         other.kill()
     assert (tmp_path / ".lock").exists()

@@ -12,6 +12,7 @@ from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
+from tests.cases import each_case
 from tests.storage.batches import batch, content, copy_of
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
@@ -25,16 +26,19 @@ def recorded(partition: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-@pytest.fixture(params=PARTITIONS, ids=lambda path: f"{path.parent.name}-{path.name[-1]}")
-def partition(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy to open: the second value of `log_directory` is where it stands."""
-    source: Path = request.param
-    shutil.copytree(source, tmp_path / source.name)
-    return source
+each_partition = each_case("partition", PARTITIONS, ids=lambda path: f"{path.parent.name}-{path.name[-1]}")
 
 
+def copied(partition: Path, tmp_path: Path) -> Path:
+    """Return a folder with a copy to open, of the same name."""
+    folder = tmp_path / partition.parent.name
+    shutil.copytree(partition, folder / partition.name)
+    return folder
+
+
+@each_partition
 def test_every_batch_is_read_where_kafka_reads_it(partition: Path, tmp_path: Path) -> None:
-    files = DiskFiles(tmp_path)
+    files = DiskFiles(copied(partition, tmp_path))
     before = copy_of(files, partition.name)
     log = Log.open(files, partition.name, CONFIG)
     expected = recorded(partition)
@@ -57,8 +61,9 @@ def test_every_batch_is_read_where_kafka_reads_it(partition: Path, tmp_path: Pat
     }
 
 
+@each_partition
 def test_our_index_files_are_kafkas(partition: Path, tmp_path: Path) -> None:
-    files = DiskFiles(tmp_path)
+    files = DiskFiles(copied(partition, tmp_path))
     before = copy_of(files, partition.name)
     Log.open(files, partition.name, CONFIG).close()
     after = copy_of(files, partition.name)
@@ -68,8 +73,10 @@ def test_our_index_files_are_kafkas(partition: Path, tmp_path: Path) -> None:
         assert after[name] == before[name], name
 
 
+@pytest.mark.slow
+@each_partition
 def test_every_offset_and_timestamp_is_found(partition: Path, tmp_path: Path) -> None:
-    log = Log.open(DiskFiles(tmp_path), partition.name, CONFIG)
+    log = Log.open(DiskFiles(copied(partition, tmp_path)), partition.name, CONFIG)
     batches = recorded(partition)
     records = [record for entry in batches for record in entry["records"]]
     for offset in range(log.log_end_offset):
@@ -82,8 +89,9 @@ def test_every_offset_and_timestamp_is_found(partition: Path, tmp_path: Path) ->
     log.close()
 
 
-def test_a_log_of_kafkas_goes_on_under_our_hands(partition: Path, tmp_path: Path) -> None:
-    files = DiskFiles(tmp_path)
+@each_partition
+def test_a_log_of_kafka_continues_with_our_records(partition: Path, tmp_path: Path) -> None:
+    files = DiskFiles(copied(partition, tmp_path))
     log = Log.open(files, partition.name, CONFIG)
     before = content(log)
     end = log.log_end_offset

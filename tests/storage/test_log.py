@@ -79,7 +79,7 @@ def test_what_is_no_sequence_of_whole_batches_is_not_appended(bad: bytearray) ->
     assert (log.log_end_offset, log.size) == (0, 0)
 
 
-def test_an_epoch_that_has_gone_by_is_refused() -> None:
+def test_a_past_epoch_is_refused() -> None:
     log = Log.open(MemoryFiles(), "t-0", SMALL)
     log.append(batch([b"a"]), leader_epoch=5)
     with pytest.raises(ValueError, match="leader epoch 4 after 5"):
@@ -147,7 +147,7 @@ def test_a_read_takes_whole_batches_up_to_max_bytes() -> None:
         assert offsets(log.read(10, count * size)) == list(range(10, 10 + count))
 
 
-def test_who_reads_on_where_a_read_has_ended_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_continues_at_the_end_of_another_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log.open(files := MemoryFiles(), "t-0", LogConfig(index_interval_bytes=10_000))
     for _ in range(300):
         log.append(batch([b"v"]))
@@ -205,7 +205,7 @@ def test_offsets_that_compaction_removed_lead_to_the_next_batch(files: Files) ->
     assert log.append(batch([b"x"])) == 400
 
 
-def test_batches_tell_where_they_stand() -> None:
+def test_batches_have_their_segment_and_position() -> None:
     log = Log.open(MemoryFiles(), "t-0", SMALL)
     fill(log, 7)
     stored = list(log.batches(4))
@@ -302,7 +302,7 @@ def test_deleted_records_take_whole_segments_with_them(files: Files) -> None:
     assert content(log)[-1] == (20, b"x")
 
 
-def test_a_log_start_behind_the_log_end_deletes_everything() -> None:
+def test_a_log_start_after_the_log_end_deletes_everything() -> None:
     files = MemoryFiles()
     log = Log.open(files, "t-0", SMALL)
     fill(log, 20)
@@ -401,7 +401,7 @@ def test_segments_that_overlap_are_refused() -> None:
     fill(log, 7)
     log.close()
     files.rename("t-0/00000000000000000005.log", "t-0/00000000000000000004.log")
-    with pytest.raises(StorageError, match="offset 4 found, and the log goes on at 4 behind"):
+    with pytest.raises(StorageError, match="offset 4 found, and the log continues at 4 after"):
         Log.open(files, "t-0", SMALL)
 
 

@@ -45,6 +45,7 @@ def killed(files: MemoryFiles) -> MemoryFiles:
     return left
 
 
+@pytest.mark.slow
 def test_a_power_failure_during_compaction_takes_no_record_that_stays(rng: random.Random) -> None:
     files = RecordingFiles()
     _, log = created(files)

@@ -14,7 +14,7 @@ from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import snapshot_problems
-from kafka_offsets.storage.repair.check import Checker, Kind
+from kafka_offsets.storage.repair.check import Checker, Severity
 from tests.conftest import DATA
 from tests.storage.batches import write
 
@@ -31,7 +31,7 @@ OVERHEAD = 10
 def findings(files: Files, folder: str = "t-0") -> list[tuple[str, int | None, str]]:
     """Return what is found, which is advice, all of it."""
     found = list(Checker(files, {}).check_partition(folder))
-    assert {each.kind for each in found} <= {Kind.ADVICE}
+    assert {each.kind for each in found} <= {Severity.ADVICE}
     return [each[1:] for each in found]
 
 
@@ -55,7 +55,7 @@ def with_checksum(body: bytes) -> bytes:
 # -- snapshots of producers
 
 
-def test_every_flipped_bit_and_every_shorter_snapshot_is_told(kafkas: MemoryFiles) -> None:
+def test_every_flipped_bit_and_every_shorter_snapshot_is_reported(kafkas: MemoryFiles) -> None:
     whole = kafkas.read_all(SNAPSHOT)
     assert findings(kafkas) == []
     for position in range(len(whole)):
@@ -71,7 +71,7 @@ def test_every_flipped_bit_and_every_shorter_snapshot_is_told(kafkas: MemoryFile
 @pytest.mark.parametrize(
     ("change", "position", "message"),
     [
-        (lambda body: body + b"xyz", 56, "3 bytes behind the last producer"),
+        (lambda body: body + b"xyz", 56, "3 bytes remain after the last producer"),
         (lambda body: b"\0\0\0\2" + body[4:], 10, "the snapshot does not parse"),
         (lambda body: b"\0\0\0\2" + body[4:] * 2, 56, "is there twice"),
         (lambda body: body[:18] + struct.pack(">q", 62) + body[26:], 10, "has offset 62, and the snapshot"),
@@ -79,7 +79,7 @@ def test_every_flipped_bit_and_every_shorter_snapshot_is_told(kafkas: MemoryFile
     ],
     ids=["longer", "shorter", "twice", "last offset", "transaction"],
 )
-def test_what_a_checksum_does_not_show_is_told_with_its_place(
+def test_what_a_checksum_does_not_show_is_reported_with_its_place(
     kafkas: MemoryFiles, change: Callable[[bytes], bytes], position: int, message: str
 ) -> None:
     whole = kafkas.read_all(SNAPSHOT)
@@ -90,12 +90,12 @@ def test_what_a_checksum_does_not_show_is_told_with_its_place(
     assert message in found[2]
 
 
-def test_versions_are_told_before_checksums() -> None:
+def test_versions_are_reported_before_checksums() -> None:
     assert list(snapshot_problems(b"\0\2" + bytes(8), 1)) == [(0, "version 2 of a snapshot is not known")]
     assert list(snapshot_problems(b"", 1)) == [(0, "0 bytes are no snapshot of producers")]
 
 
-def test_a_snapshot_behind_the_end_of_its_log_is_told_and_one_before_its_start_is_legal(
+def test_a_snapshot_after_the_end_of_its_log_is_reported_and_one_before_its_start_is_legal(
     kafkas: MemoryFiles,
 ) -> None:
     empty = with_checksum(bytes(4))
@@ -122,13 +122,13 @@ def test_a_snapshot_that_cannot_be_read_does_not_end_the_check(tmp_path: Path) -
         (lambda entry: ENTRY.pack(1, *entry[1:]), 0, "version 1 of an entry is not known"),
         (lambda entry: ENTRY.pack(0, entry[1] + 1, *entry[2:]), 0, "aborts nothing at offset"),
         (lambda entry: ENTRY.pack(*entry[:3], entry[3] - 1, entry[4]), 0, "aborts nothing at offset"),
-        (lambda entry: ENTRY.pack(*entry[:3], 62, 63), 0, "offset 62 is behind the end of the segment"),
-        (lambda entry: ENTRY.pack(*entry[:3], -1, 0), 0, "offset -1 of a marker is not behind -1"),
+        (lambda entry: ENTRY.pack(*entry[:3], 62, 63), 0, "offset 62 is after the end of the segment"),
+        (lambda entry: ENTRY.pack(*entry[:3], -1, 0), 0, "offset -1 of a marker is not after -1"),
         (lambda entry: ENTRY.pack(*entry[:2], entry[3], *entry[3:]), 0, "no transaction begins at offset"),
         (lambda entry: ENTRY.pack(*entry[:2], -1, *entry[3:]), 0, "no transaction begins at offset -1"),
         (lambda entry: ENTRY.pack(*entry[:4], -1), 0, "is stable to -1"),
-        (lambda entry: ENTRY.pack(*entry) * 2, 34, "of a marker is not behind"),
-        (lambda entry: ENTRY.pack(*entry) + bytes(34), 34, "offset 0 of a marker is not behind"),
+        (lambda entry: ENTRY.pack(*entry) * 2, 34, "of a marker is not after"),
+        (lambda entry: ENTRY.pack(*entry) + bytes(34), 34, "offset 0 of a marker is not after"),
         (lambda entry: ENTRY.pack(*entry) + b"\0", 34, "the file ends within an entry"),
     ],
     ids=[
@@ -136,7 +136,7 @@ def test_a_snapshot_that_cannot_be_read_does_not_end_the_check(tmp_path: Path) -
         *("twice", "zeros", "cut"),
     ],
 )
-def test_a_wrong_entry_is_told_with_its_place(
+def test_a_wrong_entry_is_reported_with_its_place(
     kafkas: MemoryFiles, change: Callable[[tuple[int, ...]], bytes], position: int, message: str
 ) -> None:
     assert findings(kafkas) == []
@@ -155,7 +155,7 @@ def test_a_commit_marker_is_no_abort_marker() -> None:
     assert findings(files) == [(INDEX, 0, "producer 7 aborts nothing at offset 2")]
 
 
-def test_an_index_without_a_segment_is_told(kafkas: MemoryFiles) -> None:
+def test_an_index_without_a_segment_is_reported(kafkas: MemoryFiles) -> None:
     write(kafkas, "t-0/00000000000000000005.txnindex", kafkas.read_all(INDEX))
     assert findings(kafkas) == [("t-0/00000000000000000005.txnindex", None, "no segment begins at offset 5")]
 
@@ -247,4 +247,4 @@ def test_what_a_crash_leaves_of_them_is_no_damage() -> None:
     write(files, SEGMENT, log[: header.size + 10])  # a torn tail: all but one batch are lost
     found = list(Checker(files, {}).check_partition("t-0"))
     kinds = {(each.kind, each.path) for each in found}
-    assert kinds == {(Kind.TORN, SEGMENT), (Kind.ADVICE, INDEX), (Kind.ADVICE, snapshot)}
+    assert kinds == {(Severity.TORN, SEGMENT), (Severity.ADVICE, INDEX), (Severity.ADVICE, snapshot)}

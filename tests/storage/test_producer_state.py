@@ -9,8 +9,10 @@ from kafka_offsets.clock import Now
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.log.index_files import encode_aborted
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.producer_state import encode_aborted, encode_snapshot
+from kafka_offsets.storage.log.producer_state import encode_snapshot
+from tests.cases import each_case
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"
 SNAPSHOTS = sorted(LOGS.glob("*/*/*.snapshot"))
@@ -22,7 +24,7 @@ def test_there_are_snapshots_of_kafka() -> None:
     assert len(SNAPSHOTS) > 3
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: "-".join(path.parts[-3:]))
+@each_case("path", SNAPSHOTS, ids=lambda path: "-".join(path.parts[-3:]))
 def test_a_snapshot_of_kafka_is_written_again_byte_for_byte(path: Path) -> None:
     data = path.read_bytes()
     parsed, end = messages.decode(messages.ProducerSnapshot, data, 1, 2)

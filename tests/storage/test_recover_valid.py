@@ -9,6 +9,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
+from tests.cases import each_case
 from tests.storage.batches import Content, batch, content, copy_of, fill, write
 from tests.storage.faults import Crash, FaultyFiles
 
@@ -37,8 +38,8 @@ def without(records: Content, *offsets: int) -> Content:
     return [record for record in records if record[0] not in offsets]
 
 
-@pytest.mark.parametrize("number", range(12))
-@pytest.mark.parametrize("byte", [0, 3, 8, 11, 16, 20, 22, 26, 60, 70], ids=lambda byte: f"byte {byte}")
+@each_case("number", range(12))
+@each_case("byte", [0, 3, 8, 11, 16, 20, 22, 26, 60, 70], ids=lambda byte: f"byte {byte}")
 def test_a_damaged_batch_is_set_aside_and_all_others_stay(number: int, byte: int) -> None:
     files = MemoryFiles()
     batches, records = closed_log(files)
@@ -71,7 +72,7 @@ def test_a_damaged_batch_is_set_aside_and_all_others_stay(number: int, byte: int
         log.close()
 
 
-def test_damage_is_told_batch_by_batch_with_file_position_and_offsets() -> None:
+def test_damage_is_reported_batch_by_batch_with_file_position_and_offsets() -> None:
     files = MemoryFiles()
     batches, records = closed_log(files)
     size = batches[0][2]
@@ -102,18 +103,18 @@ def test_bytes_that_hold_no_header_any_more_are_one_damage_with_a_range_of_offse
     assert content(log) == without(records, 1, 2)
 
 
-def test_a_base_offset_damaged_upwards_costs_its_own_batch_and_none_behind_it() -> None:
+def test_a_base_offset_damaged_upwards_loses_its_own_batch_and_none_after_it() -> None:
     files = MemoryFiles()
     batches, records = closed_log(files)
     path, position, size = batches[1]
     flip(files, path, position + 7, 2)
     log = Log.open(files, "t-0", CONFIG, clean_end_offset=12, keep_valid=True)
     assert [damage[:5] for damage in log.damages] == [(path, position, size, 1, 2)]
-    assert "offset 3 found, and offset 2 behind it" in log.damages[0].reason
+    assert "offset 3 found, and offset 2 after it" in log.damages[0].reason
     assert content(log) == without(records, 1)
 
 
-def test_what_is_missing_at_the_end_is_told_and_its_offsets_are_not_given_again() -> None:
+def test_what_is_missing_at_the_end_is_reported_and_its_offsets_are_not_given_again() -> None:
     files = MemoryFiles()
     batches, records = closed_log(files)
     path, position, _ = batches[-1]
@@ -173,7 +174,7 @@ def test_a_checksum_in_a_full_segment_is_looked_at_from_the_recovery_point_on() 
     Log.open(files, "t-0", CONFIG, synced_offset=4).close()  # where the next segment begins
 
 
-def test_a_leader_epoch_that_falls_is_told_and_its_batch_stays() -> None:
+def test_a_leader_epoch_that_falls_is_reported_and_its_batch_stays() -> None:
     files = MemoryFiles()
     batches, records = closed_log(files)
     path, position, _ = batches[1]

@@ -41,7 +41,7 @@ def older_data() -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("filling", ["cut", "zeros", "0xFF", "old data", "part of the same segment"])
 def test_a_torn_tail_is_cut_and_the_next_append_follows_it(filling: str) -> None:
-    # kfake stops at the torn entry without cutting it, appends behind it, and loses what follows at the next start.
+    # kfake stops at the torn entry without cutting it, appends after it, and loses what follows at the next start.
     data, ends, records = active_segment()
     for cut in range(len(data)):
         rest = len(data) - cut
@@ -122,7 +122,7 @@ def test_a_leader_epoch_that_falls_is_refused() -> None:
         Log.open(files, "t-0", LogConfig())
 
 
-def test_a_base_offset_damaged_upwards_is_no_gap_with_old_data_behind_it() -> None:
+def test_a_base_offset_damaged_upwards_is_no_gap_with_old_data_after_it() -> None:
     # Cutting at the first offset that falls would drop good batches: the one to blame stands before it.
     data, ends, _ = active_segment()
     damaged = bytearray(data)
@@ -204,6 +204,7 @@ def places_of_bits(data: bytes, rng: random.Random) -> Iterator[tuple[int, int]]
             yield position, bit
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_reported_or_harmless(rng: random.Random) -> None:
     """After a clean stop: never records or topics other than were written, nor fewer."""
     store = MemoryFiles()
@@ -234,7 +235,7 @@ def test_a_flipped_bit_anywhere_is_reported_or_harmless(rng: random.Random) -> N
 
 
 def test_a_log_that_claims_more_than_at_its_clean_stop_is_refused() -> None:
-    # A base offset lies outside the checksum, and nothing stands behind the last batch to contradict it.
+    # A base offset lies outside the checksum, and nothing stands after the last batch to contradict it.
     store = MemoryFiles()
     small_store(store)
     data = bytearray(store.read_all(TWO))
@@ -243,7 +244,7 @@ def test_a_log_that_claims_more_than_at_its_clean_stop_is_refused() -> None:
     write(store, TWO, data)
     with pytest.raises(
         StorageError,
-        match=f"{TWO} at byte {last}: offset 18 found, and the log goes on at 3 behind the segment",
+        match=f"{TWO} at byte {last}: offset 18 found, and the log continues at 3 after the segment",
     ):
         store_content(store)
 

@@ -49,6 +49,7 @@ def expected(batches: list[bytes]) -> list[Row]:
     return found
 
 
+@pytest.mark.slow
 @given(st.lists(strategies.record_batches(min_records=1, max_records=4), min_size=1, max_size=6), st.data())
 def test_columns_are_what_the_batches_hold(
     batches: list[strategies.RecordBatch], data: st.DataObject
@@ -77,7 +78,7 @@ def batch(count: int, base_offset: int = 0, compression: Compression = Compressi
     return bytes(encode_batch(records, base_offset=base_offset, compression=compression))
 
 
-def test_what_stands_before_damage_is_given_first() -> None:
+def test_what_is_before_damage_is_given_first() -> None:
     batches = [batch(2, 0), batch(2, 2), batch(2, 4), batch(2, 6)]
     data = bytearray(b"".join(batches))
     position = 2 * len(batches[0])
@@ -101,7 +102,7 @@ def test_a_file_that_ends_within_a_batch_is_refused_there() -> None:
 
 
 @pytest.mark.parametrize("compression", [c for c in Compression if c is not Compression.NONE])
-def test_compressed_batches_come_in_bounded_parts(compression: Compression) -> None:
+def test_compressed_batches_are_read_in_bounded_parts(compression: Compression) -> None:
     batches = [batch(200, 200 * index, compression) for index in range(50)]
     file = stored(b"".join(batches))
     read = list(read_columns(file, 0, file.size, chunk_bytes=50_000))

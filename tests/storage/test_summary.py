@@ -151,7 +151,7 @@ def test_a_segment_of_another_size_or_a_missing_one_is_noticed(rng: random.Rando
                 opened(files, end)
 
 
-def test_a_flip_of_any_byte_of_a_summary_costs_the_summary(rng: random.Random) -> None:
+def test_a_flip_of_any_byte_of_a_summary_loses_the_summary(rng: random.Random) -> None:
     files = MemoryFiles()
     end = stopped(files, rng)
     data = files.read_all(PATH)
@@ -223,7 +223,7 @@ def test_after_a_crash_the_segments_before_the_recovery_point_are_not_read(
     assert facts(found) == expected
 
 
-def test_after_a_crash_no_segment_is_believed_that_ends_behind_the_recovery_point(rng: random.Random) -> None:
+def test_after_a_crash_no_segment_is_believed_that_ends_after_the_recovery_point(rng: random.Random) -> None:
     files, log = killed(rng)
     log.sync()
     summarized = decode_summary(files.read_all(PATH))
@@ -311,7 +311,7 @@ def keyed_log(files: Files) -> Log:
     return log
 
 
-def test_a_swap_that_has_lost_its_segments_lets_there_be_a_summary_again() -> None:
+def test_a_summary_is_written_after_a_swap_that_has_lost_its_segments() -> None:
     files = MemoryFiles()
     log = keyed_log(files)
     start = log.segments[-2].base_offset
@@ -323,7 +323,7 @@ def test_a_swap_that_has_lost_its_segments_lets_there_be_a_summary_again() -> No
 
 
 @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
-def test_a_swap_that_the_disk_refuses_lets_there_be_a_summary_again(operation: str) -> None:
+def test_a_summary_is_written_after_a_swap_that_the_disk_refuses(operation: str) -> None:
     files = FaultyFiles()
     log = keyed_log(files)
     expected = table(log)

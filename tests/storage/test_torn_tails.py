@@ -15,7 +15,7 @@ def torn() -> Torn:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FILLINGS)
-def test_a_torn_tail_costs_no_whole_commit_and_none_that_follows(
+def test_a_torn_tail_loses_no_whole_commit_and_none_that_follows(
     torn: Torn, kind: str, rng: random.Random
 ) -> None:
     cuts = sorted({*rng.sample(torn.tail, 30), torn.tail.start, torn.tail.stop - 1})

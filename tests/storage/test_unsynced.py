@@ -10,7 +10,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.repair.check import Checker, Expected, Kind
+from kafka_offsets.storage.repair.check import Checker, Expected, Severity
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.crash_files import LOST, WHOLE, CrashPoint, Fate, RecordingFiles, Write
 from tests.storage.faults import FaultyFiles
@@ -81,7 +81,7 @@ def test_the_death_of_the_process_takes_nothing_from_unsynced_segments() -> None
 
 
 @pytest.mark.parametrize("base_offset", SEGMENTS[:-1])
-def test_what_follows_a_lost_end_of_an_unsynced_segment_goes(base_offset: int) -> None:
+def test_what_follows_a_lost_end_of_an_unsynced_segment_is_removed(base_offset: int) -> None:
     files, log = unsynced()
     left = after_failure(files, LOST, base_offset)
     found = Log.open(left, "t-0", SMALL, synced_offset=0)
@@ -94,7 +94,7 @@ def test_what_follows_a_lost_end_of_an_unsynced_segment_goes(base_offset: int) -
     assert Log.open(left, "t-0", SMALL, synced_offset=0).recovery is None
 
 
-def test_what_follows_a_missing_segment_goes() -> None:
+def test_what_follows_a_missing_segment_is_removed() -> None:
     files, log = unsynced()
     for missing in SEGMENTS:
         left = RecordingFiles(CrashPoint(files.base, files.operations, len(files.operations)).process_death())
@@ -108,7 +108,7 @@ def test_a_missing_end_of_what_had_been_synced_is_damage_and_nothing_is_removed(
     files, log = unsynced()
     files.open(path_of(5)).truncate(next(log.batches(8)).position)
     before = segment_files(files)
-    with pytest.raises(StorageError, match="the log goes on at offset 10, 8 expected"):
+    with pytest.raises(StorageError, match="the log continues at offset 10, 8 expected"):
         Log.open(files, "t-0", SMALL, synced_offset=9)
     assert segment_files(files) == before
     assert Log.open(files, "t-0", SMALL, synced_offset=8).log_end_offset == 8
@@ -178,7 +178,7 @@ def test_compaction_has_on_the_disk_what_makes_an_older_record_void(rng: random.
         assert all(found[key][0] >= offset for key, (offset, _) in promised.items())
 
 
-def test_a_log_that_starts_behind_an_unsynced_segment_keeps_it_until_what_follows_may_have_a_gap_before_it() -> (
+def test_a_log_that_starts_after_an_unsynced_segment_keeps_it_until_what_follows_may_have_a_gap_before_it() -> (
     None
 ):
     files, log = unsynced()
@@ -205,6 +205,47 @@ def test_a_power_failure_after_a_removal_finds_the_names_that_what_remains_was_g
             RecordingFiles(point.tree(fates)), "t-0", SMALL, log_start_offset=12, synced_offset=20
         )
         assert [offset for offset, _ in content(found) if offset >= 12] == list(range(12, 20)), fates
+
+
+@pytest.mark.parametrize("is_dead", [False, True])
+def test_a_segment_is_removed_once_the_name_of_the_next_one_is_on_the_disk(is_dead: bool) -> None:
+    # The recovery point covered what was removed; a power failure that lost the name of the next segment left no log.
+    files = RecordingFiles()
+    log = Log.open(files, "t-0", SMALL)
+    log.append(batch([b"first"]))
+    log.sync()
+    log.roll()
+    if is_dead:  # the next process cannot know what the system has written
+        log = Log.open(files, "t-0", SMALL, synced_offset=1)
+    log.append(batch([b"second"]))
+    log.delete_records_before(1)
+    opens_without_any_one_call(files)
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    log.settle_ended()
+    log.remove_deleted_segments()
+    opens_without_any_one_call(files)
+    assert [segment.base_offset for segment in log.segments] == [1]
+
+
+def test_a_segment_that_begins_where_the_log_was_cut_has_no_name_on_the_disk_yet() -> None:
+    files, log = unsynced()
+    log.sync()
+    log.truncate(12)
+    log.sync()
+    files.settle()
+    log.roll()
+    log.delete_records_before(12)
+    opens_without_any_one_call(files, synced_offset=12)
+
+
+def opens_without_any_one_call(files: RecordingFiles, synced_offset: int = 1) -> None:
+    point = CrashPoint(files.base, files.operations, len(files.operations))
+    count = len(point.outstanding)
+    assert count > 1
+    for lost in range(count):
+        fates: list[Fate] = [LOST if at == lost else WHOLE for at in range(count)]
+        found = Log.open(RecordingFiles(point.tree(fates)), "t-0", SMALL, synced_offset=synced_offset)
+        assert found.log_end_offset >= synced_offset, point.outstanding[lost]
 
 
 class SlowFiles(DiskFiles):
@@ -260,11 +301,11 @@ def test_check_calls_what_a_start_would_cut_torn() -> None:
     found = [
         finding
         for finding in Checker(left, {}).check_partition("t-0", NOTHING_SYNCED)
-        if finding.kind is not Kind.ADVICE
+        if finding.kind is not Severity.ADVICE
     ]
-    assert [(finding.kind, finding.path) for finding in found] == [(Kind.TORN, path_of(10))]
+    assert [(finding.kind, finding.path) for finding in found] == [(Severity.TORN, path_of(10))]
     whole = [finding.kind for finding in Checker(files, {}).check_partition("t-0", NOTHING_SYNCED)]
-    assert set(whole) <= {Kind.ADVICE}
+    assert set(whole) <= {Severity.ADVICE}
 
 
 # -- directories of versions that named a segment `.log.new` while earlier ones were not synced

@@ -1,4 +1,4 @@
-"""A torn tail at every byte: cut, or filled with zeros, ones, old data; recovered, written behind, and recovered again.
+"""A torn tail at every byte: cut, or filled with zeros, ones, old data; recovered, written after, and recovered again.
 
 python -m tests.storage.torn_tails             every byte of the last 64 KiB; goes on where it stopped, in .crash/
 python -m tests.storage.torn_tails --every 64  one byte in 64
@@ -79,7 +79,7 @@ class Torn:
             core = committing_core(files)
             assert core.directory.logs["__consumer_offsets", 0].recovery is None
             assert committed(core) == expected
-        assert {offset.offset for offset in core.committed("new").values()} == {10**9 + 1}
+        assert {offset.offset for offset in core.shards.committed("new").values()} == {10**9 + 1}
         return first
 
 

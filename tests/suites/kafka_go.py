@@ -66,7 +66,7 @@ class KafkaGo:
         (directory / "complete").touch()
 
     def execute(self, directory: Path, names: Iterable[str] | None) -> Outcomes:
-        """Run `go test`. Raises SuiteError when a panic ends it, which takes all tests behind it along."""
+        """Run `go test`. Raises SuiteError when a panic ends it, which takes all tests after it along."""
         chosen = [f"-skip={pattern(self.not_run)}"] if names is None else [f"-run={pattern(names)}"]
         arguments = ["test", "-mod=mod", "-json", "-count=1", f"-timeout={self.limit_s - 60}s", *chosen, "."]
         self._go(directory, arguments, self.limit_s)

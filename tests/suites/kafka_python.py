@@ -11,7 +11,7 @@ from tests.suites.outcomes import Outcome, Outcomes
 from tests.suites.suite import run_in_group
 
 SERVICE = '''\
-"""Stands for the module that starts brokers, which is not in the source distribution: the broker is there already."""
+"""Replaces the module that starts brokers, which is not in the source distribution: the broker is there already."""
 
 
 class ExternalService:

@@ -1,0 +1,27 @@
+"""The short form of `make replication`, and that a seed means the same run wherever it is taken."""
+
+import os
+import random
+
+import pytest
+
+from tests.conftest import IN_CI, LONG
+from tests.replication.simulation.simulation import plan_of, report, run, steps_of
+from tests.simulation.repeated import check_same_run
+
+SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else "80"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # 200 seeds are eight seconds of CPU, whatever else the machine does
+def test_what_was_acknowledged_survives_whatever_nodes_and_networks_do(rng: random.Random) -> None:
+    first = 0 if IN_CI else rng.randrange(10**9)
+    for seed in range(first, first + SEEDS):
+        plan, steps = plan_of(seed), steps_of(seed)
+        if run(plan, steps) is not None:
+            pytest.fail(report(plan, steps))
+
+
+@pytest.mark.slow
+def test_a_seed_is_the_same_run_in_every_process() -> None:
+    check_same_run("tests.replication.simulation")

@@ -6,7 +6,7 @@
 
 Load is made by peers/loadgen (Go): 8 connections with 16 requests in flight each, 1000 groups, OffsetCommit v8 or
 OffsetFetch v7. Every server is a process of its own with its own defaults (fsync: never, as Kafka) and a new directory
-below TMPDIR. All run for the whole time and are measured in turn, A B C A B C …, each time behind a warm-up of a
+below TMPDIR. All run for the whole time and are measured in turn, A B C A B C …, each time after a warm-up of a
 second; before the first round each has a longer one, since a JVM starts cold. Answers are sampled: a refused one ends
 the benchmark. CPU is that of the server's process, all threads; the table shows medians of the rounds, and the ratios
 are those of the medians. Needs go; --kafka also java and mvn (peers/kafka.sh, ports are chosen).
@@ -104,7 +104,7 @@ def build(name: str, folder: Path) -> Path:
 
 
 def free_ports() -> int:
-    """The first of two neighbouring ports that nobody listens on right now."""
+    """The first of two neighbouring ports that are free."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -174,7 +174,7 @@ def wait_for(port: int) -> None:
             return
         except OSError:
             if time.monotonic() > deadline:
-                sys.exit(f"nobody listens on port {port}")
+                sys.exit(f"no server listens on port {port}")
             time.sleep(0.05)
 
 

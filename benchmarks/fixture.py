@@ -5,7 +5,7 @@
 *set-up and tear-down* are those of `kafka_broker`, which records, with a topic of three partitions and an answered
 request between them; the first one of a process reads schemas and is given apart. *snapshot and restore* have a
 thousand records and ten groups. *cycles* start and stop brokers in one process, in asyncio's debug mode with all
-warnings as errors, and compare descriptors, threads and memory at the end with those behind the first tenth. *suite* is
+warnings as errors, and compare descriptors, threads and memory at the end with those after the first tenth. *suite* is
 what a user has: pytest, and tests each with a broker of its own, a confluent-kafka consumer group, three records, a
 commit and a clean leave. *Our share* of it is CPU time: of the broker's threads, and of the calls that the tests make
 to it; the rest is librdkafka, which waits for timers of its own before it fetches, and pytest. Goals: 15 ms each for
@@ -213,7 +213,7 @@ def main() -> None:
     fixtures(200)
     restores(200)
     sys.stdout.flush()
-    # In debug mode slow callbacks, coroutines that nobody awaited and open sockets are told; here each is an error.
+    # In debug mode slow callbacks, coroutines without an await and open sockets are reported; here each is an error.
     words = [
         sys.executable,
         "-X",

@@ -109,7 +109,7 @@ def read_batches(data: bytes) -> None:
         try:
             records.verify_crc(data, position, header)
         except ProtocolError:
-            pass  # the fuzzer does not compute checksums: what lies behind them is read all the same
+            pass  # the fuzzer does not compute checksums: what lies after them is read all the same
         for record in records.read_records(data, position, header, max_bytes=MAX_DECOMPRESSED_BYTES):
             if header.is_control:
                 records.control_type(record)
@@ -223,7 +223,7 @@ def fuzz(arguments: list[str]) -> None:
 
     with atheris.instrument_imports(include=["kafka_offsets"], enable_loader_override=False):
         from kafka_offsets.protocol import codec_text
-    run_plain = codec_text.Source.run
+    run_plain = codec_text.CodeLines.run
 
     def run_instrumented(self: Any, text: str, title: str) -> dict[str, Any]:
         namespace = run_plain(self, text, title)
@@ -232,7 +232,7 @@ def fuzz(arguments: list[str]) -> None:
                 atheris.instrument_func(function)
         return namespace
 
-    codec_text.Source.run = run_instrumented  # type: ignore[method-assign]
+    codec_text.CodeLines.run = run_instrumented  # type: ignore[method-assign]
     with atheris.instrument_imports(include=["kafka_offsets"], enable_loader_override=False):
         chooser = Chooser(targets())
     atheris.Setup([sys.argv[0], *arguments], chooser.run)

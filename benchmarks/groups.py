@@ -4,8 +4,8 @@
 
 Starts `kafka-offsets serve`, or asks a broker that runs. Each member is a connection, all of one process and one
 thread, so the clients take more of the time than the broker does. All members begin at once. A rebalance is done when
-every member has its share of the topic's partitions, one for each, in one generation or epoch; whoever hears of a
-rebalance joins again at once. What a heartbeat costs is CPU time of the broker, over ten of each member. Then one
+every member has its share of the topic's partitions, one for each, in one generation or epoch; a member that learns of
+a rebalance joins again at once. What a heartbeat costs is CPU time of the broker, over ten of each member. Then one
 request asks for all of the group. Commits make groups, one after the other on one connection.
 
 CPython 3.11.7, two cores of an x86-64 machine without other work:

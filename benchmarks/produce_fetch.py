@@ -12,14 +12,14 @@ with its own defaults (fsync: never, as Kafka) and a new directory below TMPDIR;
     fetch     Fetch of up to 1 MiB, one after the other through a log of 256 MB; one connection
     fetch-8   the same by 8 connections at once; MB of answers
 
-What is produced goes to a topic of 4 partitions that is made for the round and deleted behind it; what is fetched is in
+What is produced goes to a topic of 4 partitions that is made for the round and deleted after it; what is fetched is in
 the page cache. A virtual machine that gives free memory back to its host pays for every page anew, 13 us on the one
 measured here: 3 ms CPU for each MB that anybody writes, more than all else. So before each round as much memory is used
 and freed as the page cache will take (--no-touch does without). Answers are sampled: a refused or an empty one ends the
 benchmark. CPU is that of the server's process, all threads; the table shows medians of the rounds, and the ratios are
 those of the medians. Needs go; --kafka also java and mvn (peers/kafka.sh, ports are chosen).
 
-CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of an x86-64 machine, 2026-11-22, behind a warm-up of 8 s, each table
+CPython 3.11.7, Kafka 4.3.1 on Java 17, two cores of an x86-64 machine, 2026-11-22, after a warm-up of 8 s, each table
 in one run. On the machine without other work, 7 rounds of 2 s; Kafka's threads have both cores, ours has one:
 
                          ours                   kafka                  kfake (in memory)

@@ -6,7 +6,7 @@
 
 A batch read of all records, of 100 bytes in batches of 500, into Spark's noop sink, in local[2]. *default* is the
 connector as it comes: polls of 500 records, with two ListOffsets around each. *tuned* are polls of 50,000 records and
-fetches of 8 MiB. Servers and ways are measured in turn, A B A B …, behind one read of each that does not count; the
+fetches of 8 MiB. Servers and ways are measured in turn, A B A B …, after one read of each that does not count; the
 tables show medians. CPU is that of the broker's process, by million records; the rest of the two cores is Spark's.
 *ListOffsets* are requests of one connection, one after another, alternately for the first and the last offset, as an
 executor asks. Needs Java 17, pyspark, and the jars that docs/spark.md names. Goals: the rate of Apache Kafka with

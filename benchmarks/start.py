@@ -1,10 +1,11 @@
-"""Time from nothing to the first answer: a broker in this process, and `kafka-offsets serve` as a process of its own.
+"""Time from nothing to the first answer: brokers in this process, and `kafka-offsets serve` as a process of its own.
 
     python benchmarks/start.py [--starts 100]
 
-Each start ends with the answer to an ApiVersions request over a new socket. `Broker()` runs in a thread of this
-process, whose imports are done; `serve` begins with a cold interpreter. Both in memory, and on a new data directory.
-The first start in process reads the schemas; the first of `serve` has no byte code, its own or the library's, and
+Each start ends with the answer to an ApiVersions request over a new socket, of `Cluster` one of each node. `Broker()`
+and `Cluster(brokers=3)` run in a thread of this process, whose imports are done; `serve` begins with a cold
+interpreter. They are in memory, `Broker` and `serve` also on a new data directory. CPU is that of this process. The
+first start in process reads the schemas; the first of `serve` has no byte code, its own or the library's, and
 leaves it in a temporary folder for those that follow. Goals: medians under 50 ms in process, 400 ms for `serve`.
 
 CPython 3.11.7, two cores of a shared x86-64 machine without other work, November 2026, 20 starts of each:
@@ -14,6 +15,12 @@ CPython 3.11.7, two cores of a shared x86-64 machine without other work, Novembe
      Broker(directory)     2.7     3.1     2.4     5.1
                  serve  1199.5   238.6   216.9  1199.5
       serve --data-dir   250.8   245.5   229.0   285.6
+
+With other work on the machine (load 9), 60 starts, 2026-11-23:
+
+                         first  median    best   worst     CPU
+              Broker()    34.2     1.4     0.8    47.8     2.3
+    Cluster(brokers=3)    18.8     4.7     3.2    44.8     6.2
 """
 
 import argparse
@@ -30,6 +37,7 @@ from functools import partial
 from pathlib import Path
 
 from kafka_offsets.broker.network.embedded import Broker
+from kafka_offsets.testing import Cluster
 
 # int32 size, key 18, version 0, correlation id 1, null client id.
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -49,6 +57,15 @@ def in_process(data_directory: Path | None) -> float:
     begin = time.perf_counter()
     with Broker(data_directory=data_directory) as broker:
         ask(broker.bootstrap_servers)
+        return time.perf_counter() - begin
+
+
+def cluster(_: Path | None) -> float:
+    """Seconds of one start of a Cluster of three brokers."""
+    begin = time.perf_counter()
+    with Cluster(brokers=3) as brokers:
+        for node in brokers.nodes:
+            ask(node.address)
         return time.perf_counter() - begin
 
 
@@ -76,12 +93,17 @@ def serve(data_directory: Path | None, environment: dict[str, str]) -> float:
 
 
 def measure(name: str, starts: int, start: Callable[[Path | None], float], on_disk: bool) -> None:
-    times = []
+    times, cpu = [], 0.0
     for _ in range(starts):
+        began = time.process_time()
         with tempfile.TemporaryDirectory(prefix="kafka-offsets-benchmark-") as folder:
             times.append(start(Path(folder) / "data" if on_disk else None) * 1000)
+        cpu += time.process_time() - began
     first, middle = times[0], statistics.median(times)
-    print(f"{name:>22}{first:8.1f}{middle:8.1f}{min(times):8.1f}{max(times):8.1f}", flush=True)
+    print(
+        f"{name:>22}{first:8.1f}{middle:8.1f}{min(times):8.1f}{max(times):8.1f}{cpu * 1000 / starts:8.1f}",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -89,9 +111,10 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=100, help="of each kind")
     starts = parser.parse_args().starts
     print(f"{starts} starts each, {os.cpu_count()} cores    (ms)")
-    print(f"{'':22}{'first':>8}{'median':>8}{'best':>8}{'worst':>8}")
+    print(f"{'':22}{'first':>8}{'median':>8}{'best':>8}{'worst':>8}{'CPU':>8}")
     measure("Broker()", starts, in_process, on_disk=False)
     measure("Broker(directory)", starts, in_process, on_disk=True)
+    measure("Cluster(brokers=3)", starts, cluster, on_disk=False)
     with tempfile.TemporaryDirectory(prefix="kafka-offsets-benchmark-") as byte_code:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment["PYTHONPYCACHEPREFIX"] = byte_code

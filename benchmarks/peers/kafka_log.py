@@ -61,7 +61,7 @@ def kafka_on(
 ) -> Iterator[Peer]:
     """Let Kafka make an offsets topic of one partition, put the segments of `folder` in it, and start it again.
 
-    active  base offset of an empty segment behind the others, which Kafka takes for the active one
+    active  base offset of an empty segment after the others, which Kafka takes for the active one
     """
     extra = home.parent / "extra.properties"
     extra.write_text("offsets.topic.num.partitions=1\n" + properties)

@@ -1,0 +1,287 @@
+"""What a request costs in the broker from bytes to bytes: function calls and CPU, no sockets.
+
+    python benchmarks/core_requests.py [--only commit produce] [--partitions 1 10] [--disk]      this tree
+    python benchmarks/core_requests.py --beside ANOTHER_TREE                                     and another one
+
+Eight connections send sixteen requests each in one piece; then the turn ends and their answers are taken.
+
+    commit      OffsetCommit of one group, for so many partitions; a thousand groups
+    offsets     OffsetFetch of the same
+    fetch       Fetch of ten records of 100 bytes
+    produce     Produce of one such record; the last, because it makes the fetches larger
+
+The log is in memory, or with --disk in a directory. Function calls are those that sys.setprofile sees, of Python and of
+C, in a fixed number of requests: two trees with the same number differ in CPU by noise or by what happens between
+calls. CPU is that of the process, the least and the median of the rounds, without the profile. With --beside each tree
+has a process of its own, and they do their rounds in turn: *ratio* is the median of the ratios of each round, with the
+least and the greatest. A machine with other work moves the ratios by a tenth, and function calls by nothing.
+
+CPython 3.11.7, two shared cores (load 9 to 13), 2026-11-23, beside commit 98061dd, when brokers had no replicas:
+
+                          calls us least   median    ratio
+   commit of 1    this     99.1     23.6     25.3
+   commit of 1   other    100.3     21.8     26.2    0.967  0.834 to 1.104
+  commit of 10    this    315.5     54.0     75.0
+  commit of 10   other    316.7     57.4     77.7    0.966  0.771 to 1.161
+  offsets of 1    this     97.9     21.6     27.3
+  offsets of 1   other     95.9     22.2     27.2    0.986  0.855 to 1.175
+ offsets of 10    this    277.9     46.4     63.6
+ offsets of 10   other    275.9     54.6     64.5    0.947  0.740 to 1.038
+    fetch of 1    this    117.9     28.0     30.9
+    fetch of 1   other    116.9     26.2     29.1    1.060  0.846 to 1.338
+  produce of 1    this    137.4     42.1     46.8
+  produce of 1   other    131.4     39.5     46.5    1.039  0.860 to 1.308
+
+Instructions of a request under valgrind --tool=callgrind, this and the other: commit of 1 106,823 and 109,578, fetch
+151,938 and 149,961, produce 166,987 and 163,726, offsets of 1 115,562 and 113,389 (111,717 when run again).
+"""
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+CONNECTIONS, WINDOW, GROUPS, TOPIC_PARTITIONS = 8, 16, 1000, 100
+RECORD_BYTES, FETCHED_RECORDS = 100, 10
+VERSIONS = {"commit": 8, "offsets": 7, "fetch": 11, "produce": 9}
+CREATE_VERSION = 7
+BY_PARTITIONS = ("commit", "offsets")
+ROUND_MS = 300
+"""A round lasts about as long, in each process as many turns."""
+
+
+class Case(NamedTuple):
+    """A kind of request, and how many partitions it has."""
+
+    what: str
+    partitions: int
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.partitions}"
+
+
+class Figures(NamedTuple):
+    """Of one request: its function calls, and its CPU in each round."""
+
+    calls: float
+    cpu_us: list[float]
+
+
+# -- one tree
+
+
+def framed(request: Any, api_key: int, version: int, header_version: int) -> bytes:
+    """A request as the broker receives it."""
+    from kafka_offsets.protocol import messages
+
+    body = messages.encode(messages.RequestHeader(api_key, version, 1, "benchmark"), header_version)
+    body += messages.encode(request, version)
+    return struct.pack(">i", len(body)) + body
+
+
+def requests(case: Case) -> Iterator[bytes]:
+    """A request for each group, or each partition."""
+    from kafka_offsets.protocol import messages
+    from kafka_offsets.protocol.records import encode_batch
+
+    version, partitions = VERSIONS[case.what], range(case.partitions)
+    if case.what == "commit":
+        commit = messages.OffsetCommitRequest
+        for group in range(GROUPS):
+            offsets = [commit.Partition(index, group, committed_metadata="") for index in partitions]
+            made = commit(f"group-{group}", -1, "", None, topics=[commit.Topic("t", partitions=offsets)])
+            yield framed(made, 8, version, 2)
+    elif case.what == "offsets":
+        fetch = messages.OffsetFetchRequest
+        for group in range(GROUPS):
+            yield framed(fetch(f"group-{group}", [fetch.Topic("t", list(partitions))]), 9, version, 2)
+    elif case.what == "produce":
+        produce = messages.ProduceRequest
+        records = bytes(encode_batch([(None, bytes(RECORD_BYTES), (), 1_700_000_000_000)]))
+        for index in range(TOPIC_PARTITIONS):
+            data = produce.TopicProduceData(
+                "t", partition_data=[produce.PartitionProduceData(index, records)]
+            )
+            yield framed(produce(None, 1, 30_000, [data]), 0, version, 2)
+    else:
+        read = messages.FetchRequest
+        for index in range(TOPIC_PARTITIONS):
+            asked = read.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+            made = read(max_wait_ms=500, min_bytes=1, topics=[read.FetchTopic("t", bytes(16), [asked])])
+            yield framed(made, 1, version, 1)
+
+
+class Core:
+    """A broker without sockets, with ten records in each partition, and an offset for each group and partition."""
+
+    def __init__(self, folder: str | None) -> None:
+        from kafka_offsets.broker.core import BrokerCore
+        from kafka_offsets.protocol import messages
+        from kafka_offsets.storage.files import DiskFiles
+
+        try:
+            from kafka_offsets.broker.config.keys import Config
+        except ImportError:  # an older tree
+            from kafka_offsets.broker.config import Config  # type: ignore[attr-defined, no-redef]
+
+        self._core: Any = BrokerCore(Config.load(), *([DiskFiles(Path(folder))] if folder else []))
+        self._answers = getattr(self._core, "answers", self._core)
+        self._connections = [
+            self._core.connect(f"peer-{number}", "/127.0.0.1") for number in range(CONNECTIONS)
+        ]
+        made = messages.CreateTopicsRequest
+        topic = made.CreatableTopic("t", TOPIC_PARTITIONS, 1)
+        self._turn([framed(made([topic], 30_000), 19, CREATE_VERSION, 2)])
+        for frame in list(requests(Case("produce", 1))) * FETCHED_RECORDS:
+            self._turn([frame])
+        for frame in requests(Case("commit", TOPIC_PARTITIONS)):
+            self._turn([frame])
+
+    def _turn(self, pieces: list[bytes]) -> None:
+        for connection, piece in zip(self._connections, pieces, strict=False):
+            self._core.receive(connection, piece)
+        self._core.end_turn()
+        self.answered = [self._core.drain(each) for each in self._answers.take_output()]
+
+    def turns(self, frames: list[bytes], count: int) -> None:
+        """So many turns, with WINDOW requests of each connection."""
+        pieces = [b"".join(frames[at : at + WINDOW]) for at in range(0, len(frames) - WINDOW + 1, WINDOW)]
+        for turn in range(count):
+            first = turn * CONNECTIONS
+            self._turn([pieces[(first + number) % len(pieces)] for number in range(CONNECTIONS)])
+            assert len(self.answered) == CONNECTIONS, "not every connection has its answers"
+
+
+def count_of(answers: bytes) -> int:
+    """How many responses these are."""
+    count = 0
+    while answers:
+        answers = answers[4 + struct.unpack_from(">i", answers)[0] :]
+        count += 1
+    return count
+
+
+def counted(core: Core, frames: list[bytes], turns: int) -> float:
+    """Function calls of a request."""
+    calls = 0
+
+    def count_call(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count_call)
+    core.turns(frames, turns)
+    sys.setprofile(None)
+    return calls / turns / CONNECTIONS / WINDOW
+
+
+def work() -> None:
+    """Do what is asked for by lines on standard input: [what, partitions, turns]; answer each by one line."""
+    with tempfile.TemporaryDirectory() as folder:
+        core = Core(folder if "--disk" in sys.argv else None)
+        for line in sys.stdin:
+            what, partitions, turns = json.loads(line)
+            frames = list(requests(Case(what, partitions)))
+            frames *= -(-WINDOW * CONNECTIONS // len(frames))
+            if turns < 0:
+                core.turns(frames, -turns)  # every group has its shard, and every codec is compiled
+                assert [count_of(each) for each in core.answered] == [WINDOW] * CONNECTIONS
+                found = counted(core, frames, -turns)
+                gc.collect()
+                gc.freeze()
+                gc.set_threshold(20_000, 20, 20)  # as `serve` does
+            else:
+                before = time.process_time()
+                core.turns(frames, turns)
+                found = (time.process_time() - before) / turns / CONNECTIONS / WINDOW * 1e6
+            print(json.dumps(found), flush=True)
+
+
+# -- all of them
+
+
+class Worker:
+    """A process with the core of a tree."""
+
+    def __init__(self, tree: Path, *, disk: bool) -> None:
+        environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
+        command = [sys.executable, __file__, "--work", *(["--disk"] if disk else [])]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+
+    def ask(self, case: Case, turns: int) -> float:
+        """Calls of a request if `turns` is negative, otherwise its CPU."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps([*case, turns]) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit("a worker ended")
+        return float(json.loads(line))
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+
+def measure(workers: dict[str, Worker], case: Case, options: argparse.Namespace) -> None:
+    """All rounds of one case; print its figures."""
+    found = {name: Figures(worker.ask(case, -options.counted_turns), []) for name, worker in workers.items()}
+    first = next(iter(workers.values())).ask(case, 20)
+    turns = max(1, int(ROUND_MS * 1000 / first / CONNECTIONS / WINDOW))
+    for number in range(options.rounds):
+        order = list(workers) if number % 2 else list(workers)[::-1]
+        for name in order:
+            found[name].cpu_us.append(workers[name].ask(case, turns))
+    for name, figures in found.items():
+        cpu = figures.cpu_us
+        print(
+            f"{case!s:>14}{name:>8}{figures.calls:9.1f}{min(cpu):9.1f}{statistics.median(cpu):9.1f}", end=""
+        )
+        if name != "this":
+            ratios = sorted(mine / other for mine, other in zip(found["this"].cpu_us, cpu, strict=True))
+            middle = statistics.median(ratios)
+            print(f"{middle:9.3f}  {ratios[0]:.3f} to {ratios[-1]:.3f}", end="")
+        print(flush=True)
+
+
+def main() -> None:
+    """Measure each case."""
+    if "--work" in sys.argv:
+        work()
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", choices=VERSIONS, default=list(VERSIONS))
+    parser.add_argument("--partitions", type=int, nargs="+", default=[1, 10], help="of a commit")
+    parser.add_argument("--beside", type=Path, help="the root of another tree")
+    parser.add_argument("--disk", action="store_true", help="logs are in a directory")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--counted-turns", type=int, default=50, help="in which calls are counted")
+    options = parser.parse_args()
+    with ExitStack() as stack:
+        trees = {"this": Path(__file__).resolve().parent.parent}
+        trees |= {"other": options.beside.resolve()} if options.beside else {}
+        workers = {name: Worker(tree, disk=options.disk) for name, tree in trees.items()}
+        for worker in workers.values():
+            stack.callback(worker.close)
+        print(f"{'':22}{'calls':>9}{'us least':>9}{'median':>9}{'ratio' if options.beside else '':>9}")
+        for what in (each for each in VERSIONS if each in options.only):
+            for partitions in options.partitions if what in BY_PARTITIONS else [1]:
+                measure(workers, Case(what, partitions), options)
+
+
+if __name__ == "__main__":
+    main()

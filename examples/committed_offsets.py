@@ -1,6 +1,6 @@
 """A test that looks at committed offsets: from inside, and as any client sees them.
 
-A group commits by a consumer that is given its partitions, so nobody joins it; then an admin moves one of its offsets.
+A consumer assigns itself partitions and commits for a group, which has no members. Then an admin moves an offset of it.
 
 Prints:
 

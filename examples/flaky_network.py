@@ -1,6 +1,6 @@
 """A flaky network, scripted: a consumer that must not lose or repeat anything, whatever happens to its connection.
 
-`copy` stands for code of yours. Each fault strikes it once, at a bad moment.
+`copy` represents your code. Each fault occurs once, at a bad moment.
 
 Prints:
 

@@ -1,4 +1,4 @@
-"""A week in a moment: what a group that nobody reads for goes through, by a clock that the test moves.
+"""A week in a moment: what happens to a group without members, by a clock that the test moves.
 
 Prints:
 

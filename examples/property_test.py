@@ -1,6 +1,6 @@
 """A property test with the strategies of kafka_offsets.testing, for code that reads what Kafka sends.
 
-`lag_of` and `count_records` stand for code of yours. The first test gives it random answers to OffsetFetch, the second
+`lag_of` and `count_records` represent your code. The first test gives it random answers to OffsetFetch, the second
 one random record batches. In your project pytest finds such functions; here the last lines call them.
 
 Prints:

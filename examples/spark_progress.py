@@ -33,6 +33,7 @@ def run_job(spark: SparkSession, broker: Broker, checkpoint: str) -> None:
     query.awaitTermination()
     assert listener.commit(query), listener.last_error
     spark.streams.removeListener(listener)
+    listener.close()
 
 
 def main(folder: Path) -> None:

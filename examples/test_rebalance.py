@@ -1,4 +1,4 @@
-"""A test of a rebalance: a worker that gives partitions up commits first, so nobody does its work again.
+"""A test of a rebalance: a worker commits before it gives partitions up, so its work is not done again.
 
 pytest examples/test_rebalance.py
 """

@@ -10,7 +10,7 @@ SETTINGS |= {"heartbeat.interval.ms": 50, "fetch.wait.max.ms": 20, "log_level": 
 
 
 class Billing:
-    """The code under test; `books` stands for its table of orders."""
+    """The code under test; `books` represents its table of orders."""
 
     def __init__(self, machine, settings):
         self.books = machine.books

@@ -16,7 +16,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
 
 
 def rewritten(text: str, folder: Path) -> str:
-    """Return a page, which stands in `folder`, with links that lead from the folder docs/."""
+    """Return a page, which is in `folder`, with links that lead from the folder docs/."""
 
     def link(found: re.Match[str]) -> str:
         name, target, anchor = found[1], found[2], found[3] or ""

@@ -1,11 +1,11 @@
 """Docstrings as this project writes them, in the markup that Sphinx reads.
 
-They are plain text: paragraphs, names in single backticks, and columns where a name stands before what it means:
+They are plain text: paragraphs, names in single backticks, and columns of a name and its meaning:
 
     topic  of which records are read
     Raises StorageError if the disk refuses.
 
-Columns become a list of definitions, lines that are further in a block of text as it stands, and nothing else that a
+Columns become a list of definitions, lines that are further in a block of text, and nothing else that a
 docstring holds is taken for markup.
 """
 
@@ -55,7 +55,7 @@ def convert(lines: list[str]) -> list[str]:
 
 
 def _block(block: list[str]) -> list[str]:
-    """Return one block: a paragraph, columns, or the one behind the other."""
+    """Return one block: a paragraph, columns, or one after the other."""
     pieces: list[tuple[str, list[str]]] = []  # a term, "" for text, and the lines that belong to it
     for line in block:
         found = None if line.startswith(" ") else _COLUMNS.fullmatch(line)

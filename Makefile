@@ -10,36 +10,44 @@ CHECKED := kafka_offsets
 PEERS := --kafka --kfake
 BESIDE_SERVING := --beside-serving --records 300000 --groups 300
 SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
-# A worker for each processor, up to four; `make test WORKERS=0` runs all tests in one process. tests/conftest.py says which
-# tests stay together.
-WORKERS := logical --maxprocesses 4
+# A worker for each processor and two more, as many tests wait for sockets and JVMs, up to four; `make test WORKERS=0` runs all
+# tests in one process. tests/conftest.py says which tests stay together.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --maxprocesses 4
+# Quick tests do not wait.
+QUICK_WORKERS := logical --maxprocesses 4
 # What `make quick` does not even import: other clients, Spark, long searches, and what no request passes through.
-NOT_QUICK := interop spark properties simulation inspect testing questions walks test_examples.py \
+NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing questions walks test_examples.py \
 	test_cli.py test_check_command.py test_compact_command.py
 QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py))) $(wildcard tests/test_*.py))
 COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing test_cli.py test_check_command.py test_compact_command.py))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
+# Without the caches of modules and of rewritten assertions, every run compiles all of them.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh lint bench stress kill-loop exactly-once crash-states torn-tails flipped-bits simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
-.DEFAULT_GOAL := test
+.PHONY: help run test quick quick-tests coverage fresh lint bench stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
+.DEFAULT_GOAL := help
 
 ## This list.
 help:
-	@awk '/^## / { text = text (text == "" ? "" : "\n                 ") substr($$0, 4); next } \
-		/^[a-z-]+:/ && text != "" { split($$0, name, ":"); printf "%-16s %s\n", name[1], text } { text = "" }' Makefile
+	@awk '/^## / { text = text (text == "" ? "" : "\n                         ") substr($$0, 4); next } \
+		/^[a-z-]+:/ && text != "" { split($$0, name, ":"); printf "%-24s %s\n", name[1], text } { text = "" }' Makefile
 
 ## A broker on 127.0.0.1:9092 (PORT=… for another port), its data in ./data.
 run: $(VENV)/run.stamp
 	$(BIN)/kafka-offsets serve --port $(PORT) --data-dir ./data
 
-# All steps run, also when one fails, so that one look shows everything; the tests come last and end with their summary.
+# All steps run, also when one fails, so that one look shows everything. Style, types and pages are checked beside the tests,
+# which often wait for sockets and JVMs; their output comes after that of the tests. The tests are collected once before: the
+# first collection compiles all modules, which each worker would do by itself.
 ## Everything that must be green: style, types, pages, tests.
-test: $(VENV)/test.stamp tools
-	@failed=; \
-	$(MAKE) --no-print-directory lint || failed="$$failed lint"; \
-	echo "--- docs"; $(MAKE) --no-print-directory docs || failed="$$failed docs"; \
-	echo "--- pytest"; $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || failed="$$failed pytest"; \
+test: $(VENV)/test.stamp $(VENV)/docs.stamp tools
+	@failed=; mkdir -p build; \
+	$(MAKE) --no-print-directory --keep-going lint docs > build/checks.txt 2>&1 & checks=$$!; \
+	$(BIN)/python -m pytest --collect-only -qq > build/collected.txt 2>&1; \
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || failed="$$failed pytest"; \
+	wait $$checks || failed="$$failed lint-or-docs"; \
+	cat build/checks.txt; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi; \
 	echo "make test: all is well"
 
@@ -50,16 +58,16 @@ quick: $(VENV)/test.stamp
 
 ## The tests of `make quick` alone.
 quick-tests: $(VENV)/test.stamp
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --durations=5 --durations-min=2 \
+	@$(BIN)/python -m pytest -q -n $(QUICK_WORKERS) --durations=5 --durations-min=2 \
 		-m "not (slow or interop or java or spark or apache_kafka)" $(PYTEST_ARGS) $(sort $(QUICK))
 
 # A process that a test kills does not report. Spark's tests do not run, so setup.cfg omits its part of the package.
 # The deselected test lists the modules of a new process, and coverage's own would be among them.
-## Coverage of lines and branches by the tests without a JVM, other clients and slow tests; pages in build/coverage/html.
+## Coverage of lines and branches by the tests without a JVM and other clients; pages in build/coverage/html.
 coverage: $(VENV)/test.stamp
 	@rm -rf build/coverage && mkdir -p build/coverage
-	@$(BIN)/python -m coverage run -m pytest -q -n $(WORKERS) \
-		-m "not (slow or interop or java or spark or apache_kafka)" \
+	@$(BIN)/python -m coverage run -m pytest -q -n $(QUICK_WORKERS) \
+		--timeout=600 -m "not (interop or java or spark or apache_kafka)" \
 		--deselect tests/test_cli.py::test_the_command_line_brings_in_no_more_than_it_needs $(PYTEST_ARGS) $(COVERED)
 	@$(BIN)/python -m coverage combine --quiet
 	@$(BIN)/python -m coverage html --quiet
@@ -104,6 +112,19 @@ stress: $(VENV)/test.stamp tools
 kill-loop: $(VENV)/test.stamp
 	$(BIN)/python -m tests.interop.kill_loop $(CRASH_ARGS)
 
+## Commits while ZooKeeper is killed, paused and expires sessions, 50 rounds. ZOOKEEPER_ARGS="--rounds 500 --seed 2".
+zookeeper-kill-loop: $(VENV)/test.stamp
+	$(BIN)/python -m tests.zookeeper.kill_loop $(ZOOKEEPER_ARGS)
+
+## 200 kills, stops, pauses and partitions of brokers that are processes, under eight clients.
+## PROCESSES_ARGS="--of zookeeper" or "--of kafka".
+processes: $(VENV)/test.stamp
+	$(BIN)/python -m tests.processes.campaign $(PROCESSES_ARGS)
+
+## Brokers of `serve --zookeeper` and ZooKeeper are killed and paused under commits, 50 rounds. ZOOKEEPER_ARGS as above.
+zookeeper-cluster-loop: $(VENV)/test.stamp
+	$(BIN)/python -m tests.zookeeper.cluster_loop $(ZOOKEEPER_ARGS)
+
 ## kill -9 of broker and copier during transactions, 100 times for each policy; resumes, in .crash.
 exactly-once: $(VENV)/test.stamp
 	$(BIN)/python -m tests.interop.exactly_once $(CRASH_ARGS)
@@ -130,6 +151,14 @@ linearizability: $(VENV)/test.stamp
 ## 100,000 seeds of 200 steps of clients, crashes and clocks beside an oracle; resumes, in .crash.
 simulation: $(VENV)/test.stamp
 	$(BIN)/python -m tests.simulation.campaign $(CRASH_ARGS)
+
+## 5,000 seeds of 200 steps of replicas, a controller, crashes and a bad network; resumes, in .crash.
+replication: $(VENV)/test.stamp
+	$(BIN)/python -m tests.simulation.campaign --of tests.replication.simulation --seeds 5000 $(CRASH_ARGS)
+
+## 5,000 seeds of 200 steps of three whole brokers, their clients, crashes and a bad network; resumes, in .crash.
+cluster-simulation: $(VENV)/test.stamp
+	$(BIN)/python -m tests.simulation.campaign --of tests.simulation.cluster --seeds 5000 $(CRASH_ARGS)
 
 ## The state of 1,000 logs by Spark and by the coordinator, before and after compaction.
 spark-logs: $(VENV)/test.stamp tools

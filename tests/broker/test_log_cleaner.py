@@ -344,6 +344,59 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
     core.close()
 
 
+def old_segments(core: BrokerCore) -> Partition:
+    """Return a partition of five segments whose records are all past their retention."""
+    topic_admin.create_topic(
+        core.context,
+        "t",
+        1,
+        {"internal.segment.bytes": "200", "retention.ms": "5000", "segment.ms": str(1 << 62)},
+    )
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    for _ in range(10):
+        partition.log.append(encode_batch([(b"k", b"v" * 30, (), 0)]))
+    assert len(partition.log.segments) == 5
+    return partition
+
+
+def test_retention_ends_when_a_client_deletes_the_same_records_in_the_meantime() -> None:
+    # While a worker wrote the recovery point, DeleteRecords (or the leader, at a follower) moved the log start past a
+    # segment that had to stay until then. Retention found it too old again and again, and never came to its end.
+    work = SlowWork()
+    core = BrokerCore(
+        Config.load({"log.retention.check.interval.ms": 1000, "log.cleaner.enable": False}),
+        MemoryFiles(),
+        ManualClock(),
+        background=work,
+    )
+    log = old_segments(core).log
+    advance(core, 1500, 100)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4, 6, 8]
+    log.delete_records_before(9)
+    for _ in range(3):
+        while work.waiting:
+            work.go_on()
+        advance(core, 300, 10)
+    assert [segment.base_offset for segment in log.segments] == [10]
+    core.close()
+
+
+def test_records_that_are_not_replicated_yet_are_not_deleted_by_their_age() -> None:
+    core = make_core(log_retention_check_interval_ms=1000)
+    log = old_segments(core).log
+    log.replicated_to = 5
+    advance(core, 1500, 100)
+    assert (log.log_start_offset, log.segments[0].base_offset) == (4, 4)
+    log.replicated_to = 9
+    advance(core, 1500, 100)
+    assert (log.log_start_offset, log.segments[0].base_offset) == (8, 8)
+    log.replicated_to = 10
+    advance(core, 1500, 100)
+    assert (log.log_start_offset, log.segments[0].base_offset) == (10, 10)
+    core.close()
+
+
 def test_segments_of_deleted_records_go_with_the_next_check_whatever_the_policy() -> None:
     core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
     topic_admin.create_topic(

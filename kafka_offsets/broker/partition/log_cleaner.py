@@ -326,9 +326,13 @@ class LogCleaner:
                 yield None
 
     def _delete_old(self, partition: Partition, config: TopicConfig, wall_ms: int) -> Steps:
-        """Delete the oldest segments while the log is too large, or they are too old, by their newest record."""
+        """Delete the oldest segments while the log is too large, or they are too old, by their newest record.
+
+        A segment stays while a record in it is not replicated: followers have to fetch it, and the log start never
+        passes the high watermark.
+        """
         log = partition.log
-        while _is_usable(log) and _oldest_is_over(log, config, wall_ms):
+        while _is_usable(log) and _oldest_is_replicated(log) and _oldest_is_over(log, config, wall_ms):
             if len(log.segments) == 1:
                 log.roll()
             if log.gaps_before < log.segments[1].base_offset:
@@ -367,6 +371,11 @@ def _remove_deleted(log: Log) -> Steps:
 
 def _is_usable(log: Log) -> bool:
     return not log.closed and log.failure is None
+
+
+def _oldest_is_replicated(log: Log) -> bool:
+    end = log.segments[1].base_offset if len(log.segments) > 1 else log.log_end_offset
+    return log.high_watermark >= end
 
 
 def _oldest_is_over(log: Log, config: TopicConfig, wall_ms: int) -> bool:

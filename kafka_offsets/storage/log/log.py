@@ -521,12 +521,13 @@ class Log(ReadableLog):
         """
         if offset > self.log_end_offset:
             raise ValueError(f"offset {offset} is beyond the log end {self.log_end_offset}")
-        if offset <= self.log_start_offset:
-            return
-        self.log_start_offset = offset
+        has_moved = offset > self.log_start_offset
+        if has_moved:
+            self.log_start_offset = offset
         self.remove_deleted_segments()
-        self._epochs.trim_start(offset)
-        self._epochs.write()
+        if has_moved:
+            self._epochs.trim_start(offset)
+            self._epochs.write()
 
     @property
     def has_deleted_segments(self) -> bool:

@@ -175,7 +175,7 @@ def test_spark_submit_runs_a_command_in_a_process_of_its_own(tmp_path: Path) -> 
     submit = [Path(pyspark.origin).parent / "bin" / "spark-submit", "--master", "local[1]"]
     options = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     environment = (
-        os.environ | jvm.environment() | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+        os.environ | jvm.ENVIRONMENT | {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
     )
     done = subprocess.run(
         [*submit, *options, REPOSITORY / "pyspark_kafka_offsets" / "submit.py", "latest", LOG, "--json"],

@@ -36,6 +36,6 @@ def test_the_example_in_spark_prints_what_it_says(
 
 def test_the_examples_in_spark_that_are_tests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     jvm.need_spark()
-    for name, value in jvm.environment().items():
+    for name, value in jvm.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     run_tests(sorted(IN_SPARK & set(TESTS)))

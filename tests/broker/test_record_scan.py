@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from kafka_offsets.broker.partition import record_scan
+from kafka_offsets.broker.partition import record_layout, record_scan
+from kafka_offsets.broker.partition.record_layout import KnownLayouts
 from kafka_offsets.broker.partition.record_scan import scan
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.records import HEADER_BYTES, NewRecord, encode_batch
@@ -205,3 +206,80 @@ def test_records_that_are_alike_a_few_at_a_time_cost_in_proportion_to_their_numb
     noted = Noted(-1, 1, False)
     assert scan(batch, HEADER_BYTES, len(batch), len(records), noted, noted) == (0, 0)
     assert batch.looked_at < 60 * len(records), "some columns, and no record many times"
+
+
+def test_every_byte_around_keys_and_values_is_compared_with_the_layout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Timestamps may differ, in one byte; whatever else differs is found as without a layout."""
+    sizes = (0, 3, 60, 1, 70, 2, 100)
+    records = [
+        (b"k" * (n % 3) if n % 5 else None, b"v" * sizes[n % 7] if n % 4 else None, (), 1000)
+        for n in range(75)
+    ]
+    batch = bytes(encode_batch(records))
+    fields = [at for at, value in enumerate(batch) if at >= HEADER_BYTES and value not in b"kv"]
+    limits = (-20, 30, False)
+    for number, at in enumerate(fields):
+        layouts = KnownLayouts()
+        monkeypatch.setattr(record_scan, "_LAYOUTS", layouts)
+        for _ in range(2):
+            layouts.learn(batch, HEADER_BYTES, len(batch), 75)
+        changed_to = batch[at] ^ (1, 2, 64, 128)[number % 4]
+        data = batch[:at] + bytes([changed_to]) + batch[at + 1 :]
+        assert outcome(data, 75, scan, limits) == outcome(data, 75, one_by_one, limits), (at, changed_to)
+
+
+def test_a_batch_of_known_layout_is_not_read_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = KnownLayouts()
+    monkeypatch.setattr(record_scan, "_LAYOUTS", layouts)
+
+    def batch(first: int, key: bytes | None = b"key") -> bytes:
+        return bytes(encode_batch([(key, b"%d" % (first + n % 7), (), 1000 + n % first) for n in range(40)]))
+
+    for first in (2, 3):
+        assert outcome(batch(first), 40, scan, (0, 63, True)) == ((0, first - 1), [])
+    monkeypatch.setattr(record_scan, "_validate_records", None)
+    assert outcome(batch(1), 40, scan, (0, 63, True)) == ((0, 0), [])
+    monkeypatch.undo()
+    monkeypatch.setattr(record_scan, "_LAYOUTS", layouts)
+    late = [("ill-timed", n) for n in range(40) if n % 3 == 2]
+    assert outcome(batch(3), 40, scan, (0, 1, True)) == ((0, 2), late)
+
+
+def test_records_without_a_key_are_named_though_their_layout_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_scan, "_LAYOUTS", KnownLayouts())
+    batch = bytes(encode_batch([(None if n == 3 else b"k", b"v", (), 1000) for n in range(6)]))
+    for _ in range(3):
+        assert outcome(batch, 6, scan, (0, 0, False)) == ((0, 0), [])
+    for _ in range(3):
+        assert outcome(batch, 6, scan, (0, 0, True)) == ((0, 0), [("keyless", 3)])
+
+
+def test_records_with_headers_or_long_times_have_no_layout() -> None:
+    with_header = bytes(encode_batch([(b"k", b"v", [("h", b"v")] if n == 3 else (), 1000) for n in range(6)]))
+    much_later = bytes(encode_batch([(b"k", b"v", (), 1000 + 100 * n) for n in range(6)]))
+    for batch in (with_header, much_later):
+        assert record_layout.layout_of(batch, HEADER_BYTES, len(batch), 6) is None
+
+
+def test_the_layouts_that_are_kept_are_limited() -> None:
+    layouts = KnownLayouts()
+    for size in range(100):
+        batch = bytes(encode_batch([(b"k", b"v" * size, (), 1000)] * 4))
+        for _ in range(2):
+            layouts.learn(batch, HEADER_BYTES, len(batch), 4)
+    known = [
+        size
+        for size in range(100)
+        if layouts.deltas(
+            b := bytes(encode_batch([(b"k", b"v" * size, (), 1000)] * 4)),
+            HEADER_BYTES,
+            len(b),
+            4,
+            needs_key=True,
+        )
+    ]
+    assert known == list(range(68, 100))

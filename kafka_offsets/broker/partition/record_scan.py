@@ -3,10 +3,14 @@
 Records of one size, such as those of counters, sensors and load generators, are compared in columns: the bytes between
 their keys and values. A record is accepted in this way only if each of these bytes equals that of a record that was
 just checked, or follows from its position. Every other record is checked on its own, and so is every error.
+
+A batch that repeats the sizes of an earlier one is compared with that as a whole (record_layout.py).
 """
 
 from typing import Protocol
 
+from kafka_offsets.broker.partition import record_layout
+from kafka_offsets.broker.partition.record_layout import KnownLayouts
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_records
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
@@ -27,6 +31,8 @@ _ONE_BYTE_OFFSETS, _TWO_BYTE_OFFSETS = 64, 8192
 _OFFSETS = bytes(range(0, 128, 2))
 _OFFSETS_LOW = bytes(delta << 1 & 127 | 128 for delta in range(_TWO_BYTE_OFFSETS))
 _OFFSETS_HIGH = bytes(delta >> 6 for delta in range(_TWO_BYTE_OFFSETS))
+
+_LAYOUTS = KnownLayouts()
 
 Span = tuple[int, int, int]
 """Number of records, and their minimum and maximum timestamp delta."""
@@ -64,9 +70,14 @@ def scan(
     """Check `count` records that must fill `data` up to `limit`; return the minimum and maximum timestamp delta.
 
     Raises ProtocolError, with the position in `data`, when they are not well formed. Takes 0.65 µs a record, 0.05 µs
-    for records of one size.
+    for records of one size, 0.15 µs for those of a known layout.
     """
+    if count >= record_layout.FEWEST:
+        known = _LAYOUTS.deltas(data, position, limit, count, needs_key=errors.needs_key)
+        if known is not None and errors.earliest <= known[0] <= known[1] <= errors.latest:
+            return known
     low, high = NO_DELTAS
+    first = position
     index = fruitless = 0
     most = _FIRST_LOOK
     while True:
@@ -76,6 +87,7 @@ def scan(
         )
         low, high = min(low, least), max(high, greatest)
         if index == count:
+            _LAYOUTS.learn(data, first, limit, count)
             return low, high
         ahead = min(count, index + most)
         run, least, greatest = _uniform_run(data, start, position, limit, index, ahead, errors)

@@ -52,6 +52,35 @@ def test_each_commit_waits_for_its_own_timeout(node):
     assert errors(other.take()) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
 
+def test_each_commit_waits_for_its_timeout_in_real_time_while_the_clock_does_not_move(node):
+    # The deadline of the second commit was set when that of the first one had ended: it waited up to twice as long.
+    node.create("t", [1])
+    waits = []
+    node.core.scheduler.real_time_fallback = lambda ms, deadline, is_work: waits.append((ms, deadline))
+    clients = [CoreClient(node.core), CoreClient(node.core)]
+    for client in clients:
+        commit(client)
+    assert [ms for ms, _ in waits] == [5000, 5000]
+    for client, (_, deadline) in zip(clients, list(waits), strict=True):
+        assert client.take() == []
+        deadline.fire(node.clock.now())
+        node.core.end_turn()
+        assert errors(client.take()) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert len(waits) == 2
+
+
+def test_the_timeouts_of_replicated_commits_are_forgotten(node):
+    node.create("t", [1])
+    client = CoreClient(node.core)
+    waits = []
+    node.core.scheduler.real_time_fallback = lambda ms, deadline, is_work: waits.append(deadline)
+    for _ in range(3):
+        commit(client)
+        node.fetched_by(2, OFFSETS, node.partition(OFFSETS).log.log_end_offset)
+        client.take()
+    assert [deadline.callback is None for deadline in waits] == [True, True, False]
+
+
 def test_a_replicated_commit_is_answered_at_once_and_only_once(node):
     node.create("t", [1])
     client = CoreClient(node.core)

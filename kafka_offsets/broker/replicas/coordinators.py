@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.coordination.runtime import HostedShard
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.clock import Now
 from kafka_offsets.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
     from kafka_offsets.broker.partition.partitions import Partition
-    from kafka_offsets.broker.scheduler import Scheduler
+    from kafka_offsets.broker.scheduler import Deadline, Scheduler
 
 _MOST_AT_ONCE_BYTES = 1 << 20
 """A longer log is loaded in the background: this broker serves other partitions too, and their followers wait."""
@@ -64,7 +63,7 @@ class Coordinators:
 class _CommitTimeout:
     """Answers the requests of one shard whose records the in-sync replicas do not get in time.
 
-    _waiting  (when, offset): what was decided up to the offset is answered then; the first one has a deadline
+    _waiting  (deadline, offset): what was decided up to the offset is answered at the deadline
     Source: CoordinatorRuntime of Kafka 4.3, whose writes end after `offsets.commit.timeout.ms`.
     """
 
@@ -72,20 +71,15 @@ class _CommitTimeout:
         self._hosted = hosted
         self._scheduler = scheduler
         self._timeout_ms = timeout_ms
-        self._waiting: deque[tuple[int, int]] = deque()
+        self._waiting: deque[tuple[Deadline, int]] = deque()
 
     def watch(self) -> None:
         """Limit the wait of what was decided by now."""
-        end_offset = self._hosted.log.log_end_offset
-        if not self._waiting:
-            self._scheduler.client_timeout(self._timeout_ms, self._check)
-        elif self._waiting[-1][1] == end_offset:
-            return
-        self._waiting.append((self._scheduler.clock.now().mono_ms + self._timeout_ms, end_offset))
-
-    def _check(self, now: Now) -> None:
-        self._hosted.time_out(self._waiting.popleft()[1])
-        if not self._hosted.has_pending:
-            self._waiting.clear()
-        elif self._waiting:
-            self._scheduler.client_timeout(max(self._waiting[0][0] - now.mono_ms, 0), self._check)
+        hosted, waiting, end_offset = self._hosted, self._waiting, self._hosted.log.log_end_offset
+        while waiting and waiting[0][1] <= hosted.applied_offset:
+            waiting.popleft()[0].cancel()
+        if not waiting or waiting[-1][1] != end_offset:
+            deadline = self._scheduler.client_timeout(
+                self._timeout_ms, lambda now: hosted.time_out(end_offset)
+            )
+            waiting.append((deadline, end_offset))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
@@ -299,7 +300,7 @@ def _reply_when_replicated(
             if not answer.error_code and partition is not None and partition.replica is not None:
                 answers[partition] = answer
 
-    def replicated(outcomes: dict[Partition, ErrorCode]) -> None:
+    def replicated(outcomes: Mapping[Partition, ErrorCode]) -> None:
         for partition, error in outcomes.items():
             if error:
                 answers[partition].error_code = error

@@ -6,93 +6,71 @@ Source: DelayedProduce, ReplicaManager.appendRecords of Kafka 4.3.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.replicas.delayed_response import DelayedResponse
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.partition.partitions import Partition
-    from kafka_offsets.broker.scheduler import Deadline, Scheduler
+    from kafka_offsets.broker.scheduler import Scheduler
 
-OnEnd = Callable[[dict["Partition", ErrorCode]], None]
+OnEnd = Callable[[Mapping["Partition", ErrorCode]], None]
 """Called with the outcome of each partition: NONE where the in-sync replicas have the records."""
 
-
-class _Waiting:
-    """One response.
-
-    left      partitions whose records are not replicated yet
-    outcomes  of the others
-    """
-
-    __slots__ = ("deadline", "left", "on_end", "outcomes")
-
-    def __init__(self, partitions: list[Partition], on_end: OnEnd) -> None:
-        self.left = set(partitions)
-        self.outcomes: dict[Partition, ErrorCode] = {}
-        self.on_end = on_end
-        self.deadline: Deadline | None = None
+_Waiting = deque[DelayedResponse[ErrorCode]]
 
 
 class Acknowledgements:
-    """The waiting responses of one broker."""
+    """The waiting responses of one broker.
+
+    _waiting  by partition, in the order of their appends
+    """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._waiting: dict[Partition, deque[tuple[int, _Waiting]]] = {}
+        self._waiting: dict[Partition, _Waiting] = {}
 
     def wait(self, appended: list[Partition], timeout_ms: int, on_end: OnEnd) -> None:
         """Call `on_end` when the in-sync replicas have what these partitions have now, or after the timeout."""
         if not appended:
             on_end({})
             return
-        waiting = _Waiting(appended, on_end)
-        for partition in appended:
-            queue = self._waiting.setdefault(partition, deque())
-            queue.append((partition.log.log_end_offset, waiting))
-        for partition in appended:
+        response = DelayedResponse({each: each.log.log_end_offset for each in appended}, on_end)
+        for partition in response.left:
+            self._waiting.setdefault(partition, deque()).append(response)
+        for partition in list(response.left):
             self.settle(partition)
-        if waiting.left:
-            waiting.deadline = self._scheduler.client_timeout(timeout_ms, lambda now: self._time_out(waiting))
+
+        def late(partition: Partition) -> ErrorCode:
+            """Time a partition out."""
+            self._forget(partition, response)
+            return ErrorCode.REQUEST_TIMED_OUT
+
+        response.limit(self._scheduler, timeout_ms, late)
 
     def settle(self, partition: Partition) -> None:
         """Answer what waits for a partition, as far as its records are replicated."""
         queue = self._waiting.get(partition)
         replica = partition.replica
         while queue and isinstance(replica, LeaderReplica):
-            error = replica.check_replicated(queue[0][0])
+            error = replica.check_replicated(queue[0].left[partition])
             if error is None:
                 return
-            self._settled(partition, queue.popleft()[1], error)
+            queue.popleft().settle(partition, error)
         if not queue and self._waiting.get(partition) is queue:  # an answer may have added another queue
             self._waiting.pop(partition, None)
 
     def refuse(self, partition: Partition, error: ErrorCode) -> None:
         """Answer everything that waits for a partition with an error: this broker leads it no longer."""
-        for _, waiting in self._waiting.pop(partition, ()):
-            self._settled(partition, waiting, error)
+        for response in self._waiting.pop(partition, ()):
+            response.settle(partition, error)
 
-    def _time_out(self, waiting: _Waiting) -> None:
-        """Answer, and forget what is answered: the in-sync replicas may never have its records."""
-        partitions = list(waiting.left)
-        self._end(waiting, ErrorCode.REQUEST_TIMED_OUT)
-        for partition in partitions:
-            left = deque(each for each in self._waiting.pop(partition, ()) if each[1].left)
-            if left:
-                self._waiting[partition] = left
-
-    def _settled(self, partition: Partition, waiting: _Waiting, error: ErrorCode) -> None:
-        if partition in waiting.left:
-            waiting.left.discard(partition)
-            waiting.outcomes[partition] = error
-            if not waiting.left:
-                self._end(waiting, error)
-
-    def _end(self, waiting: _Waiting, error: ErrorCode) -> None:
-        """Answer; partitions that are not replicated yet get the error."""
-        if waiting.deadline is not None:
-            waiting.deadline.cancel()
-        left, waiting.left = waiting.left, set()
-        waiting.on_end(waiting.outcomes | dict.fromkeys(left, error))
+    def _forget(self, partition: Partition, response: DelayedResponse[ErrorCode]) -> None:
+        """Forget a response that has timed out: the in-sync replicas may never have its records."""
+        queue = self._waiting[partition]
+        queue.remove(response)
+        if not queue:
+            del self._waiting[partition]

@@ -254,7 +254,6 @@ class ControllerService:
     def _dismiss(self) -> None:
         """End the sessions of unregistered brokers: each takes part again after its next start, as in Kafka."""
         registered = self.controller.image.brokers.by_id.keys()
-        self._absent &= registered
         for broker_id in self._sessions.keys() - registered:
             session = self._sessions[broker_id]
             self._forget(session, broker_id)

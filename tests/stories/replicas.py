@@ -375,6 +375,9 @@ def removed(w: ClusterPlay) -> None:
     metadata(second, name)
     new = {"name": f"{name}-3", "num_partitions": 1, "replication_factor": 3}
     second.ask("CreateTopics", 7, topics=[new | {"assignments": [], "configs": []}], timeout_ms=10_000)
+    for assignments in (None, [{"broker_ids": [1, 2]}], [{"broker_ids": [1, 2, 3]}]):
+        grown = [{"name": name, "count": 2, "assignments": assignments}]
+        second.ask("CreatePartitions", 3, topics=grown, timeout_ms=10_000)
     partitions = [{"partition_index": 0, "replicas": [2, 3]}]
     topics = [{"name": name, "partitions": partitions}]
     second.ask("AlterPartitionReassignments", 0, timeout_ms=10_000, topics=topics)

@@ -565,14 +565,16 @@ def _check_growth(
         )
     if additional > room:
         return _TOO_MANY_PARTITIONS
+    state = None if broker.replicas is None else broker.replicas.state(topic.name, 0)
+    factor = 1 if state is None else len(state.replicas)
     if wanted.assignments is None:
-        return _FINE
+        count = len(broker.broker_ids)
+        too_few = ErrorCode.INVALID_REPLICATION_FACTOR, _TOO_FEW_BROKERS.format(factor, count)
+        return too_few if factor > count else _FINE
     if len(wanted.assignments) != additional:
         wants = f"Attempted to add {additional} additional partition(s)"
         given = f"only {len(wanted.assignments)} assignment(s) were specified."
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
-    state = None if broker.replicas is None else broker.replicas.state(topic.name, 0)
-    factor = 1 if state is None else len(state.replicas)
     checked = (check_replicas(broker, assignment.broker_ids, factor) for assignment in wanted.assignments)
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 

@@ -246,7 +246,13 @@ class Election:
         self.look()
 
     def _see(self, view: View) -> None:
-        before, self._view = self._view, view
+        before = self._view
+        if before.term not in (None, view.term):
+            self._endpoints = self._endpoints._replace(metadata=None)
+            self._must_look = True  # the registration still has the address of the former term
+            if view.term is not None:
+                view = view._replace(address=None)
+        self._view = view
         if view.is_registered and not before.is_registered:
             logger.info("broker %d is registered in ZooKeeper", self._broker_id)
         if view.controller != before.controller and view.controller >= 0:
@@ -267,10 +273,11 @@ class Election:
             )
             self._see(View(is_registered=False))
 
-    def announce(self, metadata: Address | None) -> None:
-        """Register the address where this broker serves the metadata, or with None that it does not."""
-        self._endpoints = self._endpoints._replace(metadata=metadata)
-        self.look()
+    def announce(self, term: ControllerTerm, metadata: Address) -> None:
+        """Register the address where this broker serves the metadata in a term, unless that has ended."""
+        if self._view.term == term:
+            self._endpoints = self._endpoints._replace(metadata=metadata)
+            self.look()
 
     def resign(self, term: ControllerTerm) -> None:
         """Have another controller elected, perhaps this broker again, unless this term has ended already."""

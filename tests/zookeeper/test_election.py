@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.zookeeper import election
+from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.election import Election, View
 from kafka_offsets.zookeeper.requests import Multi, State
 from kafka_offsets.zookeeper.steps import UnavailableError
@@ -55,7 +56,7 @@ def test_the_first_broker_is_elected_and_all_see_where_it_serves(server: MemoryS
     first, second = started(server, 1, 2)
     assert first.view.term is not None and first.view.term.epoch == 1
     assert second.view == View(is_registered=True, controller=1)
-    first.election.announce(("127.0.0.1", 700))
+    announce(first, 700)
     assert second.view == View(is_registered=True, controller=1, address=("127.0.0.1", 700))
     assert first.view.address == ("127.0.0.1", 700)
     assert server.nodes["/controller_epoch"].data == b"1"
@@ -76,7 +77,7 @@ def test_the_controller_sees_brokers_join_and_leave(server: MemoryServer) -> Non
 
 def test_the_end_of_the_controllers_session_elects_another_one(server: MemoryServer) -> None:
     first, second = started(server, 1, 2)
-    first.election.announce(("127.0.0.1", 700))
+    announce(first, 700)
     first.session.stop()
     assert second.view.term is not None and second.view.term.epoch == 2
     assert second.view.address is None
@@ -122,7 +123,7 @@ def test_a_broker_waits_for_the_end_of_an_earlier_session(
 
 def test_a_controller_that_resigns_is_elected_in_a_new_epoch(server: MemoryServer) -> None:
     (only,) = started(server, 1)
-    only.election.announce(("127.0.0.1", 700))
+    announce(only, 700)
     assert only.view.term is not None
     only.election.resign(only.view.term)
     assert only.view.term.epoch == 2 and only.view.address is None
@@ -143,6 +144,34 @@ def test_an_operator_deletes_the_controller_to_elect_another_one(server: MemoryS
     server.delete("/controller")
     terms = [each.view.term for each in (first, second)]
     assert [term.epoch for term in terms if term is not None] == [2]
+
+
+@pytest.mark.parametrize("how", ["deleted", "expired"])
+def test_the_address_of_a_term_that_has_ended_is_not_that_of_the_next_one(
+    server: MemoryServer, how: str
+) -> None:
+    # The broker kept it until its next controller had loaded the metadata, and every broker tried to connect there.
+    (only,) = started(server, 1)
+    term = announce(only, 700)
+    if how == "deleted":
+        server.delete("/controller")
+    else:
+        only.session.expire()
+    assert only.view.term is not None and only.view.term.epoch == 2
+    assert [view.address for view in only.views if view.term not in (None, term)] == [None]
+    assert texts(server)["1"]["endpoints"] == ["PLAINTEXT://127.0.0.1:9001"]
+    only.election.announce(term, ("127.0.0.1", 700))  # by the former controller, late
+    assert only.view.address is None
+    announce(only, 701)
+    assert only.view.address == ("127.0.0.1", 701)
+
+
+def announce(candidate: Candidate, port: int) -> ControllerTerm:
+    """Register where the elected broker serves the metadata; return its term."""
+    term = candidate.view.term
+    assert term is not None
+    candidate.election.announce(term, ("127.0.0.1", port))
+    return term
 
 
 @pytest.mark.parametrize("fate", ["applied", "dropped"])
@@ -233,7 +262,7 @@ def test_a_term_that_has_ended_resigns_without_an_effect_on_the_next_one(server:
     earlier = only.view.term
     assert earlier is not None
     only.session.expire()
-    only.election.announce(("127.0.0.1", 701))
+    announce(only, 701)
     only.election.resign(earlier)
     assert only.view.term is not None and only.view.term.epoch == 2
     assert only.view.address == ("127.0.0.1", 701), "brokers find the controller"

@@ -102,7 +102,7 @@ class ZooKeeperNode(NodeServer):
         assert term is not None and elected is not None
 
         def serving(port: int) -> None:
-            session.call(lambda: elected.announce((self._advertised_host, port)))
+            session.call(lambda: elected.announce(term, (self._advertised_host, port)))
 
         def end() -> None:
             """Let another broker try; if it is this one again, not at once."""

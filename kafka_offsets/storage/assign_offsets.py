@@ -13,6 +13,12 @@ _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 
 
+def place_one(batches: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and the leader epoch into the batch at `position`."""
+    _BASE_OFFSET.pack_into(batches, position, base_offset)
+    _LEADER_EPOCH.pack_into(batches, position + LEADER_EPOCH_POSITION, leader_epoch)
+
+
 def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[BatchAt]:
     """Write consecutive offsets and the leader epoch into batches; return them, positions in the buffer.
 
@@ -27,8 +33,7 @@ def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[Batch
         size = length + LOG_OVERHEAD
         if magic != 2 or size < HEADER_BYTES or position + size > end or last_delta < 0:
             raise ValueError(f"no whole record batch at byte {position}")
-        _BASE_OFFSET.pack_into(batches, position, base_offset)
-        _LEADER_EPOCH.pack_into(batches, position + LEADER_EPOCH_POSITION, leader_epoch)
+        place_one(batches, position, base_offset, leader_epoch)
         last_offset = base_offset + last_delta
         placed.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
         base_offset = last_offset + 1

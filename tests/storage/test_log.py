@@ -55,6 +55,31 @@ def test_append_writes_offsets_and_epoch_into_the_batches_and_returns_the_first(
     assert content(reopened(files, log)) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d"), (4, b"e")]
 
 
+def test_a_batch_whose_header_is_known_is_appended_as_any_other() -> None:
+    """Both ways leave the same files: offsets, epochs, index and the roll."""
+    parsed, known = MemoryFiles(), MemoryFiles()
+    one, other = Log.open(parsed, "t-0", SMALL), Log.open(known, "t-0", SMALL)
+    for number in range(40):
+        data = batch([b"x" * number] * (1 + number % 3))
+        header, epoch = read_batch_header(data), number // 10
+        offset = other.append_checked(
+            bytearray(data), header.last_offset_delta, header.max_timestamp, leader_epoch=epoch
+        )
+        assert one.append(data, leader_epoch=epoch) == offset
+    with pytest.raises(ValueError, match="leader epoch 1 after 3"):
+        other.append_checked(batch([b"x"]), 0, TIMESTAMP, leader_epoch=1)
+    assert len(other.segments) > 3
+    for log in (one, other):
+        log.close()
+    names = parsed.list_directory("t-0")
+    assert {name: parsed.read_all(f"t-0/{name}") for name in names} == {
+        name: known.read_all(f"t-0/{name}") for name in known.list_directory("t-0")
+    }
+    with pytest.raises(StorageError, match="the log is closed"):
+        other.append_checked(batch([b"x"]), 0, TIMESTAMP, leader_epoch=4)
+    assert other.leader_epoch == 3, "a log that takes no records begins no epoch"
+
+
 def test_a_batch_without_records_has_its_place_too() -> None:
     """Compaction keeps the header of a batch whose records have all gone."""
     log = Log.open(MemoryFiles(), "t-0", SMALL)

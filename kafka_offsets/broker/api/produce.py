@@ -24,7 +24,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.protocol.records import BatchHeader
+from kafka_offsets.protocol.records import TRANSACTIONAL, BatchHeader
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
@@ -388,7 +388,7 @@ def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHead
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if request.transactional_id is None and header.is_transactional:
+    if request.transactional_id is None and header.attributes & TRANSACTIONAL:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
@@ -458,7 +458,7 @@ def _append(
             return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
         if found:
             return answer(index, found, -1, -1, log.log_start_offset)
-    base_offset = log.append(batch, leader_epoch=partition.leader_epoch)
+    base_offset = log.append_checked(batch, header.last_offset_delta, max_timestamp, partition.leader_epoch)
     if is_idempotent:
         partition.producers.add(header, base_offset, max_timestamp, now.wall_ms)
     logs.append(log)

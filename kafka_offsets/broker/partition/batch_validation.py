@@ -25,6 +25,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, DecompressionLimitError, decompress_to_buffer
 from kafka_offsets.protocol.records import (
     CHECKED_POSITION,
+    CONTROL,
     CRC_POSITION,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -131,7 +132,8 @@ def find_batch(records: bytes | None, api_version: int) -> BatchHeader | Refused
     if records is not None and len(records) >= HEADER_BYTES:
         length, magic = _LENGTH_AND_MAGIC.unpack_from(records)
         if magic == 2 and length + LOG_OVERHEAD == len(records):  # the usual case
-            return _let_in(read_batch_header(records), api_version)
+            usual = read_batch_header(records)
+            return usual if api_version >= _ZSTD_SINCE else _let_in(usual, api_version)
     size = 0 if records is None else _batch_size(records, 0)
     if isinstance(size, Refused):
         return size
@@ -246,9 +248,8 @@ def check_batch(
         return Refused(ErrorCode.MESSAGE_TOO_LARGE, str(error), by_log=False)
     except ProtocolError as error:
         return _invalid(str(error))
-    refused = errors.refused()
-    if refused is not None:
-        return refused
+    if errors.count:
+        return errors.refused()
     return _as_kept(records, header, latest, body, config, now)
 
 
@@ -265,7 +266,7 @@ def _too_large(size: int, config: TopicConfig) -> Refused:
 def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> Refused | None:
     if header.base_offset != 0:
         return _invalid(f"the base offset of a new record batch is 0, not {header.base_offset}")
-    if (size := header.size) > config.max_message_bytes:
+    if (size := header.batch_length + LOG_OVERHEAD) > config.max_message_bytes:
         return _too_large(size, config)
     try:
         verify_crc(records, 0, header)
@@ -274,7 +275,7 @@ def _check_header(records: bytes, header: BatchHeader, config: TopicConfig) -> R
     count = header.record_count
     if count <= 0 or header.last_offset_delta != count - 1:
         return _invalid(f"{count} records, and a last offset delta of {header.last_offset_delta}")
-    if header.is_control:
+    if header.attributes & CONTROL:
         return _invalid("clients may not write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
         return _invalid(f"producer {header.producer_id} sent the sequence number {header.base_sequence}")
@@ -286,24 +287,28 @@ class _BatchErrors:
 
     earliest, latest  range of valid deltas to the base timestamp
     needs_key         whether a record without a key is refused
+    count             how many records are refused
     """
+
+    earliest, latest = _ALL_DELTAS
+    _claimed: int | None = None
+    count = 0
+    _has_wrong_time = False
+    _last_keyless = -1
 
     def __init__(self, header: BatchHeader, config: TopicConfig, topic_partition: str, now: Now) -> None:
         self.needs_key = "compact" in config.cleanup_policy
-        self.earliest, self.latest = _ALL_DELTAS
-        self._first = now.wall_ms - config.message_timestamp_before_max_ms
-        self._last = now.wall_ms + config.message_timestamp_after_max_ms
-        self._base = header.base_timestamp
-        self._claimed = header.max_timestamp if header.is_log_append_time else None
+        self._first = first = now.wall_ms - config.message_timestamp_before_max_ms
+        self._last = last = now.wall_ms + config.message_timestamp_after_max_ms
+        self._base = base = header.base_timestamp
         self._topic_partition = topic_partition
         self._named: list[tuple[int, str]] = []
-        self._count = 0
-        self._has_wrong_time = False
-        self._last_keyless = -1
+        if header.attributes & LOG_APPEND_TIME:
+            self._claimed = header.max_timestamp
         if config.message_timestamp_type == "CreateTime":
             if self._claimed is None:
-                self.earliest, self.latest = self._first - self._base, self._last - self._base
-            elif not self._first <= self._claimed <= self._last:
+                self.earliest, self.latest = first - base, last - base
+            elif not first <= self._claimed <= last:
                 self.earliest, self.latest = NO_DELTAS
 
     def add_keyless(self, index: int) -> None:
@@ -327,14 +332,12 @@ class _BatchErrors:
         )
 
     def _add(self, index: int, message: str) -> None:
-        self._count += 1
-        if self._count <= _MOST_RECORD_ERRORS:
+        self.count += 1
+        if self.count <= _MOST_RECORD_ERRORS:
             self._named.append((index, message))
 
-    def refused(self) -> Refused | None:
-        """Return the refusal, None without errors."""
-        if not self._count:
-            return None
+    def refused(self) -> Refused:
+        """Return the refusal; there must be an error."""
         if self._has_wrong_time:
             message = "One or more records have been rejected due to invalid timestamp"
             return Refused(ErrorCode.INVALID_TIMESTAMP, message, tuple(self._named))
@@ -343,7 +346,7 @@ class _BatchErrors:
             for index, message in self._named[:_SHOWN_RECORD_ERRORS]
         )
         message = (
-            f"One or more records have been rejected due to {self._count} record errors in total, "
+            f"One or more records have been rejected due to {self.count} record errors in total, "
             f"and only showing the first three errors at most: [{shown}]"
         )
         return Refused(ErrorCode.INVALID_RECORD, message, tuple(self._named))
@@ -364,13 +367,12 @@ def _scan_batch(
     count = header.record_count
     body: bytes | bytearray | None = None
     data: bytes | bytearray = records
-    position, limit = HEADER_BYTES, header.size
-    items: Items = allowance
+    position, limit = HEADER_BYTES, header.batch_length + LOG_OVERHEAD
+    items: Items = _ENOUGH
     if header.attributes & 7:
-        data = body = allowance.decompress(header.compression, records[HEADER_BYTES : header.size], config)
+        data = body = allowance.decompress(header.compression, records[HEADER_BYTES:limit], config)
         position, limit = 0, len(body)
-    else:
-        items = _ENOUGH
+        items = allowance
     if count * _LEAST_RECORD_BYTES > limit - position:
         raise ProtocolError(f"{count} records in {limit - position} bytes", position)
     items.take_items(count)
@@ -397,7 +399,7 @@ def _as_kept(
     max_timestamp = log_append_time
     if log_append_time < 0:
         max_timestamp = max(NO_TIMESTAMP, latest)
-        if header.is_log_append_time:
+        if header.attributes & LOG_APPEND_TIME:
             max_timestamp = header.max_timestamp
     compression = _COMPRESSIONS.get(config.compression_type, header.attributes & 7)
     if compression != header.attributes & 7:
@@ -407,7 +409,8 @@ def _as_kept(
             return _too_large(len(batch), config)
         header = read_batch_header(batch)
     else:
-        batch = bytearray(records if len(records) == header.size else records[: header.size])
+        size = header.batch_length + LOG_OVERHEAD
+        batch = bytearray(records if len(records) == size else records[:size])
     attributes = header.attributes & ~LOG_APPEND_TIME | (LOG_APPEND_TIME if log_append_time >= 0 else 0)
     if attributes != header.attributes or max_timestamp != header.max_timestamp:
         _set_timestamp(batch, attributes, max_timestamp)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
-from kafka_offsets.storage.assign_offsets import place
+from kafka_offsets.storage.assign_offsets import place, place_one
 from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
 from kafka_offsets.storage.files import Files, join
 from kafka_offsets.storage.log.epoch_checkpoint import EpochCheckpoint
@@ -327,6 +327,19 @@ class Log(ReadableLog):
         self.log_end_offset = placed[-1].last_offset + 1
         return base_offset
 
+    def append_checked(
+        self, batch: bytearray, last_offset_delta: int, max_timestamp: int, leader_epoch: int
+    ) -> int:
+        """Append one batch, whole and of magic 2, as `append`, for a caller that has read its header."""
+        if self._failure is not None:
+            self._refuse()
+        if leader_epoch != self._epochs.latest:
+            self.start_epoch(leader_epoch)
+        base_offset = self.log_end_offset
+        place_one(batch, 0, base_offset, leader_epoch)
+        self.append_batch(batch, base_offset + last_offset_delta, max_timestamp)
+        return base_offset
+
     def append_replicated(self, batches: bytes) -> None:
         """Append whole batches as the leader of this partition wrote them, after the records that the log has.
 
@@ -347,7 +360,7 @@ class Log(ReadableLog):
             active.note(batch, position)
         self.log_end_offset = last_offset + 1
 
-    def append_batch(self, batch: bytes, last_offset: int, max_timestamp: int) -> None:
+    def append_batch(self, batch: bytes | bytearray, last_offset: int, max_timestamp: int) -> None:
         """Append one batch that was made for the end of this log: at `log_end_offset`, in `leader_epoch`.
 
         For callers that make the batches; `append` takes batches of producers. StorageError as there.

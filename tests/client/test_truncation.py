@@ -7,40 +7,14 @@ import confluent_kafka
 import pytest
 
 from kafka_offsets.client import Consumer, LogTruncated
-from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Cluster
-from kafka_offsets.testing.clock import ManualClock
-from tests.drivers.cluster import ask, produce
+from tests.drivers.truncation import lose_it, produce_what_will_be_lost, unclean_cluster
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """Three nodes; node 1 leads orders-0, which may have an unclean leader."""
-    with Cluster(clock=ManualClock()) as running:
-        running.create_topic("orders", 1)
-        made = messages.IncrementalAlterConfigsRequest
-        entry = made.AlterableConfig("unclean.leader.election.enable", 0, "true")
-        assert (
-            not ask(running, 1, made([made.AlterConfigsResource(2, "orders", [entry])]), 1)
-            .responses[0]
-            .error_code
-        )
-        assert produce(running, 1, "common").error_code == 0
+    with unclean_cluster() as running:
         yield running
-
-
-def produce_what_will_be_lost(cluster: Cluster) -> None:
-    """Let only node 1 have the second and third record."""
-    for node in (2, 3):
-        cluster.kill(node)
-    assert produce(cluster, 1, "lost", "lost too").base_offset == 1
-
-
-def lose_it(cluster: Cluster) -> None:
-    """Let node 2 lead, and write other records at the same offsets and after."""
-    cluster.kill(1)
-    cluster.start_node(2)
-    assert produce(cluster, 2, "new", "newer", "newest").base_offset == 1
 
 
 def consumer_of(cluster: Cluster, reset: str) -> Consumer:
@@ -61,7 +35,7 @@ def test_a_consumer_continues_where_the_log_of_the_new_leader_differs(cluster: C
     produce_what_will_be_lost(cluster)
     with consumer_of(cluster, "latest") as consumer:
         consumer.subscribe("orders", 0, 0)
-        assert read(consumer, 3) == ["common", "lost", "lost too"]
+        assert read(consumer, 3) == ["common", "lost", "lost-too"]
         lose_it(cluster)
         assert read(consumer, 3) == ["new", "newer", "newest"]
 
@@ -102,7 +76,7 @@ def test_librdkafka_detects_the_truncation_too(cluster: Cluster) -> None:
     consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
     assert values(1) == [b"common"]
     produce_what_will_be_lost(cluster)
-    assert values(2) == [b"lost", b"lost too"]
+    assert values(2) == [b"lost", b"lost-too"]
     lose_it(cluster)
     assert values(3) == [b"new", b"newer", b"newest"]
     consumer.close()

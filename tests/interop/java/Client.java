@@ -76,6 +76,7 @@ public final class Client {
     private final String bootstrap;
     private final List<KafkaProducer<String, String>> abandoned = new ArrayList<>();
     private final Admin admin;
+    private KafkaConsumer<String, String> followed;
 
     private Client(String bootstrap) {
         this.bootstrap = bootstrap;
@@ -244,6 +245,8 @@ public final class Client {
             case "produce": return produce(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]), words[4]);
             case "produce-at": return produceAt(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
             case "read": return read(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
+            case "follow": return follow(words[1], Long.parseLong(words[2]), words[3]);
+            case "next": return next(Integer.parseInt(words[1]));
             case "transact": return transact(words);
             case "read-committed": return readCommitted(words[1], Integer.parseInt(words[2]));
             case "transaction": return String.valueOf(
@@ -412,19 +415,40 @@ public final class Client {
     }
 
     private String read(String topic, long offset, int count) {
-        List<String> values = new ArrayList<>();
         TopicPartition partition = new TopicPartition(topic, 0);
-        long deadline = System.nanoTime() + READ_DEADLINE.toNanos();
         try (KafkaConsumer<String, String> consumer = reader()) {
             consumer.assign(List.of(partition));
             consumer.seek(partition, offset);
-            while (values.size() < count && System.nanoTime() < deadline) {
-                for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
-                    values.add(record.value());
-                }
+            return values(consumer, count);
+        }
+    }
+
+    private static String values(KafkaConsumer<String, String> consumer, int count) {
+        List<String> values = new ArrayList<>();
+        long deadline = System.nanoTime() + READ_DEADLINE.toNanos();
+        while (values.size() < count && System.nanoTime() < deadline) {
+            for (ConsumerRecord<String, String> record : consumer.poll(POLL)) {
+                values.add(record.value());
             }
         }
         return String.join(" ", values);
+    }
+
+    /** Begin to read a partition with a consumer that remains: `next` polls it. */
+    private String follow(String topic, long offset, String reset) {
+        if (followed != null) {
+            followed.close();
+        }
+        followed = new KafkaConsumer<>(clientSettings(bootstrap, Map.of(
+            "auto.offset.reset", reset, "enable.auto.commit", "false", "metadata.max.age.ms", "500")));
+        TopicPartition partition = new TopicPartition(topic, 0);
+        followed.assign(List.of(partition));
+        followed.seek(partition, offset);
+        return "";
+    }
+
+    private String next(int count) {
+        return values(followed, count);
     }
 
     private String time(String topic, long timestamp) {

@@ -6,6 +6,7 @@ The protocol defines frames; the table of APIs names the handler. Nothing here a
 import struct
 from typing import Any
 
+from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
 from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
@@ -66,6 +67,8 @@ class RequestDispatcher:
             else:
                 frame = next_frame(key)
             if frame is None:
+                if unanswered and connection.reader.buffered_bytes:
+                    fetch.end_wait(self._broker, connection, now)
                 if unanswered and self._answers.answered:
                     self._answers.release()
                     if not unanswered:

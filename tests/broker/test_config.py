@@ -112,6 +112,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "group.consumer.regex.pause.ms": (500, 10_000),
         "auto.create.topics.delay.ms": (0, 100),
         "coordinator.warm": (True, False),
+        "fetch.wait.ends.at.next.request": (True, False),
     }
     restored = Config.load(profile="kafka")
     assert restored.profile == "kafka"

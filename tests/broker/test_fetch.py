@@ -258,6 +258,21 @@ def test_a_closed_connection_is_not_answered_and_leaves_nothing(core: PartitionC
     assert [client for client, _ in core.answers[before + 1 :]] == ["here"]
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_fetch_waits_until_the_next_request_of_its_connection(ends: bool) -> None:
+    core = PartitionCore(fetch_wait_ends_at_next_request=ends)
+    core.topics.create("t", 1)
+    for connection in ("here", "there"):
+        assert core.fetch(("t", 0, 0), max_wait_ms=500, connection=connection) is None
+    client = core.client("here")
+    client.send((messages.FindCoordinatorRequest("g", 0), 2))
+    names = [type(answer).__name__ for answer in client.take()]
+    assert names == (["FetchResponse", "FindCoordinatorResponse"] if ends else [])
+    core.advance(500)
+    core.turn()
+    assert sorted(name for name, _ in core.answers) == (["there"] if ends else ["here", "here", "there"])
+
+
 @pytest.mark.parametrize("version", [11, 13])
 def test_a_parked_fetch_is_answered_at_once_when_its_topic_is_deleted(
     core: PartitionCore, version: int

@@ -159,6 +159,32 @@ def test_a_commit_that_gets_not_coordinator_is_sent_again(
     assert (fault.hits, broker.committed("g")["t", 0].offset) == (2, 3)
 
 
+def test_librdkafka_finds_its_coordinator_again_while_its_fetch_waits(broker: Broker) -> None:
+    # It asks on the connection of its Fetch. While the answer takes longer than the 0.1 s after which it sends its
+    # commit again, it takes the coordinator for dead again, until its session ends after 45 s.
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "fetch.wait.max.ms": 10_000,
+    }
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", b"one")
+    assert producer.flush(20) == 0
+    consumer = Consumer(settings)
+    consumer.subscribe(["t"])
+    try:
+        message = consumer.poll(20)
+        assert message is not None
+        with Faults(broker).error("OffsetCommit", ErrorCode.NOT_COORDINATOR, n=1) as fault:
+            consumer.commit(message, asynchronous=False)
+        assert fault.hits == 1
+    finally:
+        consumer.close()
+    assert broker.committed("g")["t", 0].offset == 1
+
+
 @CLIENTS
 def test_a_client_raises_the_error_of_a_lasting_refusal(
     broker: Broker, run: Callable[[str], list[bytes]]

@@ -229,6 +229,16 @@ def answer_waiting(broker: Context, concerns: Callable[[str, int], bool], now: N
         _answer(broker, parked, now)
 
 
+def end_wait(broker: Context, connection: object, now: Now) -> None:
+    """Answer the fetches of a connection on which another request has arrived, if the configuration says so.
+
+    librdkafka looks for a coordinator on the connection that its Fetch waits on, and gives up after 0.1 s or less.
+    """
+    if broker.config.fetch_wait_ends_at_next_request:
+        for parked in tuple(broker.topics.waiting.get(connection, ())):
+            _answer(broker, parked, now)
+
+
 def cancel(broker: Context, connection: object) -> None:
     """Forget the fetches of a connection that has closed."""
     for parked in broker.topics.waiting.pop(connection, {}):

@@ -94,6 +94,14 @@ class Config:
     fetch_max_bytes: int = setting(
         Type.INT, 57_671_680, "The maximum number of bytes that one Fetch returns.", at_least=1024
     )
+    fetch_wait_ends_at_next_request: bool = setting(
+        Type.BOOLEAN,
+        True,
+        "Whether a Fetch that waits for records is answered when the next request arrives on its connection. In Kafka "
+        "the next request waits. Clients that look for a coordinator on that connection take seconds longer.",
+        kafka_default=False,
+        is_ours=True,
+    )
     max_incremental_fetch_session_cache_slots: int = setting(
         Type.INT, 1000, "The maximum number of incremental fetch sessions.", at_least=0
     )

@@ -38,13 +38,27 @@ _NOT_IN_ERRORS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name. Programs without a broker, such as `kafka-offsets inspect`, need not import one."""
+    """Load a public name, or look up the installed version.
+
+    Programs without a broker, such as `kafka-offsets inspect`, need not import one.
+    """
+    if name == "__version__":
+        return _version()
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
     value = globals()[name] = getattr(import_module(_NOT_IN_ERRORS.get(name, "kafka_offsets.errors")), name)
     return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kafka-offsets")
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import kafka_offsets
 from kafka_offsets.errors import ConfigError, KafkaOffsetsError, StorageError, nearest_name
 
 CANNOT = 2
@@ -101,7 +102,7 @@ def _run(words: list[str]) -> int:
     everything = _parser()
     options = everything.parse_args(words)
     if options.version:
-        print(f"kafka-offsets {_version()}", flush=True)
+        print(f"kafka-offsets {kafka_offsets.__version__}", flush=True)
         return 0
     if options.command is None:
         everything.print_help(sys.stderr)
@@ -227,15 +228,6 @@ def _key_and_value(text: str) -> tuple[str, str]:
     if not separator or not key.strip():
         raise argparse.ArgumentTypeError(f"{text} is not KEY=VALUE")
     return key.strip(), value
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("kafka-offsets")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def _serve(options: argparse.Namespace) -> int:

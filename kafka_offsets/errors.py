@@ -242,6 +242,15 @@ def error_code_of(number: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+def error_code(given: int | str) -> ErrorCode:
+    """Return an error code by its name or number. ValueError if Kafka has no such code."""
+    try:
+        return ErrorCode[given] if isinstance(given, str) else ErrorCode(given)
+    except (KeyError, ValueError):
+        advice = nearest_name(given.upper(), ErrorCode.__members__) if isinstance(given, str) else ""
+        raise ValueError(f"{given} is no error code of Kafka{advice}") from None
+
+
 def nearest_name(name: str, names: Iterable[str]) -> str:
     """Return "; did you mean X?" for the name most similar to `name`, or "" if there is none."""
     import difflib  # late: only needed after a mistake

@@ -127,6 +127,8 @@ def test_an_installed_package_brings_nothing_that_only_extras_need(installed: Pa
 def test_the_installed_program_says_its_version(wheel: Path, installed: Path, tmp_path: Path) -> None:
     version = wheel.name.split("-")[1]
     assert run(installed / "kafka-offsets", "--version", cwd=tmp_path) == f"kafka-offsets {version}\n"
+    program = "import kafka_offsets; print(kafka_offsets.__version__)"
+    assert run(installed / "python", "-c", program, cwd=tmp_path) == f"{version}\n"
 
 
 class Connection:

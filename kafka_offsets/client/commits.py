@@ -25,8 +25,13 @@ def request(
 
     metadata  a text that is stored with each offset
     ValueError for an expected offset of a partition that is not committed, for a negative offset, and for an offset or
-    a partition that does not fit the protocol; TypeError for one that is not an int.
+    a partition that does not fit the protocol; TypeError for one that is not an int, for a group that is no text and
+    for offsets that are not by (topic, partition).
     """
+    if not isinstance(group, str):
+        raise TypeError(f"the group is {group!r}, not a str")
+    check_places(offsets, "offset")
+    check_places(expected, "offset")
     for place, offset in offsets.items():
         _check_numbers(place, offset, "offset")
         if offset < 0:
@@ -47,6 +52,22 @@ def request(
             conditions.put(partition, conditions.NOTHING if wanted is None else wanted)
         topics.setdefault(name, made.Topic(name)).partitions.append(partition)
     return made(group, topics=list(topics.values()))
+
+
+def check_places(given: object, what: str) -> None:
+    """Raise TypeError unless this is a dict by (topic, partition).
+
+    what  its values, for the message
+    """
+    shape = f"{{(topic, partition): {what}}}"
+    if not isinstance(given, Mapping):
+        raise TypeError(f"a dict {shape} is expected, not {given!r}")
+    for place in given:
+        is_place = isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str)
+        if not (is_place and hasattr(place[1], "__index__")):
+            raise TypeError(
+                f"a dict {shape} is expected, such as {{('orders', 0): 1}}; it has the key {place!r}"
+            )
 
 
 def _check_numbers(place: Place, offset: object, what: str) -> None:

@@ -36,6 +36,16 @@ _LARGE_FRAME_BYTES = 16 << 20
 _LARGE_FRAME_SHARE = 8
 """Memory for the whole of such a frame is taken once so great a part of it has come."""
 
+_TLS_HANDSHAKE = b"\x16\x03"
+_HTTP_METHODS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI")
+
+
+def _other_protocol(head: bytes) -> str:
+    """Return what the first bytes of a connection are, if they are those of another protocol."""
+    if head.startswith(_TLS_HANDSHAKE):
+        return " (a TLS handshake, but this port is plaintext)"
+    return " (an HTTP request)" if head[:4] in _HTTP_METHODS else ""
+
 
 class FrameReader:
     """Cuts a stream of bytes into frames; bytes of an incomplete frame are kept as they came, unless it is large.
@@ -108,7 +118,10 @@ class FrameReader:
                 return None
         (size,) = _SIZE.unpack_from(head)
         if not 0 <= size <= self.max_bytes:
-            raise ProtocolError(f"a frame of {size} bytes, where at most {self.max_bytes} are accepted", 0)
+            raise ProtocolError(
+                f"a frame of {size} bytes, where at most {self.max_bytes} are accepted{_other_protocol(head)}",
+                0,
+            )
         if size + 4 > (buffered := self.buffered_bytes):
             if _LARGE_FRAME_BYTES <= size <= buffered * _LARGE_FRAME_SHARE:
                 self._begin_large(size)

@@ -18,6 +18,7 @@ from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
 from kafka_offsets.broker.partition.partitions import LogLoadingError
+from kafka_offsets.client.commits import check_places
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
@@ -177,7 +178,7 @@ class Broker(embedded.Broker):
         The AssertionError shows each partition that differs. TypeError if `expected` names no partitions.
         """
         __tracebackhide__ = True
-        _check_places(expected, "offset")
+        check_places(expected, "offset")
         found = {place: entry.offset for place, entry in self.committed(group).items()}
         places = sorted({*expected, *found} if only else expected)
         different = [
@@ -207,7 +208,7 @@ class Broker(embedded.Broker):
             beyond = " and no offset beyond an end" if total == expected else ""
             self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}{beyond}")
             return
-        _check_places(expected, "lag")
+        check_places(expected, "lag")
         found = self.lag(group, {topic for topic, _ in expected})
         different = [
             f"{topic}-{index}: {_said('lag', found.get((topic, index)), lag)}"
@@ -245,7 +246,7 @@ class Broker(embedded.Broker):
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
         if watch.done():
             return watch.result()
-        raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}")
+        raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{_advice_in_a_loop()}")
 
     def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
@@ -579,21 +580,13 @@ def _produce_request(
     )
 
 
-def _check_places(expected: object, what: str) -> None:
-    """Raise TypeError unless this is a dict by (topic, partition)."""
-    shape = f"{{(topic, partition): {what}}}"
-    if not isinstance(expected, Mapping):
-        raise TypeError(f"a dict {shape} is expected, not {expected!r}")
-    for place in expected:
-        if not (
-            isinstance(place, tuple)
-            and len(place) == 2
-            and isinstance(place[0], str)
-            and isinstance(place[1], int)
-        ):
-            raise TypeError(
-                f"a dict {shape} is expected, such as {{('orders', 0): 1}}; it has the key {place!r}"
-            )
+def _advice_in_a_loop() -> str:
+    """Return what helps if this thread runs an event loop, in which the client under test could not run."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return ""
+    return "; the wait has blocked this thread's event loop: use `await asyncio.to_thread(broker.wait_for, event)`"
 
 
 def _nothing(what: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 from kafka_offsets.broker.api.row import API_VERSIONS
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.client.frames import decode_response
-from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.errors import ErrorCode, ProtocolError, error_code
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import FrameReader, read_api_key_and_version, read_request_header
 from kafka_offsets.protocol.schema import Field, Struct
@@ -217,7 +217,7 @@ class Requests(tuple[RecordedRequest, ...]):
         if topic is not None:
             chosen = [each for each in chosen if topic in each.topics]
         if error is not None:
-            name = _known_error(error)
+            name = error_code(error).name
             chosen = [each for each in chosen if name in each.errors]
         if node is not None:
             chosen = [each for each in chosen if each.node == node]
@@ -389,13 +389,6 @@ def _walk(
 
 def _api_names() -> frozenset[str]:
     return frozenset(api.name for api in SERVED)
-
-
-def _known_error(error: str | int) -> str:
-    try:
-        return ErrorCode[error].name if isinstance(error, str) else ErrorCode(error).name
-    except (KeyError, ValueError):
-        raise ValueError(f"{error} is no error code of Kafka") from None
 
 
 def _error_name(code: int) -> str:

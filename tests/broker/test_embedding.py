@@ -187,6 +187,12 @@ def test_data_that_cannot_be_read_is_refused_and_leaves_the_directory_free(tmp_p
 
 
 def test_a_wrong_configuration_is_refused_before_anything_starts() -> None:
+    with pytest.raises(TypeError, match="the port is '9092', not an int"):
+        Broker(port="9092")  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"the configuration is a dict of keys to values, not 'num\.partitions=3'"
+    ):
+        Broker("num.partitions=3")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         Broker({"num.partition": 3})
 
@@ -200,6 +206,10 @@ def test_a_topic_is_created_once_and_only_if_kafka_would(tmp_path: Path) -> None
             broker.create_topic("not a name")
         with pytest.raises(ValueError, match="payments"):
             broker.create_topic("payments", partitions=0)
+        with pytest.raises(TypeError, match="topic 'payments': the number of partitions is '3', not an int"):
+            broker.create_topic("payments", partitions="3")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="the name of the topic is 3, not a str"):
+            broker.create_topic(3)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="payments"):
             broker.create_topic("payments", configs={"no.such.key": "1"})
         broker.create_topic("payments")

@@ -444,6 +444,10 @@ def test_the_releases_know_every_api_and_the_last_of_them_serves_what_this_broke
         (lambda faults: faults.error("Fetch", 9999), "9999 is no error code"),
         (lambda faults: faults.error("Fetch", ["NONE", "NOPE"]), "NOPE is no error code"),
         (
+            lambda faults: faults.error("Fetch", "not_cordinator"),
+            "not_cordinator is no error code of Kafka; did you mean NOT_COORDINATOR",
+        ),
+        (
             lambda faults: faults.withhold("OffsetCommit", after_version=99),
             "after version 99; .*: OffsetCommit 10",
         ),

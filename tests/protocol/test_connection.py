@@ -127,6 +127,21 @@ def test_a_size_that_no_frame_may_have_is_refused_before_its_bytes_are_received(
         reader.next_frame()
 
 
+@pytest.mark.parametrize(
+    ("first", "what"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01", r"\(a TLS handshake, but this port is plaintext\)"),
+        (b"GET / HTTP/1.1\r\n", r"\(an HTTP request\)"),
+        (b"\x7f\xff\xff\xff\x00\x01", "accepted at byte 0"),
+    ],
+)
+def test_a_client_of_another_protocol_is_named(first: bytes, what: str) -> None:
+    reader = FrameReader(104_857_600)
+    reader.feed(first)
+    with pytest.raises(ProtocolError, match=what):
+        reader.next_frame()
+
+
 def test_a_frame_of_the_largest_size_is_accepted() -> None:
     reader = FrameReader(100)
     reader.feed(frame(bytes(100)))

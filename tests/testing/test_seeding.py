@@ -1,5 +1,6 @@
 """Records that a test has at hand go in as a producer's would, and come out as a consumer's."""
 
+import asyncio
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from kafka_offsets.testing import Broker
+from kafka_offsets.testing import Broker, caught_up
 from kafka_offsets.testing.seeding import murmur2
 
 
@@ -198,6 +199,26 @@ def test_assertions_say_which_shape_they_expect(broker: Broker, wrong: Any) -> N
         broker.assert_committed("g", wrong)
     with pytest.raises(TypeError, match=r"a dict \{\(topic, partition\): lag\} is expected"):
         broker.assert_lag("g", wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"orders": 1}, {("orders", "0"): 1}, {("orders", 0, 1): 1}, None])
+def test_a_commit_says_which_shape_it_expects(broker: Broker, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"a dict \{\(topic, partition\): offset\} is expected"):
+        broker.commit("g", wrong)
+    with pytest.raises(TypeError, match=r"the group is 7, not a str"):
+        broker.commit(7, {("orders", 0): 1})  # type: ignore[arg-type]
+
+
+def test_a_wait_that_has_blocked_an_event_loop_says_so(broker: Broker) -> None:
+    async def wait() -> None:
+        broker.wait_for(caught_up("g"), timeout=0.01)
+
+    with pytest.raises(
+        TimeoutError, match=r"has blocked this thread's event loop: use `await asyncio.to_thread"
+    ):
+        asyncio.run(wait())
+    with pytest.raises(TimeoutError, match=r"now: no offset$"):
+        broker.wait_for(caught_up("g"), timeout=0.01)
 
 
 def test_what_is_no_event_and_no_snapshot_is_refused(broker: Broker) -> None:

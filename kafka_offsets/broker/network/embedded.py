@@ -34,8 +34,9 @@ class Broker:
     properties_file  a server.properties file; `config` overrides it
     clock            the source of time; default: the machine's clock
     A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
-    A wrong configuration raises ConfigError here. Starting raises StorageError (the data cannot be read, or another
-    broker uses it), OSError (the port) or RuntimeError (the broker is running).
+    A wrong configuration raises ConfigError here, an argument of the wrong type TypeError. Starting raises
+    StorageError (the data cannot be read, or another broker uses it), OSError (the port) or RuntimeError (the broker
+    is running).
     """
 
     def __init__(
@@ -48,6 +49,10 @@ class Broker:
         properties_file: str | Path | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if not isinstance(config, Mapping | None):
+            raise TypeError(f"the configuration is a dict of keys to values, not {config!r}")
+        if not isinstance(port, int | None):
+            raise TypeError(f"the port is {port!r}, not an int")
         self.config = Config.load(config, None if properties_file is None else Path(properties_file))
         listener = self.config.listener() if "listeners" in self.config.given else Listener("127.0.0.1", 0)
         self._host = listener.host if host is None else host
@@ -79,8 +84,13 @@ class Broker:
         """Create a topic, with Kafka's keys for topics in `configs`.
 
         ValueError when it exists or when its name, number of partitions or configuration is not allowed;
-        StorageError; RuntimeError when the broker is not running.
+        StorageError; RuntimeError when the broker is not running; TypeError for a name that is no text and a number of
+        partitions that is no int.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of the topic is {name!r}, not a str")
+        if not isinstance(partitions, int):
+            raise TypeError(f"topic {name!r}: the number of partitions is {partitions!r}, not an int")
         self._call(
             lambda server: topic_admin.create_topic(
                 server.core.context, name, partitions, dict(configs or {})

@@ -43,8 +43,8 @@ _FETCH_VERSION = 17
 
 _IDLE_WAIT_MS = 3_600_000
 """How long a leader may wait for records while no high watermark has to catch up. Kafka's followers ask again every
-500 ms. Here three brokers with 2,000 idle partitions would use 40 % of a core for that, and 0.5 % as it is: each request
-names all partitions. Therefore a leader looks by itself whether a follower that waits may join the ISR."""
+500 ms. Here three brokers with 2,000 idle partitions would use 40 % of a core for that, and 0.5 % as it is: each
+request names all partitions. Therefore a leader looks by itself whether a follower that waits may join the ISR."""
 
 _LIST_OFFSETS_VERSION = 7
 _EARLIEST, _LATEST = -2, -1

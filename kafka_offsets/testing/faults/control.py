@@ -31,7 +31,7 @@ from kafka_offsets.broker.api.row import (
 )
 from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 from kafka_offsets.testing import releases
 from kafka_offsets.testing.faults import interception, partial_errors
@@ -516,10 +516,7 @@ def _error_code(given: object) -> ErrorCode:
             "an ErrorCode, its name or its number is expected, or several of them, such as "
             f"ErrorCode.NOT_COORDINATOR or 16, not {given!r}"
         )
-    try:
-        return ErrorCode[given] if isinstance(given, str) else ErrorCode(given)
-    except (KeyError, ValueError):
-        raise ValueError(f"{given} is no error code of Kafka") from None
+    return error_code(given)
 
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:

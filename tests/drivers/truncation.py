@@ -11,8 +11,12 @@ from tests.drivers.cluster import ask, produce
 
 @contextmanager
 def unclean_cluster() -> Iterator[Cluster]:
-    """Three nodes with one record; node 1 leads orders-0, which may have an unclean leader."""
-    with Cluster(clock=ManualClock()) as running:
+    """One record on nodes 1 to 3, of which node 1 leads orders-0; the topic may have an unclean leader.
+
+    Node 4 has no replica and is always up. Without it a client that refreshes its metadata while only node 1 is up
+    would know no other node when that dies: librdkafka then waits for five minutes.
+    """
+    with Cluster(brokers=4, clock=ManualClock()) as running:
         running.create_topic("orders", 1)
         made = messages.IncrementalAlterConfigsRequest
         entry = made.AlterableConfig("unclean.leader.election.enable", 0, "true")

@@ -26,6 +26,7 @@ TOPIC, OFFSETS = "t", "__consumer_offsets"
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "zookeeper.connection.timeout.ms": "30000",  # three processes start at once, on a busy machine
     "broker.session.timeout.ms": "2000",
     "replica.lag.time.max.ms": "2000",
     "replica.fetch.backoff.ms": "100",

@@ -138,11 +138,16 @@ def open_session(config: Config) -> ClusterSession:
     """Return a session with ZooKeeper. Raises ConfigError, and StorageError if it does not answer in time."""
     servers, timeout_ms = config.zookeeper_connect or "", config.zookeeper_session_timeout_ms
     session = ClusterSession(lambda post: KazooZooKeeper(servers, timeout_ms, post))
-    limit_ms = config.zookeeper_connection_timeout_ms or timeout_ms
+    limit_ms = _start_limit_ms(config)
     if not session.start(limit_ms / 1000):
         session.stop()
         raise StorageError(f"ZooKeeper at {servers} does not answer in {limit_ms} ms")
     return session
+
+
+def _start_limit_ms(config: Config) -> int:
+    """Return how long ZooKeeper may take to answer while a broker starts."""
+    return config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
 
 
 def serve_with_zookeeper(config: Config, options: ZooKeeperOptions) -> None:
@@ -178,7 +183,7 @@ def _check_reachable(config: Config, host: str) -> None:
 
 def join_cluster(session: ClusterSession, config: Config) -> str:
     """Return the id of the cluster, which exists from now on. Raises StorageError."""
-    limit_ms = config.zookeeper_session_timeout_ms
+    limit_ms = _start_limit_ms(config)
     try:
         return session.run(election.join(encode_uuid(uuid4().bytes)), limit_ms / 1000)
     except TimeoutError:

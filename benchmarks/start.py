@@ -36,7 +36,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from kafka_offsets.broker.network.embedded import Broker
+from kafka_offsets import Broker
 from kafka_offsets.testing import Cluster
 
 # int32 size, key 18, version 0, correlation id 1, null client id.

@@ -38,7 +38,7 @@ python_use_unqualified_type_names = True
 # Where it is not there, the pages do without: 300 MB, of which they need a base class.
 autodoc_mock_imports = [] if find_spec("pyspark") else ["pyspark"]
 nitpick_ignore_regex = [("py:.*", r".*")]
-suppress_warnings = ["ref.python"]  # annotations that fit `kafka_offsets.Broker` and the one for tests
+suppress_warnings = ["ref.python"]  # annotations that fit the `Cluster` of the client and the one for tests
 
 # Only `make linkcheck` asks other people's servers.
 linkcheck_timeout = 20

@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.network.embedded import Broker
     from kafka_offsets.broker.partition.compacted import Compacted
     from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
     from kafka_offsets.errors import (
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
         StorageError,
     )
     from kafka_offsets.protocol.java_hash import partition_for
+    from kafka_offsets.testing.broker import Broker
 
 __all__ = [
     "Broker",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _NOT_IN_ERRORS = {
-    "Broker": "kafka_offsets.broker.network.embedded",
+    "Broker": "kafka_offsets.testing.broker",
     "Compacted": "kafka_offsets.broker.partition.compacted",
     "OffsetAndMetadata": "kafka_offsets.coordinator.offsets.table",
     "partition_for": "kafka_offsets.protocol.java_hash",

@@ -1,4 +1,4 @@
-"""The broker for tests: `kafka_offsets.Broker` with seeding, assertions, waiting, snapshots and recorded requests.
+"""`kafka_offsets.Broker`: an embedded broker with seeding, assertions, waiting, snapshots and recorded requests.
 
 It reads the state in the broker's own thread, between two turns, so it never sees a partial change.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network import embedded
+from kafka_offsets.broker.network.embedded import EmbeddedBroker
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
@@ -59,14 +59,24 @@ class Snapshot:
         self._state = state
 
 
-class Broker(embedded.Broker):
-    """A broker inside this process, as `kafka_offsets.Broker`, with methods for tests.
+class Broker(EmbeddedBroker):
+    """A broker inside this process: ``with Broker() as broker:`` in a separate thread, or ``async with``.
 
-    record  whether to keep requests and answers; see `requests`
-    The other parameters are those of `kafka_offsets.Broker`. Methods that wait for the broker (`produce`, `wait_for`,
-    `snapshot`, `restore`) raise RuntimeError in the thread of the broker's own loop, as under `async with`. Use
-    `await asyncio.to_thread(broker.wait_for, …)` there, and in every loop that must not block. Long logs in a data
-    directory are opened after the start: `consume_all`, `lag` and `describe` wait for them, or raise in that thread.
+    config           Kafka's keys to values; they override the defaults for tests; see docs/configuration.md
+    host, port       the address to listen on; overrides the key `listeners`; port 0 takes a free one
+    data_directory   the directory of topics and committed offsets; overrides the key `log.dirs`; default: in memory
+    properties_file  a server.properties file; `config` overrides it
+    clock            the source of time; default: the machine's clock
+    record           whether to keep requests and answers; see `requests`
+    A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
+    A wrong configuration raises ConfigError here, an argument of the wrong type TypeError. Starting raises
+    StorageError (the data cannot be read, or another broker uses it), OSError (the port) or RuntimeError (the broker
+    is running).
+
+    In coroutines wait with `async_wait_for`. Under ``async with`` the broker runs in the caller's loop, and its other
+    methods that wait (`produce`, `commit`, `restore`, `expire_offsets`, `compact`) raise RuntimeError in that thread:
+    use ``await asyncio.to_thread(broker.produce, …)``. Long logs in a data directory are opened after the start:
+    `consume_all`, `lag` and `describe` wait for them, or raise in that thread.
     """
 
     def __init__(
@@ -224,7 +234,7 @@ class Broker(embedded.Broker):
 
     # -- waiting -------------------------------------------------------------------------------------------
 
-    def wait_for(self, event: Event, timeout: float = WAIT_SECONDS) -> Any:
+    def wait_for(self, event: Event[T], timeout: float = WAIT_SECONDS) -> T:
         """Wait until an event's condition is true; return the event's result. See `kafka_offsets.testing.events`.
 
         timeout  in seconds of real time, whatever the broker's clock
@@ -232,21 +242,38 @@ class Broker(embedded.Broker):
         broker is not running, stops during the wait, or runs in the calling thread; TypeError for no event.
         """
         __tracebackhide__ = True
-        if not isinstance(event, Event):
-            raise TypeError(
-                "an event of kafka_offsets.testing.events is expected, such as group_stable('billing') or "
-                f"committed('billing', {{('orders', 0): 1}}), not {event!r}"
-            )
-        watch: Future[Any] = self._begin(lambda server: server.watch(event))
+        _check_event(event)
+        watch = self._begin(lambda server: server.watch(event))
         try:
             return watch.result(timeout)
         except TimeoutError:
-            if watch.done():
-                raise  # the event's own
+            return self._last_look(watch, event, timeout, _advice_in_a_loop())
+
+    async def async_wait_for(
+        self,
+        event: Event[T],
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - a time-out of asyncio could not describe the state
+    ) -> T:
+        """Wait as `wait_for` does, in a coroutine of any event loop, which continues to run in the meantime."""
+        __tracebackhide__ = True
+        _check_event(event)
+        watch = self._call(lambda server: _server(server).watch(event))
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(watch)), timeout)
+        except TimeoutError:
+            return self._last_look(watch, event, timeout)
+        except asyncio.CancelledError:
+            watch.cancel()
+            raise
+
+    def _last_look(self, watch: "Future[T]", event: Event[T], timeout: float, advice: str = "") -> T:
+        """Stop checking an event; return its result if it has one now, else raise TimeoutError."""
+        instead = ""
+        if not watch.done():
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
         if watch.done():
             return watch.result()
-        raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{_advice_in_a_loop()}")
+        raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{advice}")
 
     def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
@@ -255,7 +282,7 @@ class Broker(embedded.Broker):
         except LogLoadingError:
             event = Event("all these logs are open", lambda core: (look(core),), lambda _: "they are")
             (found,) = self.wait_for(event, _OPENING_SECONDS)
-            return cast("T", found)
+            return found
 
     def _begin(self, begin: "Callable[[InspectedServer], Future[T]]") -> "Future[T]":
         """Start an operation in the broker's thread, from another thread, and return its future."""
@@ -401,11 +428,11 @@ class InspectedServer(NetworkServer):
         """Execute a request as if a client had sent it: faults strike it."""
         return super().exchange(request, version)
 
-    def watch(self, event: Event) -> "Future[Any]":
+    def watch(self, event: Event[T]) -> "Future[T]":
         """Return a future for the result of an event."""
         return self._watches.add(event, self.core)
 
-    def unwatch(self, future: "Future[Any]", event: Event) -> str:
+    def unwatch(self, future: "Future[T]", event: Event[T]) -> str:
         """Stop checking an event; return a description of the current state."""
         return self._watches.remove(future, event, self.core)
 
@@ -541,6 +568,15 @@ def _server(server: NetworkServer) -> InspectedServer:
     return cast("InspectedServer", server)
 
 
+def _check_event(event: object) -> None:
+    """Raise TypeError for anything but an event."""
+    if not isinstance(event, Event):
+        raise TypeError(
+            "an event of kafka_offsets.testing.events is expected, such as group_stable('billing') or "
+            f"committed('billing', {{('orders', 0): 1}}), not {event!r}"
+        )
+
+
 def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
     """Create a topic if it does not exist; return its number of partitions and the time in ms."""
     if core.topics.get(topic) is None:
@@ -586,7 +622,7 @@ def _advice_in_a_loop() -> str:
         asyncio.get_running_loop()
     except RuntimeError:
         return ""
-    return "; the wait has blocked this thread's event loop: use `await asyncio.to_thread(broker.wait_for, event)`"
+    return "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
 
 
 def _nothing(what: str) -> str:

@@ -8,15 +8,17 @@ sleeps or polls: while a test waits, the broker's thread checks the condition af
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_view, lag, log_ends
 
+T = TypeVar("T")
 
-class Event(NamedTuple):
-    """A condition to wait for.
+
+class Event(NamedTuple, Generic[T]):
+    """A condition to wait for; T is the type of the result.
 
     what  a sentence: the condition
     look  returns the result of the wait, None as long as the condition is false
@@ -24,7 +26,7 @@ class Event(NamedTuple):
     """
 
     what: str
-    look: Callable[[BrokerCore], Any]
+    look: Callable[[BrokerCore], T | None]
     tell: Callable[[BrokerCore], str]
 
 
@@ -32,16 +34,16 @@ class Watches:
     """The events that are waited for."""
 
     def __init__(self) -> None:
-        self._watched: dict[Future[Any], Event] = {}
+        self._watched: dict[Future[Any], Event[Any]] = {}
 
-    def add(self, event: Event, core: BrokerCore) -> "Future[Any]":
+    def add(self, event: Event[T], core: BrokerCore) -> "Future[T]":
         """Return a future for the result of an event."""
-        future: Future[Any] = Future()
+        future: Future[T] = Future()
         self._watched[future] = event
         self.look(core)
         return future
 
-    def remove(self, future: "Future[Any]", event: Event, core: BrokerCore) -> str:
+    def remove(self, future: "Future[T]", event: Event[T], core: BrokerCore) -> str:
         """Stop checking an event; return a description of the current state."""
         self.look(core)
         self._watched.pop(future, None)
@@ -51,29 +53,39 @@ class Watches:
             return f"not known: {error}"
 
     def look(self, core: BrokerCore) -> None:
-        """Check all events."""
+        """Check all events, and forget those whose wait was cancelled."""
         for future, event in list(self._watched.items()):
+            if future.cancelled():
+                del self._watched[future]
+                continue
             try:
                 found = event.look(core)
             except LogLoadingError:
                 continue  # another turn ends when it is open
             except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-                del self._watched[future]
-                future.set_exception(error)
+                self._end(future, error=error)
                 continue
             if found is not None:
-                del self._watched[future]
-                future.set_result(found)
+                self._end(future, found)
+
+    def _end(self, future: "Future[Any]", result: Any = None, error: Exception | None = None) -> None:
+        """Forget an event, and wake its wait unless that was cancelled at this very moment."""
+        self._watched.pop(future, None)
+        if not future.set_running_or_notify_cancel():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
 
     def abandon(self) -> None:
         """End all waits with an error: the broker has stopped."""
-        watched, self._watched = self._watched, {}
-        for future, event in watched.items():
+        for future, event in list(self._watched.items()):
             why = f"this broker was stopped while somebody waited: {event.what}"
-            future.set_exception(RuntimeError(why))
+            self._end(future, error=RuntimeError(why))
 
 
-def group_stable(group: str, *, members: int | None = None) -> Event:
+def group_stable(group: str, *, members: int | None = None) -> Event[GroupView]:
     """A group is stable with `members` members, or at least one, that have their assignment. Returns its GroupView."""
 
     def look(core: BrokerCore) -> GroupView | None:
@@ -86,7 +98,7 @@ def group_stable(group: str, *, members: int | None = None) -> Event:
     return Event(f"group {group!r} is stable{many}", look, lambda core: _told(core, group))
 
 
-def group_empty(group: str) -> Event:
+def group_empty(group: str) -> Event[GroupView]:
     """A group exists and has no members, because they left or their sessions ended. Returns its GroupView."""
 
     def look(core: BrokerCore) -> GroupView | None:
@@ -96,7 +108,7 @@ def group_empty(group: str) -> Event:
     return Event(f"group {group!r} is empty", look, lambda core: _told(core, group))
 
 
-def member_joined(group: str, *, client_id: str | None = None) -> Event:
+def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberView]:
     """A group has a member, with that client id if one is given. Returns its MemberView."""
 
     def look(core: BrokerCore) -> MemberView | None:
@@ -108,7 +120,7 @@ def member_joined(group: str, *, client_id: str | None = None) -> Event:
     return Event(f"group {group!r} has {who}", look, lambda core: _told(core, group))
 
 
-def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
+def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event[dict[Place, int]]:
     """A group has committed these offsets or later ones, or any offset if none are given.
 
     Returns the committed offsets by (topic, partition).
@@ -126,7 +138,7 @@ def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event:
     return Event(f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)))
 
 
-def caught_up(group: str, topics: Iterable[str] | None = None) -> Event:
+def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Place, int]]:
     """A group has committed the end of each partition, so its lag is 0. Returns the committed offsets.
 
     topics  the topics to check; default: all topics for which the group has committed an offset
@@ -152,7 +164,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event:
     return Event(f"group {group!r} has caught up{where}", look, tell)
 
 
-def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event:
+def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event[int]:
     """A topic, or one partition, holds at least `count` records. Returns how many.
 
     They are counted by offsets, so transaction markers and records that compaction has removed count too.
@@ -171,7 +183,7 @@ def record_produced(topic: str, partition: int | None = None, *, count: int = 1)
     return Event(what, look, lambda core: f"{number(core)}")
 
 
-def topic_created(topic: str) -> Event:
+def topic_created(topic: str) -> Event[int]:
     """A topic exists. Returns its number of partitions."""
 
     def look(core: BrokerCore) -> int | None:

@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
-    """A new Kafka broker for this test, in memory, on a free port: a `kafka_offsets.testing.Broker`.
+    """A new Kafka broker for this test, in memory, on a free port: a `kafka_offsets.Broker`.
 
     `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` configures it. When the test fails,
     the report shows its last requests, groups and offsets.

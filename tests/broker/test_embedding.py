@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError
+from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError, testing
 from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network import server as server_module
@@ -94,6 +94,10 @@ def taken_port() -> Iterator[int]:
 
 
 # -- in a thread ------------------------------------------------------------------------------------------------
+
+
+def test_programs_and_tests_use_one_class() -> None:
+    assert testing.Broker is Broker
 
 
 def test_a_broker_listens_on_a_free_port_of_the_loopback_and_keeps_commits_in_memory() -> None:

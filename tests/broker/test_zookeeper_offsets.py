@@ -2,8 +2,8 @@
 
 import pytest
 
+from kafka_offsets import Broker
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.embedded import Broker
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.storage.files import MemoryFiles

@@ -9,7 +9,6 @@ from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.spark import options
 from kafka_offsets.spark.reader import live
 from kafka_offsets.spark.reader.live import Range
-from kafka_offsets.testing import Broker as BrokerForTests
 from tests.spark import reference
 
 
@@ -62,7 +61,7 @@ def test_a_cluster_without_commits_has_an_empty_log(broker: Broker) -> None:
 def test_leaders_that_move_are_looked_for_until_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(live.time, "sleep", pauses.append)
-    with BrokerForTests({"offsets.topic.num.partitions": 1}) as kafka:
+    with Broker({"offsets.topic.num.partitions": 1}) as kafka:
         kafka.create_topic("orders")
         kafka.commit("billing", {("orders", 0): 7})
         kafka.faults.leader_moved(live.TOPIC, n=3)

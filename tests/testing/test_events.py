@@ -1,8 +1,10 @@
 """`Broker.wait_for`: woken by the broker itself, and told what was the case instead."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import pytest
 from confluent_kafka import Consumer
@@ -11,6 +13,8 @@ from kafka_offsets import ConfigError
 from kafka_offsets.testing import (
     Broker,
     Event,
+    GroupView,
+    MemberView,
     caught_up,
     committed,
     group_empty,
@@ -50,8 +54,13 @@ def waiting(broker: Broker, event: Event) -> Callable[[], object]:
 
 def until_watched(broker: Broker) -> None:
     """Return once somebody waits, as the broker's own thread sees it."""
-    while not broker._call(lambda server: server._watches._watched or None):  # type: ignore[attr-defined]
+    while not watched(broker):
         pass
+
+
+def watched(broker: Broker) -> object:
+    """Return the events that the broker's own thread checks."""
+    return broker._call(lambda server: server._watches._watched)  # type: ignore[attr-defined]
 
 
 def test_what_is_the_case_already_is_not_waited_for(broker: Broker) -> None:
@@ -150,7 +159,79 @@ def test_a_time_out_says_what_is_the_case_now(broker: Broker) -> None:
     ]:
         with pytest.raises(TimeoutError, match="after 0.01 s, not yet: .*" + said):
             broker.wait_for(event, 0.01)
-    assert not broker._call(lambda server: server._watches._watched)  # type: ignore[attr-defined]
+    assert not watched(broker)
+
+
+@pytest.mark.parametrize("in_its_loop", [False, True], ids=["thread", "same loop"])
+def test_a_coroutine_waits_while_its_loop_runs(in_its_loop: bool) -> None:
+    async def wait(broker: Broker) -> None:
+        waiting = asyncio.create_task(broker.async_wait_for(topic_created("orders"), 30))
+        await asyncio.sleep(0)
+        assert watched(broker)
+        broker.create_topic("orders", 2)
+        assert await waiting == 2
+        assert await broker.async_wait_for(topic_created("orders"), 0) == 2
+        with pytest.raises(
+            TimeoutError, match=r"after 0.01 s, not yet: .* has committed an offset; now: no offset$"
+        ):
+            await broker.async_wait_for(committed("nobody"), 0.01)
+        assert not watched(broker)
+
+    async def run() -> None:
+        if in_its_loop:
+            async with Broker() as broker:
+                await wait(broker)
+        else:
+            with Broker() as broker:
+                await wait(broker)
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_wait_is_forgotten(broker: Broker) -> None:
+    async def run() -> None:
+        waiting = asyncio.create_task(broker.async_wait_for(topic_created("orders")))
+        await asyncio.sleep(0)
+        assert watched(broker)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(run())
+    broker.create_topic("orders")
+    assert not watched(broker)
+
+
+def test_a_wait_that_blocks_a_loop_names_the_form_for_coroutines(broker: Broker) -> None:
+    async def run() -> None:
+        with pytest.raises(TimeoutError, match=r"use `await broker.async_wait_for\(event\)`$"):
+            broker.wait_for(committed("nobody"), 0.01)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("make", "result"),
+    [
+        (group_stable, GroupView),
+        (group_empty, GroupView),
+        (member_joined, MemberView),
+        (committed, dict[tuple[str, int], int]),
+        (caught_up, dict[tuple[str, int], int]),
+        (record_produced, int),
+        (topic_created, int),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_type_checker_knows_the_result_of_an_event(make: Callable[..., Event[Any]], result: object) -> None:
+    assert get_type_hints(make)["return"] == Event[result]  # type: ignore[valid-type]
+
+
+@pytest.mark.parametrize("wait", [Broker.wait_for, Broker.async_wait_for])
+def test_a_wait_has_the_type_of_its_event(wait: Callable[..., Any]) -> None:
+    hints = get_type_hints(wait)
+    assert isinstance(hints["return"], TypeVar)
+    assert get_args(hints["event"]) == (hints["return"],)
 
 
 def test_stopping_the_broker_wakes_waiting_threads() -> None:

@@ -347,9 +347,7 @@ def test_coroutines_use_the_same_fixture(run) -> None:
         @pytest.mark.asyncio
         async def test_it(kafka_broker):
             kafka_broker.produce("orders", ["first"])
-            waiting = asyncio.create_task(
-                asyncio.to_thread(kafka_broker.wait_for, committed("billing", {("orders", 0): 1}))
-            )
+            waiting = asyncio.create_task(kafka_broker.async_wait_for(committed("billing", {("orders", 0): 1})))
             async with AIOKafkaConsumer(
                 "orders", bootstrap_servers=kafka_broker.bootstrap_servers, group_id="billing",
                 auto_offset_reset="earliest", enable_auto_commit=False,

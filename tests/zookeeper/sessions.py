@@ -4,7 +4,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_offsets.broker.network.embedded import Broker
+from kafka_offsets import Broker
 
 
 def kazoo_of(broker: Broker) -> Any:

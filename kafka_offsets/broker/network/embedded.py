@@ -1,4 +1,7 @@
-"""Embedded broker: the `Broker` that runs inside a process, in a thread or in the process's own event loop."""
+"""Embedded broker: runs inside a process, in a thread or in the process's own event loop.
+
+`kafka_offsets.Broker` adds what tests need.
+"""
 
 import asyncio
 import threading
@@ -25,7 +28,7 @@ _HIGHEST_PORT = 65535
 T = TypeVar("T")
 
 
-class Broker:
+class EmbeddedBroker:
     """A broker inside this process: ``with Broker() as broker:`` in a separate thread, or ``async with``.
 
     config           Kafka's keys to values; they override the defaults for tests; see docs/configuration.md

@@ -540,11 +540,11 @@ class ClusterServer:
         self._reach_again()
         self.on_restart()
 
-    def watch(self, event: Event) -> Future[Any]:
+    def watch(self, event: Event[T]) -> Future[T]:
         """Return a future for the result of an event."""
         return self._watches.add(event, cast("BrokerCore", self.core))
 
-    def unwatch(self, future: Future[Any], event: Event) -> str:
+    def unwatch(self, future: Future[T], event: Event[T]) -> str:
         """Stop checking an event; return a description of the current state."""
         return self._watches.remove(future, event, cast("BrokerCore", self.core))
 

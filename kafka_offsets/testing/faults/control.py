@@ -40,7 +40,7 @@ from kafka_offsets.testing.faults.fault import Controls, Fault, WithheldVersions
 from kafka_offsets.testing.faults.interception import Interception
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.network.embedded import Broker
+    from kafka_offsets.broker.network.embedded import EmbeddedBroker
     from kafka_offsets.broker.network.server import Server
 
 Names = str | int | Iterable[str | int] | None
@@ -61,8 +61,8 @@ class Faults:
     API that names none, an unknown node. RuntimeError if the broker is not running.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        """Make an empty collection for a broker. `kafka_offsets.testing.Broker` does this; tests need not."""
+    def __init__(self, broker: EmbeddedBroker) -> None:
+        """Make an empty collection for a broker. `kafka_offsets.Broker` does this; tests need not."""
         self._broker = broker
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)

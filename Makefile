@@ -156,7 +156,7 @@ simulation: $(VENV)/test.stamp
 replication: $(VENV)/test.stamp
 	$(BIN)/python -m tests.simulation.campaign --of tests.replication.simulation --seeds 5000 $(CRASH_ARGS)
 
-## 5,000 seeds of 200 steps of three whole brokers, their clients, crashes and a bad network; resumes, in .crash.
+## 5,000 seeds of 200 steps of three to five whole brokers, their clients, crashes and a bad network; resumes, in .crash.
 cluster-simulation: $(VENV)/test.stamp
 	$(BIN)/python -m tests.simulation.campaign --of tests.simulation.cluster --seeds 5000 $(CRASH_ARGS)
 

@@ -1,5 +1,6 @@
 """Bugs that are put in on purpose: does a simulation find them?"""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,16 +9,23 @@ import pytest
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-def assert_found(plant: Plant, run_seed: Callable[[int], Any], seeds: int, patch: pytest.MonkeyPatch) -> None:
+_UNFIT = re.compile("TypeError|AttributeError|NameError|KeyError")
+
+
+def assert_found(
+    plant: Plant, run_seed: Callable[[int], Any], seeds: int, patch: pytest.MonkeyPatch, first: int = 0
+) -> None:
     """Plant a bug, and run seeds until one fails, which is printed.
 
     run_seed  runs the simulation of a seed; returns its failure, or None
+    first     the seed to begin with, to save time
     """
     plant(patch)
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         failure = run_seed(seed)
         if failure is not None:
             assert failure.kind == "DisagreementError", failure.text
+            assert _UNFIT.search(failure.text) is None, f"the bug does not fit the code: {failure.text}"
             print(f"{plant.__name__}: seed {seed}, step {failure.at}: {failure.text.splitlines()[-1]}")
             return
     pytest.fail(f"{plant.__name__} was not found by {seeds} seeds")

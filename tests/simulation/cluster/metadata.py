@@ -10,7 +10,6 @@ from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from tests.replication.simulation.history import require
 from tests.replication.simulation.network import CONTROLLER
-from tests.simulation.cluster.plan import NODES
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
@@ -59,7 +58,7 @@ class LateMetadata(InProcessMetadata):
     """The controller; it does not fail. `returning` is a node that registers after a crash: it may lack records."""
 
     def __init__(self, world: "World") -> None:
-        super().__init__(NODES, min_isr=2)
+        super().__init__(world.plan.node_ids, min_isr=2)
         self.world = world
         self.returning: int | None = None
         self.states: dict[Place, PartitionState] = {}

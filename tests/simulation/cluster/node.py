@@ -87,8 +87,7 @@ class Node:
         self.run = 0
         self.is_up = self.is_paused = False
         self.files = RecordingFiles()
-        drift = world.plan.drift
-        self.clock = DriftingClock(world, drift if number % 2 else -drift)
+        self.clock = DriftingClock(world, world.plan.drifts[number - 1])
         self._inbox: list[Callable[[], None]] = []
         self._has_turn = False
         self._timer_ms: int | None = None

@@ -2,21 +2,28 @@
 
 from typing import NamedTuple
 
-NODES = (1, 2, 3)
-
 
 class Plan(NamedTuple):
     """What is the same for all steps of a seed.
 
+    nodes      how many brokers, numbered from 1
+    replicas   of each partition
     loss       one in so many frames is lost, with its connection; 0: none
-    drift      the clock of every second node is so many percent fast, of the others slow
+    drifts     the clock of each node is so many percent fast, or slow
     forwards   `offsets.forward`: any node takes commits
     """
 
     seed: int
-    fsync: str = "never"
-    loss: int = 0
-    drift: int = 0
-    lag_max_ms: int = 4000
-    forwards: bool = False
-    segment_bytes: int = 100_000
+    nodes: int
+    replicas: int
+    fsync: str
+    loss: int
+    drifts: tuple[int, ...]
+    lag_max_ms: int
+    forwards: bool
+    segment_bytes: int
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """The ids of all brokers."""
+        return tuple(range(1, self.nodes + 1))

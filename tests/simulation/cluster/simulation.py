@@ -30,6 +30,7 @@ WEIGHTS = {
     "pause": 3,
     "resume": 7,
     "prefer": 2,
+    "reassign": 3,
     "lead": 6,
 }
 """How often each kind of step happens. Another kind is a line here and a method of World."""
@@ -38,11 +39,15 @@ WEIGHTS = {
 def plan_of(seed: int) -> Plan:
     """Return what is the same for all steps of a seed."""
     r = random.Random(f"plan of {seed}")
+    nodes = r.choice([3, 3, 4, 5])
+    most = r.choice([0, 1, 20])
     return Plan(
         seed,
+        nodes=nodes,
+        replicas=r.choice([3, nodes]),
         fsync=r.choice(["never", "interval", "commit"]),
         loss=r.choice([0, 0, 100, 20]),
-        drift=r.choice([0, 1, 20]),
+        drifts=tuple(r.randint(-most, most) for _ in range(nodes)),
         lag_max_ms=r.choice([700, 2000, 6000]),
         forwards=r.random() < 0.3,
         segment_bytes=r.choice([600, 100_000]),

@@ -41,28 +41,29 @@ def a_forwarded_request_is_forwarded_again(patch: pytest.MonkeyPatch) -> None:
 def a_commit_is_forwarded_twice(patch: pytest.MonkeyPatch) -> None:
     send = InterBroker.send
 
-    def twice(self: Any, node_id: int, request: Any, version: int, on_answer: Any) -> None:
-        send(self, node_id, request, version, lambda _: None)
-        send(self, node_id, request, version, on_answer)
+    def twice(self: Any, node_id: int, peer: str, request: Any, version: int, on_answer: Any) -> None:
+        send(self, node_id, peer, request, version, lambda _: None)
+        send(self, node_id, peer, request, version, on_answer)
 
     patch.setattr(InterBroker, "send", twice)
 
 
-PLANTS = [
-    a_small_isr_takes_records,
-    planted.a_follower_joins_the_isr_before_it_is_caught_up,
-    planted.a_replica_outside_the_isr_is_elected,
-    a_follower_does_not_truncate,
-    planted.the_epoch_fence_is_off,
-    planted.the_high_watermark_is_the_log_end,
-    planted.a_node_that_lost_records_stays_eligible,
-    a_deposed_coordinator_keeps_its_groups,
-    a_forwarded_request_is_forwarded_again,
-    a_commit_is_forwarded_twice,
-]
+PLANTS = {
+    a_small_isr_takes_records: 0,
+    planted.a_follower_joins_the_isr_before_it_is_caught_up: 0,
+    planted.a_replica_outside_the_isr_is_elected: 0,
+    a_follower_does_not_truncate: 0,
+    planted.the_epoch_fence_is_off: 25,
+    planted.the_high_watermark_is_the_log_end: 0,
+    planted.a_node_that_lost_records_stays_eligible: 2,
+    a_deposed_coordinator_keeps_its_groups: 62,
+    a_forwarded_request_is_forwarded_again: 18,
+    a_commit_is_forwarded_twice: 0,
+}
+"""Bugs, each with the seed that found it; it is tried first."""
 
 
 @pytest.mark.timeout(600)  # 100 seeds are fourteen seconds of CPU, whatever else the machine does
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), SEEDS, monkeypatch)
+    assert_found(plant, lambda seed: run(plan_of(seed), steps_of(seed)), SEEDS, monkeypatch, PLANTS[plant])

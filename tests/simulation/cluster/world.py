@@ -18,9 +18,10 @@ from tests.seeds import Step
 from tests.simulation.cluster.clients import OFFSETS, ORDERS, Client, Member
 from tests.simulation.cluster.metadata import SESSION_MS, LateMetadata
 from tests.simulation.cluster.node import Node
-from tests.simulation.cluster.plan import NODES, Plan
+from tests.simulation.cluster.plan import Plan
 
 SETTLE_MS = 120_000
+COMPACTED = {"cleanup.policy": "compact"}
 PAUSES_MS = (5, 40, 200, 200, 700, 700, 2000, 6000)
 
 
@@ -49,20 +50,22 @@ class World:
         self.kept: dict[tuple[str, int], tuple[int, int]] = {}
         self.assignments: dict[tuple[int, int], str] = {}
         self._forwarded: dict[tuple[str, int], int] = defaultdict(int)
-        self.nodes.update((number, Node(self, number)) for number in NODES)
+        self.nodes.update((number, Node(self, number)) for number in plan.node_ids)
         for node in self.nodes.values():
             node.start()
-        topics = [
-            PlacedTopic(ORDERS.topic, b"orders".ljust(16), [NODES], {}),
-            PlacedTopic(
-                OFFSETS.topic, b"offsets".ljust(16), [NODES[1:] + NODES[:1]], {"cleanup.policy": "compact"}
-            ),
-        ]
-        self.metadata.publish(self.metadata.controller.create(topics))
+        self.metadata.publish(self.metadata.controller.create(self._topics()))
         self.clients = [Client(self, number) for number in range(3)]
         self.members = [Member(self, number) for number in (3, 4)]
         self.network.run(3000)
         self.network.loss = plan.loss
+
+    def _topics(self) -> list[PlacedTopic]:
+        """Return the topics: two partitions whose preferred leaders differ."""
+        ids, count = self.plan.node_ids, self.plan.replicas
+        return [
+            PlacedTopic(ORDERS.topic, b"orders".ljust(16), [ids[:count]], {}),
+            PlacedTopic(OFFSETS.topic, b"offsets".ljust(16), [(ids + ids)[1 : count + 1]], COMPACTED),
+        ]
 
     def run_of(self, node_id: int) -> int:
         """Return the number of a node's process; clients have one."""
@@ -168,16 +171,17 @@ class World:
 
     def _is_settled(self) -> bool:
         for place, state in self.metadata.states.items():
-            if state.leader == NO_LEADER or set(state.isr) != set(state.replicas):
+            if state.is_reassigning or state.leader == NO_LEADER or set(state.isr) != set(state.replicas):
                 return False
-            found = [node.core.topics.partition(*place) for node in self.nodes.values()]
+            replicas = [self.nodes[replica] for replica in state.replicas]
+            found = [node.core.topics.partition(*place) for node in replicas]
             ends = {(each.log.log_end_offset, each.log.high_watermark) for each in found if each is not None}
             if None in found or len(ends) > 1 or len(set(*ends)) > 1:
                 return False
-            leader = found[list(self.nodes).index(state.leader)]
+            leader = found[state.replicas.index(state.leader)]
             if leader is None or not isinstance(leader.replica, LeaderReplica):
                 return False
-            logs = [node.mirror(each) for node, each in zip(self.nodes.values(), found, strict=True) if each]
+            logs = [node.mirror(each) for node, each in zip(replicas, found, strict=True) if each]
             if any(log.read(0, 1 << 30) != logs[0].read(0, 1 << 30) for log in logs):
                 return False
         return True
@@ -188,7 +192,7 @@ class World:
         """Carry out a step, then check."""
         kind, who, number = step
         self.network.fate = random.Random(number)
-        node = self.nodes[NODES[who % len(NODES)]]
+        node = self.nodes[who % self.plan.nodes + 1]
         done = getattr(self, f"_do_{kind}")(node, number)
         self.trace(f"{self.network.now_ms}: {kind} {node}{'' if done is None else f' {done}'}")
         pause_ms = PAUSES_MS[number % len(PAUSES_MS)] if kind == "time" else 0
@@ -284,13 +288,14 @@ class World:
 
     def _do_isolate(self, node: Node, number: int) -> None:
         """Cut a node off: from the other nodes, from the controller, or from all."""
-        others = [other for other in NODES if other != node.id]
+        others = [other for other in self.nodes if other != node.id]
         self.network.isolate(node.id, (others, others, [CONTROLLER], [CONTROLLER, *others])[number % 4])
         self._update_reach()
 
     def _do_cut(self, node: Node, number: int) -> None:
         """Cut one direction of one link."""
-        other = (CONTROLLER, *NODES)[number % 4]
+        ends = [CONTROLLER, *self.nodes]
+        other = ends[number % len(ends)]
         if other != node.id:
             self.network.cut.add((node.id, other) if number & 64 else (other, node.id))
             self._update_reach()
@@ -333,6 +338,14 @@ class World:
     def _do_prefer(self, node: Node, number: int) -> None:
         _, delta = self.metadata.controller.elect(list(self.metadata.states))
         self.metadata.publish(delta)
+
+    def _do_reassign(self, node: Node, number: int) -> None:
+        """Move a partition to any replicas, unless it is moving."""
+        place = (ORDERS, OFFSETS)[number % 2]
+        if not self.metadata.states[place].is_reassigning:
+            target = random.Random(number).sample([*self.nodes], self.plan.replicas)
+            _, delta = self.metadata.controller.reassign(place, target)
+            self.metadata.publish(delta)
 
     def _do_lead(self, node: Node, number: int) -> None:
         """Let another in-sync replica lead."""

@@ -115,8 +115,10 @@ class ClusterImage:
             changed.setdefault(place.topic, {})[place.partition] = state
         for name, states in changed.items():
             topic = self.topics[name]
-            partitions = tuple(states.get(index, old) for index, old in enumerate(topic.partitions))
-            self.topics[name] = topic._replace(partitions=partitions)
+            partitions = list(topic.partitions)
+            for index, state in states.items():
+                partitions[index] = state
+            self.topics[name] = topic._replace(partitions=tuple(partitions))
 
     def copy(self) -> "ClusterImage":
         """Return a copy that does not change with this image."""

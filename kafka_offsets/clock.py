@@ -40,9 +40,10 @@ class SystemClock:
 class Driver(Protocol):
     """A broker that runs due work when its clock is moved."""
 
-    def run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
+    def run(self, until_ms: int, move: Callable[[int], object], end_ms: int) -> int | None:
         """Run everything that is due up to a monotonic time; call `move` with each deadline before it is handled.
 
+        end_ms  where the clock will stop, after further calls
         Returns the next deadline after that time, or None, when everything is done and answered.
         """
 
@@ -101,9 +102,9 @@ class ManualClock:
         with self._moving:
             until_ms = self._now.mono_ms + whole_ms
             if len(self._drivers) == 1:
-                self._drivers[0].run(until_ms, self._move_to)
+                self._drivers[0].run(until_ms, self._move_to, until_ms)
             else:
-                while (due_ms := self._run_due()) is not None and due_ms <= until_ms:
+                while (due_ms := self._run_due(until_ms)) is not None and due_ms <= until_ms:
                     self._move_to(due_ms)
             self._move_to(until_ms)
             return self._now
@@ -116,9 +117,9 @@ class ManualClock:
         """Set the wall clock, as an operator or NTP does; monotonic time does not change."""
         self._now = self._now._replace(wall_ms=_whole(wall_ms))
 
-    def _run_due(self) -> int | None:
-        """Make every broker run what is due now; return the earliest next deadline."""
-        dues = [driver.run(self._now.mono_ms, self._move_to) for driver in list(self._drivers)]
+    def _run_due(self, end_ms: int) -> int | None:
+        """Make every broker run what is due now; return the earliest next deadline. The move ends at `end_ms`."""
+        dues = [driver.run(self._now.mono_ms, self._move_to, end_ms) for driver in list(self._drivers)]
         return min((due for due in dues if due is not None), default=None)
 
     def _move_to(self, mono_ms: int) -> None:

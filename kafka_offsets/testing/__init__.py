@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         record_produced,
         topic_created,
     )
+    from kafka_offsets.testing.factory import BrokerFactory
     from kafka_offsets.testing.faults.control import Faults
     from kafka_offsets.testing.faults.fault import Fault
     from kafka_offsets.testing.groups import GroupView, MemberView
@@ -36,6 +37,7 @@ _HOMES = {
     "broker": ("Broker", "Snapshot"),
     "clock": ("ManualClock",),
     "cluster.cluster": ("Cluster",),
+    "factory": ("BrokerFactory",),
     "faults.fault": ("Fault",),
     "faults.control": ("Faults",),
     "events": (
@@ -55,6 +57,7 @@ _HOMES = {
 
 __all__ = [
     "Broker",
+    "BrokerFactory",
     "Cluster",
     "ConsumedRecord",
     "Event",

@@ -13,46 +13,75 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker
     from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.cluster.cluster import Cluster
+    from kafka_offsets.testing.factory import BrokerFactory
 
 MARKER = (
     "kafka(topics=None, config=None, brokers=None): how the broker of the fixture kafka_broker is made, or the cluster "
-    "of kafka_cluster. topics: a list of names, or a dict of names to numbers of partitions; config: a dict of Kafka's "
-    "keys to values; brokers: how many, 1 for kafka_broker and 3 for kafka_cluster unless it is said"
+    "of kafka_cluster; on a class or module also kafka_class_broker and kafka_module_broker. topics: a list of names, "
+    "or a dict of names to numbers of partitions; config: a dict of Kafka's keys to values; brokers: how many, 3 for "
+    "kafka_cluster and 1 for the others unless it is said"
 )
 
 _SHOWN_REQUESTS = 30
 """So many of the last requests are shown when a test fails."""
 
 
-_brokers = pytest.StashKey["list[Broker]"]()
-_session_broker = pytest.StashKey["Broker"]()
-_received_before = pytest.StashKey[int]()
-_faults_before = pytest.StashKey[list[Any]]()
-_faults_over = pytest.StashKey[list[Any]]()
+class _Before(NamedTuple):
+    """What a shared broker had recorded before a test.
+
+    last_event  the number of its last event
+    over        the faults that had ended
+    """
+
+    last_event: int
+    over: list[Any]
+
+
+_factory = pytest.StashKey["BrokerFactory"]()
+_shared = pytest.StashKey["dict[str, Broker]"]()
+_before = pytest.StashKey[dict[str, _Before]]()
+_faults_before = pytest.StashKey[dict[str, list[Any]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line("markers", MARKER)
+    config.stash[_shared] = {}
 
 
 @pytest.fixture
-def kafka_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+def kafka_broker(request: pytest.FixtureRequest, kafka_broker_factory: "BrokerFactory") -> "Broker":
     """A new Kafka broker for this test, in memory, on a free port: a `kafka_offsets.Broker`.
 
     `@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 3})` configures it. When the test fails,
     the report shows its last requests, groups and offsets.
     """
-    yield from _running(request, 1)
+    return _start(kafka_broker_factory, _wanted(request.node))
 
 
 @pytest.fixture
-def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+def kafka_cluster(request: pytest.FixtureRequest, kafka_broker_factory: "BrokerFactory") -> "Cluster":
     """A new Kafka cluster for this test, in memory, on free ports: a `kafka_offsets.testing.Cluster`.
 
     It has three nodes unless `@pytest.mark.kafka(brokers=5)` sets another number. The rest is as in `kafka_broker`.
     """
-    yield from _running(request, 3)  # type: ignore[misc]
+    wanted = _wanted(request.node)
+    return _start(kafka_broker_factory, wanted._replace(brokers=wanted.brokers or 3))  # type: ignore[return-value]
+
+
+@pytest.fixture
+def kafka_broker_factory(request: pytest.FixtureRequest) -> "Iterator[BrokerFactory]":
+    """A function that starts further brokers for this test, which all stop at its end.
+
+    `kafka_broker_factory(topics=["orders"], config={...}, data_directory=tmp_path)` returns a broker;
+    with `brokers=3` a cluster: see `kafka_offsets.testing.BrokerFactory`.
+    """
+    from kafka_offsets.testing.factory import BrokerFactory
+
+    clock = request.getfixturevalue("kafka_clock") if "kafka_clock" in request.fixturenames else None
+    with BrokerFactory(clock) as factory:
+        request.node.stash[_factory] = factory
+        yield factory
 
 
 @pytest.fixture
@@ -66,38 +95,34 @@ def kafka_clock() -> "ManualClock":
     return ManualClock()
 
 
-def _running(request: pytest.FixtureRequest, brokers: int) -> "Iterator[Broker]":
-    """Yield the broker or the cluster of a test."""
-    from kafka_offsets.errors import ConfigError
-    from kafka_offsets.testing.broker import Broker
-
-    item = request.node
-    wanted = _wanted(item)
-    clock = request.getfixturevalue("kafka_clock") if "kafka_clock" in request.fixturenames else None
-    is_cluster = brokers > 1 or wanted.brokers is not None
-    try:
-        if is_cluster:
-            from kafka_offsets.testing.cluster.cluster import Cluster
-
-            made: Broker = Cluster(wanted.config, brokers=wanted.brokers or brokers, clock=clock, record=True)
-        else:
-            made = Broker(wanted.config, clock=clock, record=True)
-    except ConfigError as error:
-        _refuse(str(error))
-    with made as broker:
-        for name, partitions in wanted.topics.items():
-            try:
-                broker.create_topic(name, partitions)
-            except ValueError as error:
-                _refuse(str(error))
-        item.stash.setdefault(_brokers, []).append(broker)
-        yield broker
-
-
 @pytest.fixture(scope="session")
 def kafka_session_config() -> dict[str, object]:
-    """Kafka's keys to values for `kafka_session_broker`. Override this fixture in a conftest.py."""
+    """Kafka's keys to values for the brokers that tests share. Override this fixture in a conftest.py."""
     return {}
+
+
+@pytest.fixture(scope="class")
+def kafka_class_broker(
+    request: pytest.FixtureRequest, kafka_session_config: Mapping[str, object]
+) -> "Iterator[Broker]":
+    """One Kafka broker for all tests of a class; the marker on the class configures it. See `kafka_session_broker`."""
+    yield from _sharing(request, kafka_session_config)
+
+
+@pytest.fixture(scope="module")
+def kafka_module_broker(
+    request: pytest.FixtureRequest, kafka_session_config: Mapping[str, object]
+) -> "Iterator[Broker]":
+    """One Kafka broker for all tests of a module; its `pytestmark` configures it. See `kafka_session_broker`."""
+    yield from _sharing(request, kafka_session_config)
+
+
+@pytest.fixture(scope="package")
+def kafka_package_broker(
+    request: pytest.FixtureRequest, kafka_session_config: Mapping[str, object]
+) -> "Iterator[Broker]":
+    """One Kafka broker for all tests of a package. See `kafka_session_broker`."""
+    yield from _sharing(request, kafka_session_config)
 
 
 @pytest.fixture(scope="session")
@@ -109,41 +134,60 @@ def kafka_session_broker(
     Its topics and groups stay from test to test, unless `snapshot` and `restore` are used. Faults that a test injects
     end with the test; those of a fixture end when the fixture ends them. `kafka_session_config` configures the broker.
     """
-    from kafka_offsets.testing.broker import Broker
+    yield from _sharing(request, kafka_session_config)
 
-    with Broker(kafka_session_config, record=True) as broker:
-        request.config.stash[_session_broker] = broker
-        yield broker
-        del request.config.stash[_session_broker]
+
+def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "Iterator[Broker]":
+    """Yield the broker of several tests."""
+    from kafka_offsets.testing.factory import BrokerFactory
+
+    wanted = _wanted(request.node)
+    shared, name = request.config.stash[_shared], str(request.fixturename)
+    with BrokerFactory() as factory:
+        shared[name] = _start(factory, wanted._replace(config={**config, **wanted.config}))
+        yield shared[name]
+        del shared[name]
+
+
+def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":
+    """Start what a marker describes."""
+    from kafka_offsets.errors import ConfigError
+
+    try:
+        if wanted.brokers is not None:
+            return factory(topics=wanted.topics, config=wanted.config, brokers=wanted.brokers)
+        return factory(topics=wanted.topics, config=wanted.config)
+    except (ConfigError, ValueError) as error:
+        _refuse(str(error))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note the last event of the session's broker before this test. Reject a marker that has no effect."""
+    """Note the last events of shared brokers before this test. Reject a marker that has no effect."""
     is_marked = any(marker.name == "kafka" for marker in item.own_markers)
     if is_marked and not {"kafka_broker", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
-        _refuse("it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses")
-    broker = item.config.stash.get(_session_broker, None)
-    if broker is not None:
-        item.stash[_received_before], item.stash[_faults_over] = broker.last_event, broker.faults.over
+        _refuse(
+            "on a test it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses"
+        )
+    item.stash[_before] = {
+        name: _Before(broker.last_event, broker.faults.over)
+        for name, broker in item.config.stash[_shared].items()
+    }
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Note the faults that fixtures have injected into the session's broker."""
-    broker = item.config.stash.get(_session_broker, None)
-    if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
-        item.stash[_faults_before] = broker.faults.active
+    """Note the faults that fixtures have injected into shared brokers."""
+    item.stash[_faults_before] = {name: broker.faults.active for name, broker in _used(item).items()}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """End the faults that the test itself injected into the session's broker, after its report has named them."""
-    broker = item.config.stash.get(_session_broker, None)
-    before = item.stash.get(_faults_before, None)
-    if broker is not None and before is not None:
-        for fault in broker.faults.active:
-            if fault not in before:
+    """End the faults that the test itself injected into shared brokers, after its report has named them."""
+    before = item.stash.get(_faults_before, {})
+    for name, broker in _used(item).items():
+        for fault in broker.faults.active if name in before else ():
+            if fault not in before[name]:
                 fault.remove()
 
 
@@ -152,23 +196,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Add the state of the test's brokers to the report of a failure."""
     report = yield
     if report.failed:
-        for own in item.stash.get(_brokers, ()):
-            report.sections.append(_section(own, 0, []))
-        broker = item.config.stash.get(_session_broker, None)
-        if broker is not None and "kafka_session_broker" in getattr(item, "fixturenames", ()):
-            received_before, over = item.stash.get(_received_before, 0), item.stash.get(_faults_over, [])
-            report.sections.append(_section(broker, received_before, over))
+        factory = item.stash.get(_factory, None)
+        for own in factory.started if factory is not None else ():
+            report.sections.append(_section(own, _Before(0, [])))
+        before = item.stash.get(_before, {})
+        for name, broker in _used(item).items():
+            report.sections.append(_section(broker, before.get(name, _Before(0, []))))
     return report
 
 
-def _section(broker: "Broker", received_before: int, over: list[Any]) -> tuple[str, str]:
+def _used(item: pytest.Item) -> "dict[str, Broker]":
+    """Return the running shared brokers that a test uses, by the names of their fixtures."""
+    names = set(getattr(item, "fixturenames", ()))
+    return {name: broker for name, broker in item.config.stash[_shared].items() if name in names}
+
+
+def _section(broker: "Broker", before: _Before) -> tuple[str, str]:
     """Return title and text for a report: only requests after an event, and no faults of earlier tests."""
     lines = []
-    requests = broker.requests_after(received_before)
+    requests = broker.requests_after(before.last_event)
     if len(requests) > _SHOWN_REQUESTS:
         lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
     lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]
-    lines += [repr(fault) for fault in broker.faults.named if fault not in over]
+    lines += [repr(fault) for fault in broker.faults.named if fault not in before.over]
     try:
         lines.append(broker.describe())
         address = broker.bootstrap_servers

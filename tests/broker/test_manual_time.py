@@ -239,6 +239,18 @@ def test_fractions_of_a_time_become_whole_milliseconds() -> None:
         client.close()
 
 
+@pytest.mark.timeout(60)
+def test_two_brokers_with_one_clock_pass_a_week_in_a_moment() -> None:
+    # Each ran its periodic checks at their usual intervals: 8 days took minutes.
+    clock = ManualClock()
+    with testing.Broker(clock=clock) as one, testing.Broker(clock=clock) as two:
+        for broker in (one, two):
+            broker.create_topic("orders")
+            broker.commit("billing", {("orders", 0): 0})
+        clock.advance(days=8)
+        assert (one.committed("billing"), two.committed("billing")) == ({}, {})
+
+
 @pytest.mark.parametrize("ms", [math.nan, math.inf])
 def test_a_time_that_is_no_number_is_refused(ms: float) -> None:
     clock = ManualClock(5)

@@ -116,7 +116,7 @@ def test_wrong_arguments_of_the_marker_are_reported(run) -> None:
     result.stdout.fnmatch_lines([f"the marker kafka: {said}" for _, said in WRONG])
     result.stdout.fnmatch_lines(
         [
-            "the marker kafka: it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses"
+            "the marker kafka: on a test it is for the fixtures kafka_broker and kafka_cluster, neither of which *"
         ]
     )
 
@@ -192,7 +192,7 @@ FAILING = """
 """
 
 
-@pytest.mark.parametrize("fixture", ["kafka_broker", "kafka_session_broker"])
+@pytest.mark.parametrize("fixture", ["kafka_broker", "kafka_module_broker", "kafka_session_broker"])
 def test_a_failure_shows_the_last_requests_the_groups_and_the_offsets(run, fixture: str) -> None:
     result = run(FAILING.replace("BROKER", fixture))
     result.assert_outcomes(failed=1)
@@ -251,6 +251,91 @@ def test_the_broker_of_a_session_is_configured_by_a_fixture(run, pytester: pytes
             assert len(kafka_session_broker.lag("g", ["orders"])) == 5
     """)
     result.assert_outcomes(passed=2)
+
+
+SCOPES = """
+    import pytest
+
+    pytestmark = pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 4})
+    seen = {}
+
+    def note(brokers):
+        for name, broker in brokers.items():
+            seen.setdefault(name, set()).add(broker)
+            assert broker.produce("new", ["x"])
+        return {name: len(of) for name, of in seen.items()}
+
+    @pytest.fixture
+    def brokers(kafka_broker, kafka_class_broker, kafka_module_broker, kafka_package_broker, kafka_session_broker):
+        values = kafka_broker, kafka_class_broker, kafka_module_broker, kafka_package_broker, kafka_session_broker
+        return dict(zip(["test", "class", "module", "package", "session"], values))
+
+    @pytest.mark.kafka(topics={"orders": 5})
+    class TestOne:
+        def test_one(self, brokers):
+            note(brokers)
+
+        def test_two(self, brokers):
+            note(brokers)
+            found = {name: len(broker.lag("g", ["orders", "new"])) for name, broker in brokers.items()}
+            assert found == {"test": 5 + 4, "class": 5 + 4, "module": 3 + 4, "package": 6, "session": 6}
+
+    class TestTwo:
+        def test_three(self, brokers):
+            last = {"test": 3, "class": 2, "module": 1, "package": 1, "session": 1}
+            assert note(brokers) == last
+            (ended,) = seen["class"] - {brokers["class"]}
+            with pytest.raises(RuntimeError, match="this broker is not running"):
+                ended.bootstrap_servers
+"""
+
+
+def test_a_broker_of_each_scope_lives_as_long_as_that(run, pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_session_config():
+            return {"num.partitions": 6}
+    """)
+    run(SCOPES).assert_outcomes(passed=3)
+
+
+def test_a_test_starts_further_brokers_and_its_report_shows_them(run) -> None:
+    result = run("""
+        import pytest
+        from kafka_offsets import ConfigError
+
+        before = []
+
+        @pytest.mark.kafka(topics=["source"])
+        def test_one(kafka_broker, kafka_broker_factory, kafka_clock, tmp_path):
+            target = kafka_broker_factory(topics={"orders": 2}, config={"num.partitions": 3}, data_directory=tmp_path)
+            target.produce("orders", ["a"], partition=1)
+            target.commit("billing", {("orders", 0): 0})
+            target.stop()
+            again = kafka_broker_factory(data_directory=tmp_path)
+            assert [record.value for record in again.consume_all("orders")] == [b"a"]
+            kafka_clock.advance(days=8)
+            assert again.committed("billing") == {}
+            cluster = kafka_broker_factory(topics=["t"], brokers=2)
+            assert len(cluster.nodes) == 2
+            cluster.commit("mirror", {("t", 0): 0})
+            with pytest.raises(ConfigError, match="^a cluster is in memory"):
+                kafka_broker_factory(brokers=2, data_directory=tmp_path)
+            before.extend([kafka_broker, again, cluster])
+            assert False
+
+        def test_two(kafka_broker_factory):
+            assert before
+            for broker in before:
+                with pytest.raises(RuntimeError, match="is not running"):
+                    broker.describe()
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["*-- Kafka broker (127.0.0.1:*) --*", "*-- Kafka broker (stopped) --*", "group 'mirror'*"]
+    )
 
 
 def test_a_disk_fault_that_is_left_in_force_does_not_fail_the_end_of_the_test(run) -> None:

@@ -83,7 +83,7 @@ class TimeDriver:
         self._read = read
         self._thread_id = threading.get_ident()
         self._pauses: dict[Deadline, None] = {}
-        self._until_ms = 0
+        self._end_ms = 0
         self._stopped = False
         clock.attach(self)
 
@@ -93,10 +93,11 @@ class TimeDriver:
             self._stopped = True
             self._clock.detach(self)
 
-    def run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
+    def run(self, until_ms: int, move: Callable[[int], object], end_ms: int) -> int | None:
         """Run everything that is due up to a monotonic time; return the next deadline after it, or None.
 
-        move  called in the broker's thread with each deadline before it is handled
+        move    called in the broker's thread with each deadline before it is handled
+        end_ms  where the clock will stop: later than `until_ms` if several brokers share it and move in turns
         Returns when everything is done and answered. RuntimeError in the broker's own thread, which would wait for
         itself.
         """
@@ -105,12 +106,12 @@ class TimeDriver:
         if self._stopped:
             return None
         try:
-            return self._submit(self._run(until_ms, move)).result()
+            return self._submit(self._run(until_ms, move, end_ms)).result()
         except CancelledError:  # the broker was stopped in the meantime
             return None
 
-    async def _run(self, until_ms: int, move: Callable[[int], object]) -> int | None:
-        self._until_ms = until_ms
+    async def _run(self, until_ms: int, move: Callable[[int], object], end_ms: int) -> int | None:
+        self._end_ms = end_ms
         for _ in range(_ROUNDS_OF_READING):
             await self._read()
         while not self._stopped:
@@ -154,7 +155,7 @@ class TimeDriver:
 
     def scaled_interval(self, ms: int) -> int:
         """Return the length of an interval, which is longer when much time remains."""
-        return ms if ms < _SHORT_MS else max(ms, (self._until_ms - self._clock.now().mono_ms) // _PARTS)
+        return ms if ms < _SHORT_MS else max(ms, (self._end_ms - self._clock.now().mono_ms) // _PARTS)
 
     def _passed(self, deadline: Deadline) -> None:
         if deadline.callback is not None and not self._stopped:

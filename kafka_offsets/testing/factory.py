@@ -1,0 +1,89 @@
+"""Brokers that a test starts as it needs them. All are stopped together."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, overload
+
+from kafka_offsets.clock import Clock
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.testing.broker import Broker
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.cluster.cluster import Cluster
+
+Topics = Mapping[str, int] | Iterable[str]
+
+
+class BrokerFactory:
+    """Starts brokers that record their requests; at the end of its `with`, all of them stop.
+
+    clock    the clock of all brokers; default: the machine's
+    started  the brokers, in the order of their start
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.started: list[Broker] = []
+        self._clock = clock
+        self._running = ExitStack()
+
+    @overload
+    def __call__(
+        self,
+        *,
+        topics: Topics = (),
+        config: Mapping[str, object] | None = None,
+        brokers: None = None,
+        port: int | None = None,
+        data_directory: str | Path | None = None,
+    ) -> Broker: ...
+
+    @overload
+    def __call__(
+        self,
+        *,
+        topics: Topics = (),
+        config: Mapping[str, object] | None = None,
+        brokers: int,
+        port: int | None = None,
+        data_directory: None = None,
+    ) -> "Cluster": ...
+
+    def __call__(
+        self,
+        *,
+        topics: Topics = (),
+        config: Mapping[str, object] | None = None,
+        brokers: int | None = None,
+        port: int | None = None,
+        data_directory: str | Path | None = None,
+    ) -> Broker:
+        """Start a broker; return it once clients can connect.
+
+        topics   names of topics to create, or a dict of names to numbers of partitions
+        brokers  starts a `Cluster` of so many nodes instead
+        The other parameters are those of `Broker`. Errors are those of `Broker` and of `create_topic`.
+        """
+        if brokers is None:
+            made = Broker(config, port=port, data_directory=data_directory, clock=self._clock, record=True)
+        elif data_directory is None:
+            from kafka_offsets.testing.cluster.cluster import Cluster  # no import cost for single brokers
+
+            made = Cluster(config, brokers=brokers, port=port, clock=self._clock, record=True)
+        else:
+            raise ConfigError("a cluster is in memory: data_directory is for one broker")
+        self._running.enter_context(made)
+        self.started.append(made)
+        counts = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+        for name, partitions in counts.items():
+            made.create_topic(name, partitions)
+        return made
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._running.close()

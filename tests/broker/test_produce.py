@@ -432,6 +432,7 @@ def test_timestamps_that_64_bits_cannot_say_are_refused(
     assert len(core.values("c")) == (0 if code else 2)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(Compression),
     st.lists(st.tuples(st.integers(0, 200), st.integers(0, 255)), min_size=1, max_size=4),

@@ -234,6 +234,7 @@ def test_a_group_is_read_as_it_was_published(value: messages.GroupMetadataValue)
     assert from_json("g", to_json("g", value)) == value
 
 
+@pytest.mark.slow
 @given(
     st.binary(max_size=200)
     | st.text(max_size=200).map(str.encode)

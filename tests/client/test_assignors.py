@@ -158,6 +158,7 @@ small = st.dictionaries(st.sampled_from(TOPICS[:3]), st.integers(1, 3), max_size
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(small, groups(most=4))
 def test_sticky_is_as_balanced_as_the_subscriptions_allow(
@@ -176,6 +177,7 @@ def test_sticky_changes_nothing_the_second_time(group: tuple[dict[str, int], Mem
     assert ASSIGNORS["sticky"].assign(topics, again) == assigned
 
 
+@pytest.mark.slow
 @given(groups())
 def test_cooperative_moves_nothing_before_it_is_revoked(group: tuple[dict[str, int], Members]) -> None:
     topics, members = group
@@ -187,6 +189,7 @@ def test_cooperative_moves_nothing_before_it_is_revoked(group: tuple[dict[str, i
             assert not others, f"{place} is assigned to {member} while others own it"
 
 
+@pytest.mark.slow
 @given(groups())
 def test_a_cooperative_rebalance_ends_after_the_revocations(group: tuple[dict[str, int], Members]) -> None:
     topics, members = group

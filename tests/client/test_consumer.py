@@ -510,6 +510,7 @@ def test_a_second_bootstrap_server_is_used_when_the_first_is_stopped(broker: Bro
         assert len(read(consumer, 100)) == 100
 
 
+@pytest.mark.slow
 def test_records_are_read_through_the_moves_of_a_cluster() -> None:
     with Cluster(brokers=3) as cluster, consumers(cluster.bootstrap_servers) as make:
         cluster.create_topic("t", 6)

@@ -30,6 +30,7 @@ def read(consumer: Consumer, count: int) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_consumer_continues_where_the_log_of_the_new_leader_differs(cluster: Cluster) -> None:
     """Without epochs it would continue at offset 3 and never see the new records before."""
     produce_what_will_be_lost(cluster)

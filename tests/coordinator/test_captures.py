@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.classic import membership
@@ -302,6 +304,7 @@ def written(key: bytes, value: bytes | None) -> Any:
     return parsed, value[:2], entry.offset, entry.metadata
 
 
+@pytest.mark.slow
 def test_each_key_has_the_values_that_kafka_gave_it() -> None:
     theirs: dict[bytes, list[Any]] = {}
     for record in lines("consumer-sessions-records"):

@@ -19,6 +19,7 @@ def sliced(data: bytes, at: int, size: int) -> bytes | None:
     return None if size < 0 else data[at : at + size]
 
 
+@pytest.mark.slow
 @given(RECORDS, st.data())
 def test_fields_are_where_they_were_written(
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], data: st.DataObject

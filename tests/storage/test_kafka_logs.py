@@ -36,6 +36,7 @@ def copied(partition: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @each_partition
 def test_every_batch_is_read_where_kafka_reads_it(partition: Path, tmp_path: Path) -> None:
     files = DiskFiles(copied(partition, tmp_path))

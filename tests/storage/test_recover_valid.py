@@ -38,6 +38,7 @@ def without(records: Content, *offsets: int) -> Content:
     return [record for record in records if record[0] not in offsets]
 
 
+@pytest.mark.slow
 @each_case("number", range(12))
 @each_case("byte", [0, 3, 8, 11, 16, 20, 22, 26, 60, 70], ids=lambda byte: f"byte {byte}")
 def test_a_damaged_batch_is_set_aside_and_all_others_stay(number: int, byte: int) -> None:

@@ -7,6 +7,7 @@ something wrong in its input; 2 the command could not be carried out.
 import argparse
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,14 +20,23 @@ CANNOT = 2
 """Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""
 
 _ASKS = {
-    "groups": "list, describe or delete groups, on any Kafka broker",
+    "groups": "list, describe, reset or delete groups, on any Kafka broker",
     "offsets": "list, commit, reset, delete, clean up, export or import offsets of groups, on any Kafka broker",
+    "lag": "print how many records groups have not read, once or again and again, on any Kafka broker",
 }
-"""The commands that connect to a broker."""
+"""The commands that manage the groups of a broker."""
 
-_SPARK = (
-    "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
-)
+_LATE = _ASKS | {
+    "spark": (
+        "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
+    ),
+    "inspect": "explain a segment file, a record or a frame, byte by byte",
+    "completion": "print a script by which a shell completes the commands and options",
+}
+"""The commands whose arguments are in a module that is imported when they are used."""
+
+_INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$", re.DOTALL)
+"""The message of argparse for a word that is none of some."""
 
 _MOST_BROKERS = 100
 _INTERRUPTED = 130
@@ -46,8 +56,10 @@ class _Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> NoReturn:
-        """Write the error to standard error, and exit with code 2."""
-        self.exit(CANNOT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        """Write the error to standard error, with a similar choice if there is one, and exit with code 2."""
+        wrong = _INVALID_CHOICE.search(message)
+        advice = nearest_name(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong is not None else ""
+        self.exit(CANNOT, f"{self.prog}: {message}{advice} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,18 +97,19 @@ def _run(words: list[str]) -> int:
         from kafka_offsets.commands import inspect
 
         return inspect.main(words[1:])
-    if words[:1] in (["offsets"], ["groups"]):
-        from kafka_offsets.commands import groups_and_offsets as command
+    if words and words[0] in _ASKS:
+        from kafka_offsets.commands.groups import arguments
 
-        parser = _Parser(prog=f"kafka-offsets {words[0]}", description=_ASKS[words[0]])
-        command.add_actions(parser, words[0])
-        return command.run(parser.parse_args(words[1:], argparse.Namespace(command=words[0])))
+        rest = arguments.with_action(words[1:]) if words[0] == "groups" else words[1:]
+        return arguments.run(_parser_of(words[0]).parse_args(rest))
     if words[:1] == ["spark"]:
         from kafka_offsets.commands import spark as spark_command
 
-        parser = _Parser(prog="kafka-offsets spark", description=_SPARK)
-        spark_command.add_actions(parser)
-        return spark_command.run(parser.parse_args(words[1:]))
+        return spark_command.run(_parser_of("spark").parse_args(words[1:]))
+    if words[:1] == ["completion"]:
+        from kafka_offsets.commands import completion
+
+        return completion.run(_parser_of("completion").parse_args(words[1:]), _parser(is_whole=True))
     if words[:1] == ["node"]:  # not in the help: `serve --brokers` starts it
         return _node()
     everything = _parser()
@@ -111,7 +124,38 @@ def _run(words: list[str]) -> int:
     return commands[options.command](options)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser_of(command: str) -> argparse.ArgumentParser:
+    """Return the parser of a command whose module is imported when it is used."""
+    parser = _Parser(prog=f"kafka-offsets {command}", description=_LATE[command])
+    _fill(parser, command)
+    return parser
+
+
+def _fill(parser: argparse.ArgumentParser, command: str) -> None:
+    """Add the arguments of such a command."""
+    if command == "spark":
+        from kafka_offsets.commands import spark
+
+        spark.add_actions(parser)
+    elif command == "completion":
+        from kafka_offsets.commands import completion
+
+        completion.add_arguments(parser)
+    elif command == "inspect":
+        from kafka_offsets.commands import inspect
+
+        inspect.add_arguments(parser)
+    else:
+        from kafka_offsets.commands.groups import arguments
+
+        arguments.add_command(parser, command)
+
+
+def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the program.
+
+    is_whole  with the arguments of every command, which imports all of them
+    """
     parser = _Parser(
         prog="kafka-offsets", description="A Kafka broker for offsets and groups, and its tools."
     )
@@ -144,12 +188,10 @@ def _parser() -> argparse.ArgumentParser:
         help="first roll to a new segment: the active segment is never compacted",
     )
     _add_config_options(compact)
-    for name, help_ in _ASKS.items():
-        commands.add_parser(name, help=help_, add_help=False)
-    commands.add_parser("spark", help=_SPARK, add_help=False)
-    commands.add_parser(
-        "inspect", help="explain a segment file, a record or a frame, byte by byte", add_help=False
-    )
+    for name, help_ in _LATE.items():
+        late = commands.add_parser(name, help=help_, add_help=is_whole)
+        if is_whole:
+            _fill(late, name)
     return parser
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -139,6 +140,42 @@ def test_an_unknown_command_is_reported_with_those_there_are(capsys: pytest.Capt
     line = refusal(capsys, "server")
     assert "'server'" in line
     assert "serve" in line and "inspect" in line
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(("server",), "serve"), (("groups", "descibe"), "describe"), (("offsets", "rest"), "reset")],
+)
+def test_a_similar_command_or_action_is_proposed(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], name: str
+) -> None:
+    assert f"; did you mean {name}? (see " in refusal(capsys, *words)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed: apt-get install -y bash")
+def test_bash_completes_commands_actions_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    lines = [
+        ("comp",),
+        ("groups", "des"),
+        ("groups", "describe", "--mem"),
+        ("serve", "--data-d"),
+        ("completion", "z"),
+    ]
+    for words in lines:
+        script += f"\nCOMP_WORDS=(kafka-offsets {' '.join(words)}); COMP_CWORD={len(words)}; COMPREPLY=()\n"
+        script += f"_shtab_kafka_offsets kafka-offsets {words[-1]} x; echo ${{COMPREPLY[@]}}\n"
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout.splitlines() == ["compact completion", "describe", "--members", "--data-dir", "zsh"]
+
+
+def test_completion_without_its_package_names_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert cli.main(["completion", "bash"]) == cli.CANNOT
+    assert capsys.readouterr().err == "kafka-offsets: completion needs shtab: pip install shtab\n"
 
 
 def test_a_port_in_use_is_reported_with_its_address(taken_port: int) -> None:

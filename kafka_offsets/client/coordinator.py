@@ -29,22 +29,32 @@ class Committed(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A member of a group with its assignment, which is known only for groups of consumers."""
+    """A member of a group with its assignment, which is known only for groups of consumers.
+
+    epoch, target  of members of the consumer protocol: their epoch, and what they are to be assigned
+    """
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     assigned: frozenset[Place]
+    epoch: int | None = None
+    target: frozenset[Place] | None = None
 
 
 class Description(NamedTuple):
-    """A group; if it does not exist, `state` is Dead and the type is empty."""
+    """A group; if it does not exist, `state` is Dead and the type is empty.
+
+    epoch, target_epoch  of a group of the consumer protocol: its epoch, and that of its target assignment
+    """
 
     type: str
     state: str
     protocol: str
     members: tuple[Member, ...]
+    epoch: int | None = None
+    target_epoch: int | None = None
 
 
 class Coordinator:
@@ -65,7 +75,7 @@ class Coordinator:
             )
         if found.error_code:
             raise RefusedError(f"coordinator of group {group}", found.error_code)
-        self.address = f"{found.host}:{found.port}"
+        self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
         self._connection = Connection(found.host, found.port, timeout_s)
 
     def __enter__(self) -> Self:
@@ -82,17 +92,23 @@ class Coordinator:
 
     def committed(self) -> dict[Place, Committed]:
         """Return all committed offsets of the group; none for a group that does not exist."""
+        return {
+            place: Committed(each.committed_offset, each.metadata or "") for place, each in self._fetched()
+        }
+
+    def leader_epochs(self) -> dict[Place, int]:
+        """Return the leader epoch of the last record before each committed offset, where the client gave it."""
+        found = ((place, each.committed_leader_epoch) for place, each in self._fetched())
+        return {place: epoch for place, epoch in found if epoch >= 0}
+
+    def _fetched(self) -> list[tuple[Place, Any]]:
         request = messages.OffsetFetchRequest(self.group, None)
         answer = self._retry(
             lambda: self._connection.call(request, _FETCH_VERSION), lambda answer: [answer.error_code]
         )
         if answer.error_code:
             raise RefusedError(f"offsets of group {self.group}", answer.error_code)
-        return {
-            (topic.name, p.partition_index): Committed(p.committed_offset, p.metadata or "")
-            for topic in answer.topics
-            for p in topic.partitions
-        }
+        return [((topic.name, p.partition_index), p) for topic in answer.topics for p in topic.partitions]
 
     def commit(
         self, offsets: Mapping[Place, int], expected: Mapping[Place, int | None], metadata: str = ""
@@ -169,10 +185,22 @@ class Coordinator:
 def _consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup) -> Description:
     members = []
     for each in group.members:
-        topics = each.assignment.topic_partitions
-        assigned = frozenset((topic.topic_name, index) for topic in topics for index in topic.partitions)
-        members.append(Member(each.member_id, each.instance_id, each.client_id, each.client_host, assigned))
-    return Description("consumer", group.group_state, group.assignor_name, tuple(members))
+        assigned, target = (
+            frozenset(
+                (topic.topic_name, index) for topic in given.topic_partitions for index in topic.partitions
+            )
+            for given in (each.assignment, each.target_assignment)
+        )
+        head = each.member_id, each.instance_id, each.client_id, each.client_host
+        members.append(Member(*head, assigned, each.member_epoch, target))
+    return Description(
+        "consumer",
+        group.group_state,
+        group.assignor_name,
+        tuple(members),
+        group.group_epoch,
+        group.assignment_epoch,
+    )
 
 
 def _classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Description:

@@ -66,12 +66,13 @@ def shifted(committed: Mapping[Place, int], places: Iterable[Place], by: int) ->
 
 
 def write_rows(rows: Iterable[Row], *, as_json: bool) -> Iterator[str]:
-    """Return the lines of a file that `read_rows` reads: JSON objects, or GROUP,TOPIC,PARTITION,OFFSET."""
+    """Return the lines of a file that `read_rows` reads: JSON objects, or [GROUP,]TOPIC,PARTITION,OFFSET."""
     for group, (topic, partition), offset in rows:
         if as_json:
             yield json.dumps({"group": group, "topic": topic, "partition": partition, "offset": offset})
         else:
-            yield ",".join([_quoted(group or ""), _quoted(topic), str(partition), str(offset)])
+            named = [topic] if group is None else [group, topic]
+            yield ",".join([*map(_quoted, named), str(partition), str(offset)])
 
 
 def _quoted(text: str) -> str:

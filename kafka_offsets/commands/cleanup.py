@@ -13,13 +13,12 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
 from kafka_offsets.client.cluster import Cluster
-from kafka_offsets.client.connection import connect_to_any
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.commands.groups.connections import cluster_of, coordinator_of, why_without_offsets
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
@@ -59,11 +58,11 @@ def clean_up(options: argparse.Namespace) -> int:
     has members, or no offsets, is an error.
     """
     refused = _Refusals()
-    with connect_to_any(options.bootstrap_server, Cluster) as cluster:
+    with cluster_of(options) as cluster:
         found = sorted(_read(cluster, options.groups))
     for group in sorted(set(options.groups) - {each.group for each in found}):
-        with connect_to_any(options.bootstrap_server, partial(Coordinator, group=group)) as coordinator:
-            refused.add(coordinator.why_without_offsets())
+        with coordinator_of(options, group) as coordinator:
+            refused.add(why_without_offsets(options, coordinator))
     if options.older_than is None:
         _print(found, options)
         return refused.code
@@ -73,7 +72,7 @@ def clean_up(options: argparse.Namespace) -> int:
     old = [each for each in found if each.commit_timestamp <= before_ms]
     for group, some in groupby(old, lambda each: each.group):
         offsets = list(some)
-        with connect_to_any(options.bootstrap_server, partial(Coordinator, group=group)) as coordinator:
+        with coordinator_of(options, group) as coordinator:
             state = coordinator.describe().state
             if state not in _WITHOUT_MEMBERS:
                 message = f"group {group} is {state}: only offsets of a group without members are deleted"

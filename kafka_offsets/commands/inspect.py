@@ -100,13 +100,18 @@ def _printable(text: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="kafka-offsets inspect",
-        description="Explain a file of a log directory (.log, .index, .timeindex, .txnindex), "
-        "a wire capture (.jsonl, .jsonl.gz), or a frame in hex.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = _Parser(prog="kafka-offsets inspect")
+    add_arguments(parser)
+    return parser
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `kafka-offsets inspect`."""
+    parser.description = (
+        "Explain a file of a log directory (.log, .index, .timeindex, .txnindex), "
+        "a wire capture (.jsonl, .jsonl.gz), or a frame in hex."
     )
+    parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "path", help="a file of a log directory, a capture, a file of hex, or - for hex on standard input"
     )
@@ -140,7 +145,6 @@ def _parser() -> argparse.ArgumentParser:
         "--frames", action="store_true", help="explain each frame of a capture below its line"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON object a line, errors as well")
-    return parser
 
 
 def _explain(options: argparse.Namespace) -> Iterable[Line]:

@@ -8,6 +8,7 @@ interrupted is repeated: offsets that are stored already are not written again.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -100,6 +101,10 @@ class Migrated(NamedTuple):
     def is_whole(self) -> bool:
         """Whether the other store has all offsets afterwards."""
         return not self.different and not self.skipped
+
+    def as_json(self) -> str:
+        """Return the object that reports it."""
+        return json.dumps(self._asdict())
 
     def line(self, *, executes: bool) -> str:
         """Return the line that reports it."""

@@ -1,6 +1,7 @@
 """`kafka-offsets offsets` and `kafka-offsets groups` on a running broker: what is moved, shown and refused."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,12 @@ def tell(running: Broker, capsys: pytest.CaptureFixture[str]) -> Told:
     return Told(running, capsys)
 
 
+def moved(lines: list[str]) -> list[str]:
+    """Topic, partition, committed and new offset of each row of the table that a reset prints."""
+    assert not lines or lines[0].split() == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"]
+    return [" ".join(line.split()[1:]) for line in lines[1:]]
+
+
 def offsets(broker: Broker, group: str) -> dict[int, int]:
     return {place[1]: found.offset for place, found in broker.committed(group).items()}
 
@@ -107,19 +114,19 @@ def test_a_time_that_cannot_be_parsed_is_answered_with_an_example(
 def test_offsets_are_reset(
     running: Broker, group: str, tell: Told, where: tuple[object, ...], first: int, second: int
 ) -> None:
-    lines = [f"orders 0 40 -> {first}", f"orders 1 0 -> {second}"]
-    assert tell("offsets", "reset", group, *where) == lines
+    lines = [f"orders 0 40 {first}", f"orders 1 0 {second}"]
+    assert moved(tell("offsets", "reset", group, *where)) == lines
     assert "add --execute to move its offsets" in tell.error
     assert offsets(running, group) == {0: 40, 1: 0}
-    assert tell("offsets", "reset", group, *where, "--execute") == lines
+    assert moved(tell("groups", "reset", "--group", group, *where, "--execute")) == lines
     assert offsets(running, group) == {0: first, 1: second}
 
 
 def test_partitions_are_named_whole_topics_or_some(running: Broker, group: str, tell: Told) -> None:
     reset = "offsets", "reset", group, "--to-latest"
-    assert tell(*reset, "--topic", "orders:2") == ["orders 2 - -> 0"]
-    assert tell(*reset, "--topic", "orders:1,0") == ["orders 0 40 -> 100", "orders 1 0 -> 0"]
-    assert len(tell(*reset, "--topic", "orders")) == 3
+    assert moved(tell(*reset, "--topic", "orders:2")) == ["orders 2 - 0"]
+    assert moved(tell(*reset, "--topic", "orders:1,0")) == ["orders 0 40 100", "orders 1 0 0"]
+    assert len(moved(tell(*reset, "--topic", "orders"))) == 3
     tell(*reset, "--topic", "orders:9", code=1)
     assert tell.error == "kafka-offsets: orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
     tell(*reset, "--topic", "nothing", code=1)
@@ -159,14 +166,13 @@ def test_what_is_exported_is_imported(
     file = tmp_path / "offsets"
     file.write_text("\n".join(lines) + "\n")
     running.commit(group, {("orders", 0): 1, ("orders", 1): 0})
-    moved = ["orders 0 1 -> 40", "orders 1 0 -> 0"]
-    assert tell("offsets", "import", file) == moved
+    rows = ["orders 0 1 40", "orders 1 0 0"]
+    assert moved(tell("offsets", "import", file)) == rows
     assert offsets(running, group)[0] == 1
-    assert tell("offsets", "import", file, "--execute") == moved
+    assert moved(tell("offsets", "import", file, "--execute")) == rows
     assert offsets(running, group) == {0: 40, 1: 0}
-    assert tell("offsets", "reset", group, "--from-file", file, "--topic", "orders:0") == [
-        "orders 0 40 -> 40"
-    ]
+    reset = tell("offsets", "reset", group, "--from-file", file, "--topic", "orders:0")
+    assert moved(reset) == ["orders 0 40 40"]
 
 
 def test_a_file_of_kafka_consumer_groups_is_imported(running: Broker, tell: Told, tmp_path: Path) -> None:
@@ -237,11 +243,20 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 def test_groups_are_listed(running: Broker, group: str, tell: Told) -> None:
     joined = Joined(running, "listed-consumer")
-    lines = tell("groups", "list")
-    assert f"{group} classic - Empty" in lines
-    assert "listed-consumer consumer consumer Stable" in lines
-    assert "listed-consumer consumer consumer Stable" in tell("groups", "list", "--type", "Consumer")
-    assert f"{group} classic - Empty" not in tell("groups", "list", "--type", "consumer")
+    heading, *lines = map(str.split, tell("groups", "list"))
+    assert heading == ["GROUP", "TYPE", "PROTOCOL", "STATE"]
+    of_classic, of_consumer = (
+        [group, "classic", "-", "Empty"],
+        ["listed-consumer", "consumer", "consumer", "Stable"],
+    )
+    assert of_classic in lines and of_consumer in lines
+    for of_type in (
+        tell("groups", "list", "--type", "Consumer"),
+        tell("groups", "--list", "--type", "consumer"),
+    ):
+        lines = [line.split() for line in of_type]
+        assert of_consumer in lines and of_classic not in lines
+    assert len(tell("groups", "list", "--state", "stable,empty")) == len(tell("groups", "list", "--state"))
     named = [json.loads(line)["group"] for line in tell("groups", "list", "--state", "empty", "--json")]
     assert group in named and "listed-consumer" not in named
     joined.connection.close()
@@ -260,31 +275,165 @@ def test_an_unknown_state_or_type_is_refused(
     with pytest.raises(SystemExit) as ended:
         tell("groups", "list", option, "Foo")
     assert ended.value.code == cli.CANNOT
-    assert f"argument {option}: Foo is none of {known}" in capsys.readouterr().err
+    assert f"argument {option}: foo is none of {known}" in capsys.readouterr().err
 
 
 def test_a_group_is_described(running: Broker, group: str, tell: Told) -> None:
-    where = running.bootstrap_servers
+    width = len(group)
     assert tell("groups", "describe", group) == [
-        f"group={group} type=classic state=Empty assignor=- coordinator={where} members=0",
-        "topic partition offset end lag member instance host client",
-        "orders 0 40 100 60 - - - -",
-        "orders 1 0 0 0 - - - -",
+        f"{'GROUP':{width}}  TOPIC   PARTITION  CURRENT-OFFSET  LOG-END-OFFSET  LAG  CONSUMER-ID  HOST  CLIENT-ID",
+        f"{group}  orders  0          40              100             60   -            -     -",
+        f"{group}  orders  1          0               0               0    -            -     -",
     ]
+    assert tell.error == f"kafka-offsets: group {group} has no active members\n"
+    heading, first, _ = map(str.split, tell("groups", "describe", group, "--verbose"))
+    assert (heading[3], first[3]) == ("LEADER-EPOCH", "-")
     joined = Joined(running, "described")
-    head, _, *rows = tell("groups", "describe", "described")
-    assert head.startswith("group=described type=consumer state=Stable assignor=uniform ")
-    assert rows == [f"orders {n} - {100 if n == 0 else 0} - m - /127.0.0.1 kafka-offsets" for n in range(3)]
+    _, *rows = map(str.split, tell("groups", "--describe", "--group", "described"))
+    member = ["m", "/127.0.0.1", "kafka-offsets"]
+    ends = [100, 0, 0]
+    assert rows == [["described", "orders", str(n), "-", str(ends[n]), "-", *member] for n in range(3)]
     (line,) = tell("groups", "describe", "described", "--json")
-    assert [each["member"] for each in json.loads(line)["partitions"]] == ["m"] * 3
+    found = json.loads(line)
+    assert [each["member"] for each in found["partitions"]] == ["m"] * 3
+    assert (found["state"], found["type"], found["assignor"]) == ("Stable", "consumer", "uniform")
     joined.connection.close()
+
+
+def test_members_and_states_are_described(running: Broker, group: str, tell: Told) -> None:
+    joined = Joined(running, "viewed")
+    view = "groups", "describe", group, "viewed"
+    assert [line.split() for line in tell(*view, "--members")] == [
+        ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"],
+        ["viewed", "m", "/127.0.0.1", "kafka-offsets", "3"],
+    ]
+    heading, row = map(str.split, tell(*view, "--members", "--verbose"))
+    assert heading[-4:] == ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+    assert row[-3::2] == ["orders:0,1,2", "orders:0,1,2"]
+    heading, *rows = map(str.split, tell(*view, "--state"))
+    where = running.bootstrap_servers
+    assert heading == ["GROUP", "COORDINATOR", "(ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"]
+    assert rows == [
+        [group, where, "(1)", "-", "Empty", "0"],
+        ["viewed", where, "(1)", "uniform", "Stable", "1"],
+    ]
+    states = [json.loads(line) for line in tell(*view, "--state", "--json")]
+    assert [(each["group"], each["state"], each["coordinator"]) for each in states] == [
+        (group, "Empty", where),
+        ("viewed", "Stable", where),
+    ]
+    joined.connection.close()
+
+
+def test_all_groups_are_described_moved_and_exported_together(tell: Told, tmp_path: Path) -> None:
+    with Broker() as alone:
+        alone.create_topic("orders", 1)
+        for name in ("a", "b"):
+            alone.commit(name, {("orders", 0): 0})
+        told = Told(alone, tell._capsys)
+        assert [line.split()[0] for line in told("groups", "describe", "--all-groups")] == ["GROUP", "a", "b"]
+        lines = told(
+            "groups", "reset", "--all-groups", "--all-topics", "--to-current", "--export", "--dry-run"
+        )
+        assert lines == ['"a","orders",0,0', '"b","orders",0,0']
+        assert told.error == "kafka-offsets: 2 groups are unchanged: add --execute to move their offsets\n"
+        assert told("groups", "reset", "a", "--to-current", "--export") == ['"orders",0,0']
+        told("groups", "delete", "--all-groups")
+        assert told("groups", "list") == []
+        told("groups", "describe", code=cli.CANNOT)
+        assert told.error == "kafka-offsets: name a group, or give --all-groups\n"
+        told("groups", "describe", "a", "--all-groups", code=cli.CANNOT)
+
+
+def test_a_group_with_members_does_not_keep_the_others_from_being_moved(
+    running: Broker, group: str, tell: Told
+) -> None:
+    joined = Joined(running, "reading")
+    reset = tell("groups", "reset", "reading", group, "--to-earliest", "--execute", code=cli.CANNOT)
+    assert moved(reset) == ["orders 0 40 0", "orders 1 0 0"]
+    assert "group reading is Stable" in tell.error
+    assert offsets(running, group) == {0: 0, 1: 0}
+    joined.connection.close()
+
+
+def test_a_similar_group_is_proposed(group: str, tell: Told) -> None:
+    wrong = f"{group}x"
+    tell("groups", "describe", wrong, code=1)
+    assert tell.error == f"kafka-offsets: group {wrong} does not exist; did you mean {group}?\n"
+
+
+# ---- lag ------------------------------------------------------------------------------------------------------
+
+
+def test_the_lag_is_printed(group: str, tell: Told) -> None:
+    heading, *rows = map(str.split, tell("lag", group))
+    assert heading == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    assert rows == [[group, "orders", "0", "40", "100", "60"], [group, "orders", "1", "0", "0", "0"]]
+    assert [heading, *rows][1] in map(str.split, tell("lag"))
+    assert [json.loads(line)["lag"] for line in tell("lag", "--group", group, "--json")] == [60, 0]
+    assert tell("lag", "nobody", code=1) == []
+    assert tell.error == "kafka-offsets: group nobody does not exist\n"
+
+
+def test_the_lag_is_watched_with_its_changes(
+    running: Broker, group: str, tell: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            raise KeyboardInterrupt
+        running.commit(group, {("orders", 0): 45})
+
+    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    _, _, first, _, _, total, _, second, _, _ = tell("lag", group, "--watch", "0.5", code=130)
+    assert first.split()[1:] == ["orders", "0", "40", "100", "60", "-"]
+    assert second.split()[1:] == ["orders", "0", "45", "100", "55", "-5"]
+    assert total.endswith("  55 records of lag in all")
+    assert pauses == [0.5, 0.5]
+
+
+# ---- client properties ----------------------------------------------------------------------------------------
+
+
+def test_client_properties_without_effect_are_named_once(group: str, tell: Told, tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=me\nrequest.timeout.ms=20000\nretries=3\n")
+    tell("groups", "describe", group, "--members", "--command-config", file)
+    assert tell.error.splitlines()[0] == f"kafka-offsets: {file}: without effect here: client.id, retries"
+    file.write_text("security.protocol=SASL_SSL\n")
+    tell("groups", "list", "--command-config", file, code=cli.CANNOT)
+    assert (
+        tell.error == f"kafka-offsets: {file}: security.protocol is SASL_SSL: only PLAINTEXT is supported\n"
+    )
+    file.write_text("request.timeout.ms=soon\n")
+    tell("groups", "list", "--command-config", file, code=cli.CANNOT)
+    assert "request.timeout.ms is soon: a number of milliseconds is needed" in tell.error
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_the_timeout_ends_the_wait_for_a_silent_broker(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, in_file: bool
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("default.api.timeout.ms=50\n" if in_file else "default.api.timeout.ms=60000\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        words = ["groups", "list", "--bootstrap-server", where, "--command-config", str(file)]
+        assert cli.main(words if in_file else [*words, "--timeout", "50"]) == cli.CANNOT
+    assert "timed out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ("groups", "describe", "nobody"),
+        ("groups", "describe", "nobody", "--members"),
+        ("groups", "describe", "nobody", "--state"),
         ("groups", "delete", "nobody"),
+        ("groups", "reset", "nobody", "--to-latest"),
+        ("groups", "delete-offsets", "nobody", "--topic", "orders:0"),
         ("offsets", "list", "nobody"),
         ("offsets", "export", "nobody"),
         ("offsets", "reset", "nobody", "--to-latest"),
@@ -328,8 +477,8 @@ def test_a_group_may_have_offsets_of_a_deleted_topic(tell: Told, running: Broker
         request = messages.DeleteTopicsRequest
         answer = connection.call(request(topic_names=["gone"], timeout_ms=1000), 5)
     assert answer.responses[0].error_code == 0
-    _, _, *rows = tell("groups", "describe", "left")
-    assert "orders 0 1 100 99 - - - -" in rows
+    _, *rows = map(str.split, tell("groups", "describe", "left"))
+    assert ["left", "orders", "0", "1", "100", "99", "-", "-", "-"] in rows
     joined.connection.close()
 
 
@@ -339,4 +488,4 @@ def test_offsets_and_groups_are_deleted(running: Broker, group: str, tell: Told)
     tell("groups", "delete", group)
     assert offsets(running, group) == {}
     tell("groups", "delete", group, code=1)
-    assert tell.error == f"kafka-offsets: group {group} does not exist\n"
+    assert tell.error.startswith(f"kafka-offsets: group {group} does not exist")

@@ -1,0 +1,1 @@
+"""`kafka-offsets groups`, `offsets` and `lag`: what does kafka-consumer-groups.sh do, on any Kafka broker?"""

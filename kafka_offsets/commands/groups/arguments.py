@@ -1,0 +1,353 @@
+"""Arguments of `kafka-offsets groups`, `offsets` and `lag`, and what each action runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kafka_offsets.client.moves import MoveError
+from kafka_offsets.commands import argument_types as types
+from kafka_offsets.commands.groups import describing, moving
+from kafka_offsets.commands.groups.connections import REFUSED, refused
+from kafka_offsets.errors import RefusedError
+
+_STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+"""Source: org.apache.kafka.common.GroupState."""
+
+_TYPES = ("consumer", "classic", "share", "streams")
+"""Source: org.apache.kafka.common.GroupType."""
+
+_TIMEOUT_MS = 30_000
+_WATCH_SECONDS = 2.0
+
+_ACTIONS_OF_THE_SCRIPT = {
+    "--list": "list",
+    "--describe": "describe",
+    "--delete": "delete",
+    "--reset-offsets": "reset",
+    "--delete-offsets": "delete-offsets",
+}
+"""The actions of kafka-consumer-groups.sh, and ours."""
+
+Parser = argparse.ArgumentParser
+Run = Callable[[argparse.Namespace], int]
+
+
+def with_action(words: list[str]) -> list[str]:
+    """Return the words of `kafka-offsets groups` with the action in front, also of a command line of Kafka's script."""
+    named = [word for word in words if word in _ACTIONS_OF_THE_SCRIPT]
+    if len(named) != 1 or not words[0].startswith("-"):
+        return words
+    return [_ACTIONS_OF_THE_SCRIPT[named[0]], *(word for word in words if word != named[0])]
+
+
+def add_broker_options(parser: Parser) -> None:
+    """Add the options of every command that connects to brokers."""
+    parser.add_argument(
+        "--bootstrap-server",
+        "-b",
+        type=types.addresses,
+        required=True,
+        metavar="HOST:PORT[,HOST:PORT…]",
+        help="any brokers of the cluster, tried in turn",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=types.whole_number,
+        metavar="MS",
+        help=f"limit for connecting, for the coordinator to be ready, and for each response ({_TIMEOUT_MS})",
+    )
+    parser.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="client properties; request.timeout.ms and default.api.timeout.ms have an effect",
+    )
+
+
+def apply_client_properties(options: argparse.Namespace) -> None:
+    """Set the timeout: the option, or else the file's, or else the default."""
+    from_file = None
+    if options.command_config is not None:
+        from kafka_offsets.commands.client_properties import read_client_properties
+
+        from_file = read_client_properties(options.command_config).timeout_ms
+    options.timeout = options.timeout or from_file or _TIMEOUT_MS
+
+
+def add_command(parser: Parser, command: str) -> None:
+    """Add the arguments of `groups`, `offsets` or `lag` to its parser."""
+    if command == "lag":
+        _add_lag(parser)
+        return
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser), required=True)
+    add = _add_offsets if command == "offsets" else _add_groups
+    add(actions)
+    for name, action in actions.choices.items():
+        if name != "migrate":
+            add_broker_options(action)
+
+
+def _add_lag(parser: Parser) -> None:
+    """Add the arguments of `lag`."""
+    _add_chosen_groups(parser, "all groups when none is named")
+    parser.add_argument("--json", action="store_true", help="print an object a line")
+    parser.add_argument(
+        "--watch",
+        type=float,
+        nargs="?",
+        const=_WATCH_SECONDS,
+        metavar="SECONDS",
+        help=f"again and again, with what has changed, until Ctrl-C ({_WATCH_SECONDS:g} seconds apart)",
+    )
+    parser.set_defaults(run=describing.lag)
+    add_broker_options(parser)
+
+
+def _add_groups(actions: argparse._SubParsersAction[Any]) -> None:
+    listing = actions.add_parser("list", help="print name, type, protocol and state of each group")
+    for option, names in (("--state", _STATES), ("--type", _TYPES)):
+        listing.add_argument(
+            option,
+            type=types.some_of(names),
+            nargs="?",
+            const=[],
+            action="append",
+            default=[],
+            metavar="NAME[,NAME…]",
+            help=f"only those of: {', '.join(names)}; may be given several times",
+        )
+    listing.add_argument("--json", action="store_true", help="print an object a line")
+    listing.add_argument("--verbose", action="store_true", help=argparse.SUPPRESS)
+    listing.set_defaults(run=describing.list_groups)
+    _add_describe(actions)
+    delete = actions.add_parser(
+        "delete",
+        help="delete groups without members, with their offsets",
+        epilog="Exit code: 0 done, 1 when a group was not deleted, 2 when the broker cannot be asked.",
+    )
+    _add_chosen_groups(delete)
+    delete.set_defaults(run=moving.delete_groups)
+    _add_reset(actions, one_group=False)
+    offsets = actions.add_parser("delete-offsets", help="delete offsets of topics that no member reads")
+    _add_chosen_groups(offsets)
+    _add_topics(offsets, "whose offsets are deleted", required=True)
+    offsets.set_defaults(run=moving.delete_offsets)
+
+
+def _add_describe(actions: argparse._SubParsersAction[Any]) -> None:
+    describe = actions.add_parser(
+        "describe", help="print offset, end of the log and lag of each partition, or members, or states"
+    )
+    _add_chosen_groups(describe)
+    view = describe.add_mutually_exclusive_group()
+    view.add_argument("--offsets", action="store_true", help="offsets and lag; this is the default")
+    view.add_argument("--members", action="store_true", help="members, with the number of their partitions")
+    view.add_argument(
+        "--state", action="store_true", help="state, coordinator, assignor and number of members"
+    )
+    describe.add_argument(
+        "--verbose", action="store_true", help="also leader epochs, assignments and epochs of the group"
+    )
+    describe.add_argument("--json", action="store_true", help="print an object a line")
+    describe.set_defaults(run=describing.describe)
+
+
+def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
+    listing = actions.add_parser("list", help="print topic, partition, offset and metadata of each")
+    listing.add_argument("group", metavar="GROUP")
+    listing.add_argument("--json", action="store_true", help="print an object a line")
+    listing.set_defaults(run=moving.list_offsets)
+    commit = actions.add_parser(
+        "commit",
+        help="commit offsets of a group without members",
+        epilog="Exit code: 0 committed, 1 when a partition was not, 2 when the broker cannot be asked.",
+    )
+    commit.add_argument("group", metavar="GROUP")
+    commit.add_argument("offsets", type=types.offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET")
+    commit.add_argument(
+        "--expect",
+        type=types.expected_offset,
+        action="append",
+        default=[],
+        metavar="TOPIC:PARTITION=OFFSET",
+        help="commit all or nothing, and only if this is committed now, -1 for nothing; may be given several times",
+    )
+    commit.set_defaults(run=moving.commit)
+    _add_reset(actions, one_group=True)
+    delete = actions.add_parser("delete", help="delete offsets of topics that no member of the group reads")
+    delete.add_argument("groups", metavar="GROUP", nargs=1)
+    delete.set_defaults(more_groups=[], all_groups=False, run=moving.delete_offsets)
+    _add_topics(delete, "whose offsets are deleted", required=True)
+    _add_clean_up(actions)
+    export = actions.add_parser("export", help="print the offsets of groups, for import")
+    _add_chosen_groups(export)
+    export.add_argument("--json", action="store_true", help="an object a line, in place of CSV")
+    export.set_defaults(run=moving.export)
+    imports = actions.add_parser(
+        "import", help="show what export printed would change; with --execute commit it"
+    )
+    imports.add_argument("file", metavar="FILE", type=Path, help="- for standard input")
+    imports.add_argument(
+        "--group", help="the group of lines that name none; lines of other groups are skipped"
+    )
+    _add_execute(imports, "commit, and not only say what would be committed")
+    imports.add_argument("--json", action="store_true", help="print an object a line")
+    imports.set_defaults(run=moving.import_offsets)
+    _add_migrate(
+        actions.add_parser(
+            "migrate",
+            help="copy offsets between a data directory and ZooKeeper; says what it would, and copies with --execute",
+            epilog="Exit code: 0 all are there, 1 when some were left or skipped, 2 when it cannot be done.",
+        )
+    )
+
+
+def _add_clean_up(actions: argparse._SubParsersAction[Any]) -> None:
+    cleanup = actions.add_parser(
+        "cleanup",
+        help="print offsets with their commit times; deletes those older than a period with --execute",
+        epilog="Exit code: 0 done, 1 when an offset or a named group was refused, 2 when the broker cannot be asked.",
+    )
+    cleanup.add_argument("groups", metavar="GROUP", nargs="*", help="all groups when none is named")
+    cleanup.add_argument(
+        "--older-than",
+        type=types.period,
+        metavar="PERIOD",
+        help="only offsets of groups without members, committed before the last PT1H30M, P7D …",
+    )
+    _add_execute(cleanup, "delete them, and not only print them")
+    cleanup.add_argument("--json", action="store_true", help="print an object a line")
+    cleanup.set_defaults(run=_clean_up)
+
+
+def _add_migrate(migrate: Parser) -> None:
+    stores = ("log", "zookeeper")
+    migrate.add_argument("--from", dest="source", choices=stores, required=True, help="where they are")
+    migrate.add_argument("--to", dest="target", choices=stores, required=True, help="where they are copied")
+    migrate.add_argument(
+        "--data-dir", type=Path, required=True, metavar="DIR", help="of the log; no broker may use it"
+    )
+    migrate.add_argument("--zookeeper", required=True, metavar="HOST:PORT[,HOST:PORT…][/PATH]")
+    migrate.add_argument("--group", dest="groups", action="append", default=[], help="only this one")
+    migrate.add_argument("--overwrite", action="store_true", help="replace offsets that are there and differ")
+    migrate.add_argument("--json", action="store_true", help="print an object a line")
+    _add_execute(migrate, "copy, and not only say what would be copied")
+    migrate.set_defaults(run=_migrate)
+
+
+def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> None:
+    reset = actions.add_parser(
+        "reset",
+        help="move the offsets of groups without members; says where to, and moves them with --execute",
+        epilog="Exit code: 0 done, 1 when the broker refused something, 2 when it cannot be done as asked.",
+    )
+    if one_group:
+        reset.add_argument("groups", metavar="GROUP", nargs=1)
+        reset.set_defaults(more_groups=[], all_groups=False)
+    else:
+        _add_chosen_groups(reset)
+    _add_topics(reset, "whose offsets move; all that the group has committed offsets of when none is named")
+    reset.add_argument("--all-topics", action="store_true", help="the same as no --topic")
+    where = reset.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to-earliest", action="store_true", help="to the first offset")
+    where.add_argument("--to-latest", action="store_true", help="to the end")
+    where.add_argument(
+        "--to-current", action="store_true", help="to what is committed, to the end where nothing is"
+    )
+    where.add_argument(
+        "--to-offset", type=int, metavar="N", help="to this offset, or the nearer end of the log"
+    )
+    where.add_argument(
+        "--shift-by", type=int, metavar="N", help="N offsets forward, or back, or to the end of the log"
+    )
+    where.add_argument(
+        "--to-datetime",
+        type=types.time,
+        metavar="TIME",
+        help="to the first record from 2026-01-31T23:59:00 (UTC) on",
+    )
+    where.add_argument(
+        "--by-duration",
+        type=types.duration,
+        metavar="PERIOD",
+        help="to the first record of the last PT1H30M, P7D …",
+    )
+    where.add_argument(
+        "--from-file", type=Path, metavar="FILE", help="to what export printed; - standard input"
+    )
+    _add_execute(reset, "move them, and not only say where to")
+    reset.add_argument("--export", action="store_true", help="print the new offsets as CSV, for --from-file")
+    reset.add_argument("--json", action="store_true", help="print an object a line")
+    reset.set_defaults(run=moving.reset)
+
+
+def _add_execute(parser: Parser, help_: str) -> None:
+    """Add --execute, and --dry-run, which is the default."""
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--execute", action="store_true", help=help_)
+    either.add_argument("--dry-run", action="store_true", help="change nothing; this is the default")
+
+
+def _add_chosen_groups(parser: Parser, help_: str | None = None) -> None:
+    parser.add_argument("groups", metavar="GROUP", nargs="*", help=help_)
+    parser.add_argument(
+        "--group", dest="more_groups", action="append", default=[], metavar="GROUP", help="the same"
+    )
+    parser.add_argument("--all-groups", action="store_true", help="every group of the cluster")
+
+
+def _add_topics(parser: Parser, what: str, *, required: bool = False) -> None:
+    parser.add_argument(
+        "--topic",
+        dest="topics",
+        type=types.topic,
+        action="append",
+        default=[],
+        required=required,
+        metavar="TOPIC[:P,P…]",
+        help=f"{what}; may be given several times",
+    )
+
+
+# ---- actions --------------------------------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return the exit code. Raises KafkaOffsetsError if it cannot be carried out."""
+    if hasattr(options, "bootstrap_server"):
+        apply_client_properties(options)
+    chosen: Run = options.run
+    try:
+        return chosen(options)
+    except RefusedError as error:
+        return refused(str(error))
+
+
+def _clean_up(options: argparse.Namespace) -> int:
+    from kafka_offsets.commands.cleanup import clean_up
+
+    if options.execute and options.older_than is None:
+        raise MoveError("--execute needs --older-than")
+    return clean_up(options)
+
+
+def _migrate(options: argparse.Namespace) -> int:
+    from kafka_offsets.commands.migrate import migrate
+
+    is_whole = True
+    for each in migrate(options):
+        is_whole = each.is_whole
+        print(each.as_json() if options.json else each.line(executes=options.execute), flush=True)
+    return 0 if is_whole else REFUSED

@@ -1,0 +1,87 @@
+"""Connections of the group commands, and the groups and partitions that their options choose."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import connect_to_any
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.moves import MoveError
+from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
+
+REFUSED = 1
+"""Exit code when the broker refused a part of the request."""
+
+
+def refused(message: str) -> int:
+    """Report on standard error what was refused; return the exit code."""
+    note(message)
+    return REFUSED
+
+
+def note(message: str) -> None:
+    """Write a line to standard error."""
+    print(f"kafka-offsets: {message}", file=sys.stderr)
+
+
+def cluster_of(options: argparse.Namespace) -> Cluster:
+    """Connect to the first broker that answers."""
+    timeout_s = options.timeout / 1000
+    return connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s))
+
+
+def coordinator_of(options: argparse.Namespace, group: str) -> Coordinator:
+    """Connect to the coordinator of a group."""
+    timeout_s = options.timeout / 1000
+    return connect_to_any(options.bootstrap_server, lambda address: Coordinator(address, group, timeout_s))
+
+
+def chosen_groups(options: argparse.Namespace) -> list[str]:
+    """Return the groups of the options, each once. MoveError if none is named."""
+    named = list(dict.fromkeys([*options.groups, *options.more_groups]))
+    if options.all_groups:
+        if named:
+            raise MoveError("--all-groups and names of groups exclude each other")
+        with cluster_of(options) as cluster:
+            return [each.group for each in cluster.groups()]
+    if not named:
+        raise MoveError("name a group, or give --all-groups")
+    return named
+
+
+def why_without_offsets(options: argparse.Namespace, coordinator: Coordinator) -> str:
+    """Return why a group has no offsets, with a similar name if the group does not exist."""
+    if coordinator.describe().state != "Dead":
+        return coordinator.why_without_offsets()
+    return unknown_group(options, coordinator.group)
+
+
+def unknown_group(options: argparse.Namespace, group: str) -> str:
+    """Return that a group does not exist, with the most similar one that does."""
+    with cluster_of(options) as cluster:
+        return f"group {group} does not exist{nearest_name(group, [each.group for each in cluster.groups()])}"
+
+
+def why_refused(options: argparse.Namespace, error: RefusedError, group: str) -> str:
+    """Return why a request about a group was refused."""
+    is_unknown = error.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    return unknown_group(options, group) if is_unknown else str(error)
+
+
+def chosen_places(
+    topics: Iterable[tuple[str, tuple[int, ...] | None]], cluster: Cluster, known: Iterable[Place]
+) -> list[Place]:
+    """Return the named partitions, all of a topic without numbers; `known` if no topic is named."""
+    named = list(topics)
+    if not named:
+        return sorted(known)
+    whole = [topic for topic, partitions in named if partitions is None]
+    found = set(cluster.leaders(whole)) if whole else set()
+    found.update(
+        (topic, each) for topic, partitions in named if partitions is not None for each in partitions
+    )
+    return sorted(found)

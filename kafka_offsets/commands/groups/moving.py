@@ -1,0 +1,287 @@
+"""`offsets …`, `groups reset`, `groups delete`: commits, moves and deletes offsets of groups."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_offsets.client import moves
+from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.moves import MoveError, Row
+from kafka_offsets.commands.groups.connections import (
+    chosen_groups,
+    chosen_places,
+    cluster_of,
+    coordinator_of,
+    note,
+    refused,
+    why_refused,
+    why_without_offsets,
+)
+from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.errors import CommitRefusedError, RefusedError
+
+_CANNOT = 2
+_WITHOUT_MEMBERS = ("Empty", "Dead")
+_COMMITTED = {"topic": "TOPIC", "partition": "PARTITION", "offset": "CURRENT-OFFSET", "metadata": "METADATA"}
+_MOVED = {
+    "group": "GROUP",
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "offset": "CURRENT-OFFSET",
+    "new_offset": "NEW-OFFSET",
+}
+
+
+def list_offsets(options: argparse.Namespace) -> int:
+    """Print the committed offsets of a group."""
+    with coordinator_of(options, options.group) as coordinator:
+        committed = coordinator.committed()
+        if not committed:
+            return refused(why_without_offsets(options, coordinator))
+    rows = [
+        {"group": options.group, "topic": topic, "partition": partition, **found._asdict()}
+        for (topic, partition), found in sorted(committed.items())
+    ]
+    print_rows(_COMMITTED, rows, as_json=options.json)
+    return 0
+
+
+def commit(options: argparse.Namespace) -> int:
+    """Commit offsets, with conditions or without."""
+    offsets, expected = _one_each(options.offsets, ""), _one_each(options.expect, "--expect: ")
+    if not expected.keys() <= offsets.keys():
+        raise MoveError("--expect names a partition for which no offset is given")
+    with coordinator_of(options, options.group) as coordinator:
+        return _committed(coordinator, offsets, expected)
+
+
+def _one_each(named: Iterable[tuple[Place, int]], where: str) -> dict[Place, int]:
+    """Return offsets by partition. MoveError for a partition with two offsets."""
+    found: dict[Place, int] = {}
+    for place, offset in named:
+        other = found.setdefault(place, offset)
+        if other != offset:
+            raise MoveError(f"{where}{place[0]}-{place[1]} is named twice, with {other} and {offset}")
+    return found
+
+
+def _committed(
+    coordinator: Coordinator, offsets: Mapping[Place, int], expected: Mapping[Place, int | None]
+) -> int:
+    try:
+        coordinator.commit(offsets, expected)
+    except CommitRefusedError as error:
+        return refused(str(error))
+    return 0
+
+
+# ---- moves ----------------------------------------------------------------------------------------------------
+
+
+class _Move(NamedTuple):
+    """The new offsets of a group, and the committed ones."""
+
+    group: str
+    committed: Mapping[Place, int]
+    wanted: Mapping[Place, int]
+
+
+def reset(options: argparse.Namespace) -> int:
+    """Move the offsets of groups by a rule; without --execute only say where to."""
+    groups = chosen_groups(options)
+    found: list[_Move] = []
+    code = 0
+    with cluster_of(options) as cluster:
+        for group in groups:
+            with coordinator_of(options, group) as coordinator:
+                committed = {place: each.offset for place, each in coordinator.committed().items()}
+                try:
+                    _check_without_members(coordinator)
+                    wanted = _wanted(options, cluster, group, committed)
+                except MoveError as error:
+                    if len(groups) == 1:
+                        raise
+                    code = _CANNOT
+                    note(str(error))
+                    continue
+                if wanted:
+                    found.append(_Move(group, committed, wanted))
+                else:
+                    code = max(code, refused(why_without_offsets(options, coordinator)))
+    if options.export:
+        _export_moves(found, as_json=options.json, with_groups=len(groups) > 1)
+    else:
+        _print_moves(found, as_json=options.json)
+    return max(code, _carry_out(options, found))
+
+
+def _check_without_members(coordinator: Coordinator) -> None:
+    state = coordinator.describe().state
+    if state not in _WITHOUT_MEMBERS:
+        raise MoveError(
+            f"group {coordinator.group} is {state}: only offsets of a group without members can be moved"
+        )
+
+
+def _wanted(
+    options: argparse.Namespace, cluster: Cluster, group: str, committed: Mapping[Place, int]
+) -> dict[Place, int]:
+    """Return the new offsets."""
+    if options.from_file is not None:
+        rows = moves.read_rows(_lines(options.from_file), str(options.from_file))
+        found = {row.place: row.offset for row in rows if row.group in (None, group)}
+        places = chosen_places(options.topics, cluster, found)
+        named = {place: found[place] for place in places if place in found}
+        if not named:
+            raise MoveError(f"{options.from_file} has no such offsets of group {group}")
+        return _within_logs(cluster, named)
+    places = chosen_places(options.topics, cluster, committed)
+    if options.to_earliest:
+        return cluster.offsets_at(dict.fromkeys(places, EARLIEST))
+    if options.shift_by is not None:
+        return _within_logs(cluster, moves.shifted(committed, places, options.shift_by))
+    if options.to_offset is not None:
+        return _within_logs(cluster, dict.fromkeys(places, options.to_offset))
+    end = cluster.offsets_at(dict.fromkeys(places, LATEST))
+    if options.to_latest:
+        return end
+    if options.to_current:
+        return {place: committed.get(place, end[place]) for place in places}
+    since = options.to_datetime
+    if since is None:
+        since = round(time.time() * 1000) - options.by_duration
+    at = cluster.offsets_at(dict.fromkeys(places, max(since, 0)))  # negative timestamps have special meanings
+    return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
+
+
+def _within_logs(cluster: Cluster, offsets: Mapping[Place, int]) -> dict[Place, int]:
+    first, end = (cluster.offsets_at(dict.fromkeys(offsets, which)) for which in (EARLIEST, LATEST))
+    return moves.clamped(offsets, first, end)
+
+
+def _print_moves(found: Iterable[_Move], *, as_json: bool) -> None:
+    rows = [
+        {
+            "group": move.group,
+            "topic": place[0],
+            "partition": place[1],
+            "offset": move.committed.get(place),
+            "new_offset": offset,
+        }
+        for move in found
+        for place, offset in sorted(move.wanted.items())
+    ]
+    print_rows(_MOVED, rows, as_json=as_json)
+
+
+def _export_moves(found: Iterable[_Move], *, as_json: bool, with_groups: bool) -> None:
+    """Print the new offsets for --from-file. Kafka leaves out the group if only one was named."""
+    rows = (
+        Row(move.group if with_groups else None, place, offset)
+        for move in found
+        for place, offset in sorted(move.wanted.items())
+    )
+    for line in moves.write_rows(rows, as_json=as_json):
+        print(line)
+
+
+def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
+    """Commit the new offsets if the options say so; return the exit code."""
+    if not options.execute:
+        if found:
+            which = f"group {found[0].group} is" if len(found) == 1 else f"{len(found)} groups are"
+            whose = "its" if len(found) == 1 else "their"
+            note(f"{which} unchanged: add --execute to move {whose} offsets")
+        return 0
+    code = 0
+    for move in found:
+        with coordinator_of(options, move.group) as coordinator:
+            code |= _committed(coordinator, move.wanted, {})
+    return code
+
+
+def delete_offsets(options: argparse.Namespace) -> int:
+    """Delete offsets of topics that no member reads."""
+    code = 0
+    for group in chosen_groups(options):
+        with cluster_of(options) as cluster, coordinator_of(options, group) as coordinator:
+            places = chosen_places(options.topics, cluster, ())
+            try:
+                answered = coordinator.delete_offsets(places)
+            except RefusedError as error:
+                code = refused(why_refused(options, error, group))
+                continue
+        failed = {place: error for place, error in answered.items() if error}
+        told = [f"{topic}-{at} {error.name} ({error.value})" for (topic, at), error in sorted(failed.items())]
+        if told:
+            code = refused(f"offsets of group {group}: {'; '.join(told)}")
+    return code
+
+
+def delete_groups(options: argparse.Namespace) -> int:
+    """Delete groups without members, with their offsets."""
+    code = 0
+    for group in chosen_groups(options):
+        with coordinator_of(options, group) as coordinator:
+            try:
+                coordinator.delete()
+            except RefusedError as error:
+                code = refused(why_refused(options, error, group))
+    return code
+
+
+# ---- files ----------------------------------------------------------------------------------------------------
+
+
+def export(options: argparse.Namespace) -> int:
+    """Print the offsets of groups, for `import_offsets`."""
+    code = 0
+    for group in chosen_groups(options):
+        with coordinator_of(options, group) as coordinator:
+            committed = sorted(coordinator.committed().items())
+            if not committed:
+                code = refused(why_without_offsets(options, coordinator))
+        rows = (Row(group, place, found.offset) for place, found in committed)
+        for line in moves.write_rows(rows, as_json=options.json):
+            print(line)
+    return code
+
+
+def import_offsets(options: argparse.Namespace) -> int:
+    """Commit the offsets of a file; without --execute only say which."""
+    by_group: dict[str, dict[Place, int]] = {}
+    for row in moves.read_rows(_lines(options.file), str(options.file)):
+        group = options.group if row.group is None else row.group
+        if group is None:
+            raise MoveError(f"{options.file} names no group: add --group")
+        if options.group in (None, group):
+            by_group.setdefault(group, {})[row.place] = row.offset
+    if not by_group:
+        whose = "" if options.group is None else f" of group {options.group}"
+        raise MoveError(f"{options.file} has no offsets{whose}")
+    found = []
+    with ExitStack() as stack:
+        cluster = stack.enter_context(cluster_of(options))
+        for group, offsets in by_group.items():
+            with coordinator_of(options, group) as coordinator:
+                _check_without_members(coordinator)
+                committed = {place: each.offset for place, each in coordinator.committed().items()}
+                found.append(_Move(group, committed, _within_logs(cluster, offsets)))
+    _print_moves(found, as_json=options.json)
+    return _carry_out(options, found)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise MoveError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    return text.splitlines()

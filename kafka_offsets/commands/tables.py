@@ -1,0 +1,75 @@
+"""Tables of the command line: a line of headings, aligned columns, `-` for what is not known; or JSON.
+
+On a terminal headings are bold and some cells have colours, unless NO_COLOR is set (https://no-color.org).
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+_BOLD, _GREEN, _YELLOW = 1, 32, 33
+_BY_STATE = {"Stable": _GREEN, "PreparingRebalance": _YELLOW, "CompletingRebalance": _YELLOW}
+
+Row = Mapping[str, Any]
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Whether colours are written to a stream: to terminals only, and not if the user objects."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_rows(columns: Mapping[str, str], rows: Iterable[Row], *, as_json: bool) -> None:
+    """Print a table, or an object for each row.
+
+    columns  the key of each column in the rows, and its heading; in the order of the table
+    """
+    if as_json:
+        for row in rows:
+            print(json.dumps(row))
+    else:
+        for line in table(columns, rows, in_colours=has_colours(sys.stdout)):
+            print(line)
+
+
+def table(columns: Mapping[str, str], rows: Iterable[Row], *, in_colours: bool = False) -> list[str]:
+    """Return the lines of a table, without rows none. The last column is not padded."""
+    found = list(rows)
+    if not found:
+        return []
+    cells = [[_cell(row.get(key)) for key in columns] for row in found]
+    headings = list(columns.values())
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    codes = [[_code(key, row.get(key)) for key in columns] for row in found]
+    bold: list[int | None] = [_BOLD] * len(headings)
+    return [
+        _line(texts, widths, some if in_colours else [None] * len(widths))
+        for texts, some in zip([headings, *cells], [bold, *codes], strict=True)
+    ]
+
+
+def _line(texts: list[str], widths: list[int], codes: list[int | None]) -> str:
+    widths = [*widths[:-1], 0]
+    padded = (
+        text.ljust(width) if code is None else f"\x1b[{code}m{text}\x1b[0m{' ' * (width - len(text))}"
+        for text, width, code in zip(texts, widths, codes, strict=True)
+    )
+    return "  ".join(padded).rstrip()
+
+
+def _code(key: str, value: Any) -> int | None:
+    """Return the colour of a cell."""
+    if key == "lag":
+        return _YELLOW if value else None
+    return _BY_STATE.get(value) if key == "state" else None
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == "" or value == {}:
+        return "-"
+    if isinstance(value, Mapping):  # partitions by topic
+        return ";".join(f"{topic}:{','.join(map(str, some))}" for topic, some in value.items())
+    text = str(value)
+    # A name may have line breaks and escape sequences in it.
+    return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.replicas import coordinators
 from kafka_offsets.coordinator.transactions.decisions import Decision, State, Transaction
 from kafka_offsets.errors import ErrorCode
@@ -14,7 +15,7 @@ from kafka_offsets.metadata.image import Delta, Place, Placed
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.follower import FollowerReplica
 from tests.drivers.core import CoreClient
-from tests.drivers.replicas import OFFSETS, Node, commit, errors
+from tests.drivers.replicas import OFFSETS, Node, PlayedChannel, commit, errors
 
 
 @pytest.fixture
@@ -119,6 +120,26 @@ def test_a_high_watermark_is_written_while_the_broker_runs(node):
     replicate_one_record(node)
     killed = node.files.copy()
     assert b"orders 0 1\n" in killed.read_all("replication-offset-checkpoint")
+
+
+def test_a_broker_that_waits_for_its_metadata_stores_the_high_watermark_that_it_had(node):
+    # It stored the log end. After a kill it led with that: consumers read records that no other replica had.
+    replicate_one_record(node)
+    node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
+    node.core.close()
+    waiting = BrokerCore(
+        node.core.config, node.files.copy(), node.clock, cluster=ClusterPart("cluster", PlayedChannel)
+    )
+    with closing(waiting):
+        topic = waiting.topics.get("orders")
+        assert topic is not None
+        partition = waiting.topics.partition_of(topic, 0)  # as retention opens it in the background
+        assert partition is not None
+        node.clock.advance(5000)
+        waiting.run_due()
+        waiting.end_turn()
+        assert (partition.log.log_end_offset, partition.log.high_watermark) == (2, 1)
+        assert b"orders 0 1\n" in waiting.directory.files.copy().read_all("replication-offset-checkpoint")
 
 
 def test_a_high_watermark_that_falls_with_the_log_is_written_at_once(node):

@@ -493,13 +493,27 @@ class Topics:
         for damage in log.damages:
             logger.error("damaged: %s", damage)
         epoch = log.leader_epoch
-        if not self.is_replicated:
+        if self.is_replicated:
+            self._restore_high_watermark(topic, index, log)
+        else:
             epoch = self.directory.leader_epoch(topic.name, index, log.leader_epoch)
         partition = topic.partitions[index] = Partition(
             topic.name, topic.topic_id, index, log, opened.known, self._read_later, epoch
         )
         self._reported.pop((topic.name, index), None)
         return partition
+
+    def _restore_high_watermark(self, topic: Topic, index: int, log: Log) -> None:
+        """Begin with the high watermark that was stored, or with the log end if records after that are lost.
+
+        The log is opened before the metadata arrive: without one, its end would be stored. A lower one is written at
+        once: after the next kill the stored one would be above new records that were never replicated.
+        Raises StorageError.
+        """
+        stored = self.directory.high_watermark(topic.name, index) or 0
+        log.replicated_to = min(stored, log.log_end_offset)
+        if stored > log.log_end_offset:
+            self.directory.high_watermarks_writer()()
 
     def report(self, name: str, index: int, error: StorageError) -> None:
         """Log why a partition cannot be used: once, until its log or the error changes.

@@ -302,8 +302,6 @@ class ReplicaManager:
         self._stop_following(partition)
         log.start_epoch(max(state.leader_epoch, log.leader_epoch))
         partition.leader_epoch = log.leader_epoch
-        if log.replicated_to is None:
-            self._restore_high_watermark(partition)
         high_watermark = log.high_watermark
         new = LeaderReplica(
             self._broker.node_id,
@@ -343,8 +341,6 @@ class ReplicaManager:
             is_new_epoch, state = replica.on_state(state), replica.state
             if not is_new_epoch and self._is_followed(partition, state):
                 return
-        if log.replicated_to is None:
-            self._restore_high_watermark(partition)
         self._stop_following(partition)
         was_leading = isinstance(replica, LeaderReplica)
         follower = (
@@ -365,18 +361,6 @@ class ReplicaManager:
         """Whether a fetcher copies a partition, or it has no leader; not if the disk has refused to begin."""
         fetcher = self._fetchers.get(state.leader)
         return state.leader == NO_LEADER or (fetcher is not None and fetcher.has(partition))
-
-    def _restore_high_watermark(self, partition: Partition) -> None:
-        """Begin with the high watermark that was stored, or with the log end if records after that are lost.
-
-        It is written at once then: after the next kill it would be above new records that were never replicated.
-        Raises StorageError.
-        """
-        log, directory = partition.log, self._broker.directory
-        stored = directory.high_watermark(partition.topic, partition.index) or 0
-        log.replicated_to = min(stored, log.log_end_offset)
-        if stored > log.log_end_offset:
-            directory.high_watermarks_writer()()
 
     def _drop(self, partition: Partition, error: ErrorCode) -> None:
         """Neither lead nor follow a partition any longer."""

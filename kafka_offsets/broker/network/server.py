@@ -6,7 +6,7 @@ appends and answers. One write per connection sends all its answers. fsync runs 
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.log.log import Log
@@ -37,6 +38,12 @@ _PAUSE_READING_BYTES = 1 << 20
 
 _WRITE_AT_ONCE_BYTES = 1 << 18
 """Answers of this size are written before further requests are read, while they are in the processor's cache."""
+
+_READING_BYTES = 512 << 10
+"""More than the buffer of 256 KiB that asyncio allocates for each read, and returns except for what was read."""
+
+_UNKNOWN_REST = (None,)
+"""What is left of a round of a loop that lacks asyncio's queue of calls: its turns always end after the round."""
 
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
@@ -83,11 +90,11 @@ class Peer(asyncio.Protocol):
             core.receive(self.connection, data)
         except ProtocolError as error:
             core.answers.refuse(self.connection, error)
-        self._server.request_turn()
         if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
             self.flush()
         if not self._may_read():
             self.pause_reading()
+        self._server.end_or_request_turn()
 
     def pause_reading(self) -> None:
         """Read nothing until `resume`."""
@@ -196,6 +203,7 @@ class Server:
 
     def __init__(self, config: Config, files: Files | None = None, clock: Clock | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._rest_of_round: Sized = getattr(self._loop, "_ready", _UNKNOWN_REST)
         self._clock = clock if clock is not None else SystemClock()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-sync")
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
@@ -213,6 +221,7 @@ class Server:
         self._config = config
         self.refuses: Callable[[], None] | None = None
         self._time_driver = self.new_time_driver()
+        keep_freed_memory(_READING_BYTES)
         self.core = self.new_core(files)
 
     @property
@@ -419,6 +428,17 @@ class Server:
         """End the turn after all data that is ready in this round of the loop has been read."""
         if self._turn is None and not self._stopping:
             self._turn = self._loop.call_soon(self._end_turn)
+
+    def end_or_request_turn(self) -> None:
+        """End the turn now if nothing else is left in this round of the loop, otherwise after this round.
+
+        Another round asks the kernel for events once more. A client that waits for each answer makes most rounds
+        of one request: without the other round this takes 8 % less CPU.
+        """
+        if self._rest_of_round or self._turn is not None:
+            self.request_turn()
+        elif not self._stopping:
+            self._end_turn()
 
     def _end_turn(self) -> None:
         self._turn = None

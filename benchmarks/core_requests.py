@@ -2,13 +2,19 @@
 
     python benchmarks/core_requests.py [--only commit produce] [--partitions 1 10] [--disk]      this tree
     python benchmarks/core_requests.py --beside ANOTHER_TREE                                     and another one
+    python benchmarks/core_requests.py --pythons python3.13 python3.14          this tree with other Pythons
+    python benchmarks/core_requests.py --connections 1 --window 1               in lock step: a request a turn
 
 Eight connections send sixteen requests each in one piece; then the turn ends and their answers are taken.
 
-    commit      OffsetCommit of one group, for so many partitions; a thousand groups
-    offsets     OffsetFetch of the same
-    fetch       Fetch of ten records of 100 bytes
-    produce     Produce of one such record; the last, because it makes the fetches larger
+    commit       OffsetCommit of one group, for so many partitions; a thousand groups
+    offsets      OffsetFetch of the same
+    coordinator  FindCoordinator of one group
+    versions     ApiVersions
+    metadata     Metadata of a topic of a hundred partitions
+    list         ListOffsets, the latest offset of a partition
+    fetch        Fetch of ten records of 100 bytes
+    produce      Produce of one such record; the last, because it makes the fetches larger
 
 The log is in memory, or with --disk in a directory. Function calls are those that sys.setprofile sees, of Python and of
 C, in a fixed number of requests: two trees with the same number differ in CPU by noise or by what happens between
@@ -52,9 +58,18 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-CONNECTIONS, WINDOW, GROUPS, TOPIC_PARTITIONS = 8, 16, 1000, 100
+GROUPS, TOPIC_PARTITIONS = 1000, 100
 RECORD_BYTES, FETCHED_RECORDS = 100, 10
-VERSIONS = {"commit": 8, "offsets": 7, "fetch": 11, "produce": 9}
+VERSIONS = {
+    "commit": 8,
+    "offsets": 7,
+    "coordinator": 3,
+    "versions": 3,
+    "metadata": 12,
+    "list": 7,
+    "fetch": 11,
+    "produce": 9,
+}
 CREATE_VERSION = 7
 BY_PARTITIONS = ("commit", "offsets")
 ROUND_MS = 300
@@ -114,6 +129,19 @@ def requests(case: Case) -> Iterator[bytes]:
                 "t", partition_data=[produce.PartitionProduceData(index, records)]
             )
             yield framed(produce(None, 1, 30_000, [data]), 0, version, 2)
+    elif case.what == "coordinator":
+        for group in range(GROUPS):
+            yield framed(messages.FindCoordinatorRequest(f"group-{group}"), 10, version, 2)
+    elif case.what == "versions":
+        yield framed(messages.ApiVersionsRequest("benchmark", "1"), 18, version, 2)
+    elif case.what == "metadata":
+        topic = messages.MetadataRequest.Topic(name="t")
+        yield framed(messages.MetadataRequest([topic]), 3, version, 2)
+    elif case.what == "list":
+        find = messages.ListOffsetsRequest
+        for index in range(TOPIC_PARTITIONS):
+            latest = find.ListOffsetsPartition(index, -1, -1)
+            yield framed(find(-1, 0, [find.ListOffsetsTopic("t", [latest])]), 2, version, 2)
     else:
         read = messages.FetchRequest
         for index in range(TOPIC_PARTITIONS):
@@ -125,7 +153,7 @@ def requests(case: Case) -> Iterator[bytes]:
 class Core:
     """A broker without sockets, with ten records in each partition, and an offset for each group and partition."""
 
-    def __init__(self, folder: str | None) -> None:
+    def __init__(self, folder: str | None, connections: int, window: int) -> None:
         from kafka_offsets.broker.core import BrokerCore
         from kafka_offsets.protocol import messages
         from kafka_offsets.storage.files import DiskFiles
@@ -138,8 +166,9 @@ class Core:
         self._core: Any = BrokerCore(Config.load(), *([DiskFiles(Path(folder))] if folder else []))
         self._answers = getattr(self._core, "answers", self._core)
         self._connections = [
-            self._core.connect(f"peer-{number}", "/127.0.0.1") for number in range(CONNECTIONS)
+            self._core.connect(f"peer-{number}", "/127.0.0.1") for number in range(connections)
         ]
+        self.window = window
         made = messages.CreateTopicsRequest
         topic = made.CreatableTopic("t", TOPIC_PARTITIONS, 1)
         self._turn([framed(made([topic], 30_000), 19, CREATE_VERSION, 2)])
@@ -155,12 +184,18 @@ class Core:
         self.answered = [self._core.drain(each) for each in self._answers.take_output()]
 
     def turns(self, frames: list[bytes], count: int) -> None:
-        """So many turns, with WINDOW requests of each connection."""
-        pieces = [b"".join(frames[at : at + WINDOW]) for at in range(0, len(frames) - WINDOW + 1, WINDOW)]
+        """So many turns, with `window` requests of each connection."""
+        window, connections = self.window, len(self._connections)
+        pieces = [b"".join(frames[at : at + window]) for at in range(0, len(frames) - window + 1, window)]
         for turn in range(count):
-            first = turn * CONNECTIONS
-            self._turn([pieces[(first + number) % len(pieces)] for number in range(CONNECTIONS)])
-            assert len(self.answered) == CONNECTIONS, "not every connection has its answers"
+            first = turn * connections
+            self._turn([pieces[(first + number) % len(pieces)] for number in range(connections)])
+            assert len(self.answered) == connections, "not every connection has its answers"
+
+    @property
+    def turn_requests(self) -> int:
+        """The requests of a turn."""
+        return self.window * len(self._connections)
 
 
 def count_of(answers: bytes) -> int:
@@ -183,20 +218,20 @@ def counted(core: Core, frames: list[bytes], turns: int) -> float:
     sys.setprofile(count_call)
     core.turns(frames, turns)
     sys.setprofile(None)
-    return calls / turns / CONNECTIONS / WINDOW
+    return calls / turns / core.turn_requests
 
 
-def work() -> None:
+def work(options: argparse.Namespace) -> None:
     """Do what is asked for by lines on standard input: [what, partitions, turns]; answer each by one line."""
     with tempfile.TemporaryDirectory() as folder:
-        core = Core(folder if "--disk" in sys.argv else None)
+        core = Core(folder if options.disk else None, options.connections, options.window)
         for line in sys.stdin:
             what, partitions, turns = json.loads(line)
             frames = list(requests(Case(what, partitions)))
-            frames *= -(-WINDOW * CONNECTIONS // len(frames))
+            frames *= -(-core.turn_requests // len(frames))
             if turns < 0:
                 core.turns(frames, -turns)  # every group has its shard, and every codec is compiled
-                assert [count_of(each) for each in core.answered] == [WINDOW] * CONNECTIONS
+                assert [count_of(each) for each in core.answered] == [core.window] * options.connections
                 found = counted(core, frames, -turns)
                 gc.collect()
                 gc.freeze()
@@ -204,7 +239,7 @@ def work() -> None:
             else:
                 before = time.process_time()
                 core.turns(frames, turns)
-                found = (time.process_time() - before) / turns / CONNECTIONS / WINDOW * 1e6
+                found = (time.process_time() - before) / turns / core.turn_requests * 1e6
             print(json.dumps(found), flush=True)
 
 
@@ -214,9 +249,9 @@ def work() -> None:
 class Worker:
     """A process with the core of a tree."""
 
-    def __init__(self, tree: Path, *, disk: bool) -> None:
+    def __init__(self, python: str, tree: Path, options: list[str]) -> None:
         environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
-        command = [sys.executable, __file__, "--work", *(["--disk"] if disk else [])]
+        command = [python, __file__, "--work", *options]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
 
@@ -239,7 +274,7 @@ def measure(workers: dict[str, Worker], case: Case, options: argparse.Namespace)
     """All rounds of one case; print its figures."""
     found = {name: Figures(worker.ask(case, -options.counted_turns), []) for name, worker in workers.items()}
     first = next(iter(workers.values())).ask(case, 20)
-    turns = max(1, int(ROUND_MS * 1000 / first / CONNECTIONS / WINDOW))
+    turns = max(1, int(ROUND_MS * 1000 / first / options.connections / options.window))
     for number in range(options.rounds):
         order = list(workers) if number % 2 else list(workers)[::-1]
         for name in order:
@@ -247,7 +282,7 @@ def measure(workers: dict[str, Worker], case: Case, options: argparse.Namespace)
     for name, figures in found.items():
         cpu = figures.cpu_us
         print(
-            f"{case!s:>14}{name:>8}{figures.calls:9.1f}{min(cpu):9.1f}{statistics.median(cpu):9.1f}", end=""
+            f"{case!s:>16}{name:>12}{figures.calls:9.1f}{min(cpu):9.1f}{statistics.median(cpu):9.1f}", end=""
         )
         if name != "this":
             ratios = sorted(mine / other for mine, other in zip(found["this"].cpu_us, cpu, strict=True))
@@ -258,26 +293,34 @@ def measure(workers: dict[str, Worker], case: Case, options: argparse.Namespace)
 
 def main() -> None:
     """Measure each case."""
-    if "--work" in sys.argv:
-        work()
-        return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", nargs="+", choices=VERSIONS, default=list(VERSIONS))
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 10], help="of a commit")
     parser.add_argument("--beside", type=Path, help="the root of another tree")
+    parser.add_argument("--pythons", nargs="+", default=[], help="other interpreters for this tree")
     parser.add_argument("--disk", action="store_true", help="logs are in a directory")
+    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--window", type=int, default=16, help="requests of each connection in a turn")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--counted-turns", type=int, default=50, help="in which calls are counted")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.work:
+        work(options)
+        return
+    this = Path(__file__).resolve().parent.parent
+    of_work = [f"--connections={options.connections}", f"--window={options.window}"]
+    of_work += ["--disk"] if options.disk else []
     with ExitStack() as stack:
-        trees = {"this": Path(__file__).resolve().parent.parent}
-        trees |= {"other": options.beside.resolve()} if options.beside else {}
-        workers = {name: Worker(tree, disk=options.disk) for name, tree in trees.items()}
+        workers = {"this": Worker(sys.executable, this, of_work)}
+        if options.beside:
+            workers["other"] = Worker(sys.executable, options.beside.resolve(), of_work)
+        workers |= {python[-12:]: Worker(python, this, of_work) for python in options.pythons}
         for worker in workers.values():
             stack.callback(worker.close)
-        print(f"{'':22}{'calls':>9}{'us least':>9}{'median':>9}{'ratio' if options.beside else '':>9}")
+        print(f"{'':28}{'calls':>9}{'us least':>9}{'median':>9}{'ratio' if len(workers) > 1 else '':>9}")
         for what in (each for each in VERSIONS if each in options.only):
             for partitions in options.partitions if what in BY_PARTITIONS else [1]:
                 measure(workers, Case(what, partitions), options)

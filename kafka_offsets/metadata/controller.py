@@ -105,9 +105,9 @@ class Controller:
         )
 
     def unfence(self, broker_id: int) -> Delta:
-        """Take back a broker that was fenced and has kept running: its epoch stays."""
-        broker = self.image.brokers.by_id[broker_id]
-        return Delta() if broker.is_up else self._admit(broker._replace(is_up=True))
+        """Take back a broker that was fenced and has kept running: its epoch stays. Not one that was unregistered."""
+        broker = self.image.brokers.by_id.get(broker_id)
+        return Delta() if broker is None or broker.is_up else self._admit(broker._replace(is_up=True))
 
     def _admit(self, broker: RegisteredBroker, lost: Iterable[Placed] = ()) -> Delta:
         """Take a broker back; `lost` are partitions that change because it may have lost records."""

@@ -140,8 +140,6 @@ class ControllerService:
         if cluster_id != self._cluster_id:
             raise ValueError(f"broker {broker_id} belongs to cluster {cluster_id}, not {self._cluster_id}")
         is_known = self._incarnations.get(broker_id) == incarnation
-        if is_known and broker_id not in self.controller.image.brokers.by_id:
-            raise ValueError(_unregistered(broker_id))
         other = self._sessions.get(broker_id)
         if other is not None:
             if not is_known:
@@ -249,15 +247,6 @@ class ControllerService:
             answer, delta = {"failed": str(error)}, Delta()
         self._publish(delta)
         session.send(to_json({"answer": number, **answer}))
-        self._dismiss()
-
-    def _dismiss(self) -> None:
-        """End the sessions of unregistered brokers: each takes part again after its next start, as in Kafka."""
-        registered = self.controller.image.brokers.by_id.keys()
-        for broker_id in self._sessions.keys() - registered:
-            session = self._sessions[broker_id]
-            self._forget(session, broker_id)
-            session.send(to_json({"refused": _unregistered(broker_id)}))
 
     @property
     def has_proposals(self) -> bool:
@@ -300,14 +289,10 @@ class ControllerService:
             raise
 
     def _publish(self, delta: Delta) -> None:
-        """Send a change to every broker that takes part, but for one that is removed by it."""
+        """Send a change to every broker that takes part, also to one that was unregistered and runs, as in Kafka."""
         if not delta:
             return
         message = to_json({"delta": encode_delta(delta)})
-        for broker_id, session in list(self._sessions.items()):
-            if session.takes_part and broker_id in self.controller.image.brokers.by_id:
+        for session in list(self._sessions.values()):
+            if session.takes_part:
                 session.send(message)
-
-
-def _unregistered(broker_id: int) -> str:
-    return f"broker {broker_id} was unregistered, and is registered again when it starts again"

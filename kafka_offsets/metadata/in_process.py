@@ -71,8 +71,6 @@ class InProcessMembership:
     def unregister(self, broker_id: int) -> ErrorCode:
         """Remove a broker that does not come back, as `Controller.unregister`."""
         error, delta = self._controller.unregister(broker_id)
-        if not error:
-            self._metadata.forget(broker_id)
         self._metadata.publish(delta)
         return error
 
@@ -120,10 +118,9 @@ class InProcessMetadata:
 
     def join(self, member: InProcessMembership, host: str, port: int, *, was_clean: bool = True) -> None:
         """Register a broker, as `Controller.register`; its image is up to date when this returns."""
+        self.publish(self.controller.register(member.broker_id, host, port, was_clean=was_clean))
         self._members[member.broker_id] = member
         self._cut_off.discard(member.broker_id)
-        delta = self.controller.register(member.broker_id, host, port, was_clean=was_clean)
-        self.publish(delta, besides=member.broker_id)
         member.receive(self.image.since(member.image))
 
     def restart(self, image: ClusterImage) -> None:
@@ -138,10 +135,6 @@ class InProcessMetadata:
         self._members.pop(broker_id, None)
         self.publish(self.controller.fence(broker_id))
 
-    def forget(self, broker_id: int) -> None:
-        """Pass no further change on to a broker, which is no longer reached before it joins again."""
-        self._members.pop(broker_id, None)
-
     def cut_off(self, broker_id: int) -> None:
         """Let no delta reach a broker, and no request of it reach the controller."""
         self._cut_off.add(broker_id)
@@ -152,10 +145,10 @@ class InProcessMetadata:
 
     def reach(self, broker_id: int) -> None:
         """Reach a broker again, which receives everything that it has missed."""
-        self._cut_off.discard(broker_id)
         member = self._members.get(broker_id)
         if member is not None:
-            self.publish(self.controller.unfence(broker_id), besides=broker_id)
+            self.publish(self.controller.unfence(broker_id))
+            self._cut_off.discard(broker_id)
             member.receive(self.image.since(member.image))
 
     def hold_out(self, place: Place, broker_id: int) -> None:
@@ -179,8 +172,8 @@ class InProcessMetadata:
         """Whether a broker reaches the controller."""
         return broker_id in self._members and broker_id not in self._cut_off
 
-    def publish(self, delta: Delta, besides: int | None = None) -> None:
-        """Pass a change on to every broker that can be reached."""
+    def publish(self, delta: Delta) -> None:
+        """Pass a change on to every broker that can be reached, also to one that was unregistered and runs."""
         for broker_id, member in list(self._members.items()):
-            if broker_id != besides and broker_id not in self._cut_off:
+            if broker_id not in self._cut_off:
                 member.receive(delta)

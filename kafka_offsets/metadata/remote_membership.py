@@ -135,16 +135,14 @@ class RemoteMembership:
 
     def _admitted(self, link: Link, image: ClusterImage) -> None:
         """Take part, and make all changes since the last message of an earlier connection."""
-        if self.broker_id not in image.brokers.by_id:
-            raise ValueError(f"image: broker {self.broker_id} is missing")
         self._link, self._has_registered = link, True
         self._change(image.since(self.image))
 
     def _change(self, delta: Delta) -> None:
         try:
             self.image.apply(delta)
-        except KeyError as error:
-            raise ValueError(f"delta: there is no topic {error}") from error
+        except LookupError as error:
+            raise ValueError(f"delta: a topic or partition does not exist: {error}") from error
         self._is_changing = True
         try:
             if delta:

@@ -8,6 +8,7 @@ import pytest
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Cluster
@@ -486,6 +487,27 @@ def test_preferred_leaders_are_elected_again_once_they_are_in_sync(
 
 
 # -- a node that is cut off from the controller
+
+
+@pytest.mark.parametrize("asked", [1, 2])
+def test_a_node_that_is_removed_while_it_runs_leads_nothing_and_names_the_leaders(
+    cluster: Cluster, clock: ManualClock, asked: int
+) -> None:
+    """Its clients continue elsewhere, and it returns with its next start. KIP-631."""
+    removed = cluster.nodes[0]
+    assert (removed.id, cluster.leader("orders", 0)) == (1, 1)
+    assert ask(cluster, asked, messages.UnregisterBrokerRequest(1), 0).error_code == 0
+    assert produce(cluster, 2, "one").error_code == 0
+    wanted = messages.MetadataRequest.Topic(name="orders")
+    with Connection(removed.host, removed.port, 20) as connection:
+        found = connection.call(messages.MetadataRequest([wanted]), 8)
+    assert [each.node_id for each in found.brokers] == [2, 3]
+    (partition,) = found.topics[0].partitions
+    assert (partition.leader_id, partition.isr_nodes) == (2, [2, 3])
+    cluster.restart(1)
+    settle(clock)
+    assert cluster.in_sync("orders", 0) == [1, 2, 3]
+    assert consumed(cluster) == ["one"]
 
 
 def test_what_only_the_controller_decides_is_refused_by_a_node_that_is_cut_off(cluster: Cluster) -> None:

@@ -28,6 +28,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.image import ClusterTopic, Delta, Place, Placed
 from kafka_offsets.protocol import messages
+from kafka_offsets.replication.elections import NO_BROKER_EPOCH
 from kafka_offsets.replication.follower import FollowerReplica, Truncate
 from kafka_offsets.replication.leader import LeaderReplica, ReplicationSettings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
@@ -62,6 +63,7 @@ class ReplicaManager:
 
     channel_to  returns a new channel to a broker
     membership  the metadata as this broker knows them; set before the first delta
+    _epoch      of this broker's latest registration, also after it was unregistered
     """
 
     def __init__(self, broker: Context, channel_to: Callable[[int], Channel], workers: Workers) -> None:
@@ -81,6 +83,7 @@ class ReplicaManager:
         self._unfinished: dict[str, None] = {}
         self._postponed: dict[Place, None] = {}
         self._opening: BackgroundTask | None = None
+        self._epoch = NO_BROKER_EPOCH
         broker.runtime.hosts_on_use = False
         self._schedule_check()
         self._schedule_checkpoint()
@@ -89,6 +92,8 @@ class ReplicaManager:
 
     def apply(self, delta: Delta) -> None:
         """Do what a change of the metadata requires of this broker."""
+        if delta.brokers is not None and self._broker.node_id in delta.brokers.by_id:
+            self._epoch = delta.brokers.by_id[self._broker.node_id].epoch
         if delta.settings is not None:
             self.install_settings()
         for topic in delta.deleted:
@@ -390,12 +395,9 @@ class ReplicaManager:
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
             fetcher = self._fetchers[leader] = ReplicaFetcher(
-                self._broker, self._channel_to(leader), self._broker_epoch
+                self._broker, self._channel_to(leader), lambda: self._epoch
             )
         return fetcher
-
-    def _broker_epoch(self) -> int:
-        return self.membership.image.brokers.by_id[self._broker.node_id].epoch
 
     # -- high watermarks and in-sync replicas
 

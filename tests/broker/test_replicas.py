@@ -252,6 +252,17 @@ def test_a_follower_with_a_new_broker_epoch_gives_up_the_fetch_that_waits(follow
     assert channel.sent[0][0].replica_state.replica_epoch > former
 
 
+def test_a_broker_that_was_unregistered_fetches_with_its_former_epoch(follower):
+    # With -1, the leader would add its next run to the ISR for what this run has fetched (KIP-903).
+    former = follower.metadata.image.brokers.by_id[1].epoch
+    assert follower.membership.unregister(1) is ErrorCode.NONE
+    channel = follower.channels[2]
+    channel.answer(None)
+    follower.pass_time(follower.core.config.replica_fetch_backoff_ms)
+    assert asked(channel) == {b"A", b"B"}
+    assert channel.sent[0][0].replica_state.replica_epoch == former
+
+
 def test_damaged_records_of_a_leader_pause_one_partition(follower):
     # The error reached the loop, and the follower never asked again for anything.
     channel = follower.channels[2]

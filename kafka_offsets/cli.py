@@ -207,6 +207,22 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         help="port of the metrics for Prometheus; 0 takes a free port; default: disabled",
     )
     serve.add_argument(
+        "--topic",
+        type=_new_topic,
+        action="append",
+        default=[],
+        metavar="TOPIC[:PARTITIONS]",
+        help="create this topic if it does not exist; may be given several times",
+    )
+    serve.add_argument(
+        "--env",
+        action="store_true",
+        help="set keys by variables such as KAFKA_NUM_PARTITIONS, as Kafka's Docker images do; they override the file",
+    )
+    serve.add_argument(
+        "--verbose", action="store_true", help="write a line for each request to standard error"
+    )
+    serve.add_argument(
         "--brokers",
         type=_broker_count,
         metavar="N",
@@ -259,6 +275,17 @@ def _broker_count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text} is not a number of brokers, 1 to {_MOST_BROKERS}")
 
 
+def _new_topic(text: str) -> tuple[str, int | None]:
+    topic, colon, partitions = text.partition(":")
+    if not colon:
+        return topic, None
+    if partitions.isascii() and partitions.isdigit() and int(partitions[:9]) > 0:
+        return topic, int(partitions[:9])
+    raise argparse.ArgumentTypeError(
+        f"{text} is not TOPIC or TOPIC:PARTITIONS, with a number of partitions from 1 on"
+    )
+
+
 def _node_id(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) < 1 << 31:
         return int(text)
@@ -295,9 +322,9 @@ def _serve_and_log(options: argparse.Namespace) -> int:
 
             serve_with_zookeeper.serve(options, config, host, port, data_directory)
         elif options.brokers is None:
-            from kafka_offsets.broker.network.server_process import serve
+            from kafka_offsets.commands import serve_one
 
-            serve(config, host, port, data_directory, options.metrics_port)
+            serve_one.serve(options, config, host, port, data_directory)
         else:
             from kafka_offsets.commands import serve_nodes
 
@@ -308,7 +335,14 @@ def _serve_and_log(options: argparse.Namespace) -> int:
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
     """Return the keys that the options set. Raises ConfigError for options that do not go together."""
+    if options.env:
+        from kafka_offsets.broker.config.environment import environment_settings
+        from kafka_offsets.broker.config.keys import KEYS
+
+        options.set = [*environment_settings(os.environ, KEYS).items(), *options.set]
     settings = dict(options.set)
+    if (options.topic or options.verbose) and not options.zookeeper is options.brokers is None:
+        raise ConfigError("--topic and --verbose are for one broker, without --brokers and --zookeeper")
     if options.zookeeper is None:
         if options.node_id is not None or options.controller_port:
             raise ConfigError("--node-id and --controller-port need --zookeeper")

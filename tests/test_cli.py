@@ -241,7 +241,9 @@ def test_options_override_the_keys_that_say_the_same(monkeypatch: pytest.MonkeyP
     calls: list[tuple[object, ...]] = []
     from kafka_offsets.broker.network import server_process
 
-    def serve(config: object, host: str, port: int, data_directory: Path | None, *_: object) -> None:
+    def serve(
+        config: object, host: str, port: int, data_directory: Path | None, *_: object, **__: object
+    ) -> None:
         calls.append((host, port, data_directory))
 
     monkeypatch.setattr(server_process, "serve", serve)
@@ -261,7 +263,7 @@ def test_keys_of_the_command_line_override_the_file(monkeypatch: pytest.MonkeyPa
     from kafka_offsets.broker.config.keys import Config
     from kafka_offsets.broker.network import server_process
 
-    def serve(config: Config, *_: object) -> None:
+    def serve(config: Config, *_: object, **__: object) -> None:
         loaded.append((config.num_partitions, config.group_max_size))
 
     monkeypatch.setattr(server_process, "serve", serve)

@@ -283,9 +283,16 @@ class Recorder:
 
     topic_names  id -> name, of all topics that have been
     seen_topics  the state of the topics at the last update of `topic_names`
+    on_answer    called with each request when its answer is sent, in the broker's thread
     """
 
-    def __init__(self, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        max_requests: int = MAX_REQUESTS,
+        max_bytes: int = MAX_BYTES,
+        on_answer: Callable[[RecordedRequest], None] | None = None,
+    ) -> None:
+        self._on_answer = on_answer
         self.topic_names: dict[bytes, str] = {}
         self.seen_topics: object = None
         self._max_requests, self._max_bytes = max_requests, max_bytes
@@ -320,6 +327,8 @@ class Recorder:
                 recorded._left, recorded._answer = self.moment(), frame
                 self._bytes += len(frame)
                 self._make_room()
+        if recorded is not None and self._on_answer is not None:
+            self._on_answer(recorded)
 
     def _make_room(self) -> None:
         kept = self._kept

@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config.checks import Listener, parse_listener
+from kafka_offsets.broker.config.environment import environment_settings
 from kafka_offsets.broker.config.given_values import _ALIASES
 from kafka_offsets.broker.config.keys import KEYS, Config, config_table
+from kafka_offsets.broker.config.listeners import Listener, known_form
 from kafka_offsets.broker.config.properties import read_properties
 from kafka_offsets.broker.config.types import ConfigSource, Key, Synonym, Type, text_of
 from kafka_offsets.broker.config.unfollowed_keys import _NAMES, UNFOLLOWED
@@ -230,7 +232,7 @@ def test_a_value_is_given_as_text_or_as_what_it_is(name: str, value: object, par
             "PLAINTEXT://:1,PLAINTEXT://:2",
             (
                 "Invalid value [PLAINTEXT://:1, PLAINTEXT://:2] for configuration listeners: "
-                "exactly one listener is served"
+                "each listener needs a name of its own"
             ),
         ),
     ],
@@ -268,15 +270,14 @@ def test_every_key_of_kafka_is_either_followed_or_known_as_one_that_is_not() -> 
     assert names == sorted(set(names)), "a key is listed twice, or not in order"
 
 
-def test_a_key_of_kafka_that_is_not_followed_gets_a_warning_that_says_so(
+def test_keys_of_kafka_that_have_no_effect_are_named_in_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was an "unknown configuration key", so that no server.properties of Kafka was taken."""
     path = written(tmp_path, "num.partitions=3\n\nnum.network.threads=many\n")
     loaded = Config.load({"process.roles": "broker"}, path)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("WARNING", f"{path} line 3: num.network.threads is not followed: setting it has no effect"),
-        ("WARNING", "process.roles is not followed: setting it has no effect"),
+        ("WARNING", "these keys of Kafka have no effect here: num.network.threads, process.roles")
     ]
     assert (loaded.num_partitions, loaded.given) == (3, {"num.partitions"})
 
@@ -323,15 +324,135 @@ def test_session_timeouts_that_no_member_could_meet_are_refused() -> None:
     ],
 )
 def test_a_listener_is_a_host_and_a_port(text: str, listener: Listener) -> None:
-    assert parse_listener(text) == listener
+    assert Config.load({"listeners": text}).listener() == listener
 
 
 @pytest.mark.parametrize(
     "text", ["", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://h:x", "PLAINTEXT://h:65536"]
 )
 def test_anything_else_is_no_listener(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is served|no port"):
-        parse_listener(text)
+    assert re.search(r"is served|no port", known_form((text,)) or "")
+
+
+STOCK = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=2
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+"""config/server.properties of Kafka 4.3.1, without its comments."""
+
+
+def test_the_file_that_kafka_ships_is_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Its listener for controllers was refused: exactly one listener was served."""
+    loaded = Config.load(properties_file=written(tmp_path, STOCK))
+    assert loaded.listener() == Listener("", 9092)
+    assert loaded.advertised_listener() == Listener("localhost", 9092)
+    assert loaded.data_directory() == Path("/tmp/kraft-combined-logs")
+    (warning,) = caplog.messages
+    assert warning.startswith(
+        "these keys of Kafka have no effect here: process.roles, controller.quorum.bootstrap."
+    )
+
+
+COMPOSED = {
+    "listeners": "PLAINTEXT://0.0.0.0:29092,CONTROLLER://broker:29093,PLAINTEXT_HOST://0.0.0.0:9092",
+    "advertised.listeners": "PLAINTEXT://broker:29092,PLAINTEXT_HOST://localhost:9092",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
+}
+
+
+def test_of_several_listeners_the_first_for_clients_is_served(caplog: pytest.LogCaptureFixture) -> None:
+    loaded = Config.load(COMPOSED)
+    assert (loaded.listener(), loaded.advertised_listener()) == (
+        Listener("0.0.0.0", 29092),
+        Listener("broker", 29092),
+    )
+    assert caplog.messages == ["one listener is served, and not PLAINTEXT_HOST://0.0.0.0:9092"]
+    secured = COMPOSED | {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SSL,PLAINTEXT_HOST:PLAINTEXT"
+    }
+    assert Config.load(secured).listener() == Listener("0.0.0.0", 9092)
+    assert Config.load(secured).advertised_listener() == Listener("localhost", 9092)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"listeners": "CONTROLLER://:9093"}, "listeners is CONTROLLER://:9093: none of them is for clients"),
+        (
+            {
+                "listeners": "PLAINTEXT_HOST://:9092",
+                "listener.security.protocol.map": "PLAINTEXT_HOST:SASL_SSL",
+            },
+            (
+                "Invalid value [PLAINTEXT_HOST://:9092] for configuration listeners: "
+                "only PLAINTEXT://HOST:PORT is served, not PLAINTEXT_HOST://:9092"
+            ),
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT_HOST://localhost:9092"},
+            "advertised.listeners has no address of the listener that is served, PLAINTEXT://0.0.0.0:29092",
+        ),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:TLS"},
+            (
+                "Invalid value PLAINTEXT:TLS for configuration listener.security.protocol.map: NAME:PROTOCOL is "
+                "needed, with one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not PLAINTEXT:TLS"
+            ),
+        ),
+    ],
+)
+def test_listeners_that_serve_no_client_are_refused(changed: dict[str, object], message: str) -> None:
+    assert refusal(COMPOSED | changed) == message
+
+
+def test_variables_of_the_docker_images_are_keys(caplog: pytest.LogCaptureFixture) -> None:
+    variables = {
+        "KAFKA_NUM_PARTITIONS": "3",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092",
+        "KAFKA_BROKER_ID": "7",
+        "KAFKA_HEAP_OPTS": "-Xmx1G",
+        "KAFKA_CONFLUENT_LICENSE_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_INTER_BROKER_PROTOCOL_VERSION": "3.9",
+        "KAFKA_PORT": "tcp://10.0.0.1:9092",
+        "KAFKA_A__B___C_D": "1",
+        "CLUSTER_ID": "x",
+    }
+    found = environment_settings(variables, KEYS)
+    assert caplog.messages == ["these variables name no key of a broker: KAFKA_A__B___C_D, KAFKA_PORT"]
+    assert found.pop("confluent.license.topic.replication.factor") == "1"
+    loaded = Config.load(found)
+    assert (loaded.num_partitions, loaded.node_id, loaded.listener()) == (3, 7, Listener("", 9092))
+    assert caplog.messages[1] == (
+        "these keys of Kafka have no effect here: inter.broker.protocol.version, process.roles"
+    )
+
+
+def test_underscores_in_variables_follow_the_rule_of_the_images() -> None:
+    assert environment_settings({"KAFKA_CONFLUENT_A__B___C_D": "1"}, KEYS) == {"confluent.a_b-c.d": "1"}
 
 
 def test_addresses_and_directory_come_out_ready_for_use() -> None:

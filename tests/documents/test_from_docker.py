@@ -46,7 +46,7 @@ def test_what_a_compose_file_sets_is_served_by_the_same_keys() -> None:
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install -y kcat")
 def test_the_lines_for_a_shell_print_the_output_below_them(tmp_path: Path) -> None:
     serving, *asking = CONSOLE
-    assert serving.startswith("$ kafka-offsets serve")
+    assert "kafka-offsets serve" in serving
     with Broker() as broker:
         for code in asking:
             pages.run_in_shell(code, broker, tmp_path)

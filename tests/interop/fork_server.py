@@ -21,7 +21,7 @@ from pathlib import Path
 
 LARGEST_ORDER = 1 << 18
 EXIT_CODE = struct.Struct("=i")
-BROKER = ("kafka_offsets.broker.network.server_process", "kafka_offsets.commands.serve_with_zookeeper")
+BROKER = ("kafka_offsets.commands.serve_one", "kafka_offsets.commands.serve_with_zookeeper")
 CLIENTS = {
     "aiokafka": ("aiokafka",),
     "confluent-kafka": ("confluent_kafka",),

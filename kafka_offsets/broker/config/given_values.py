@@ -26,29 +26,39 @@ def given_values(
     Raises ConfigError for an unknown key, a wrong value, or a file that cannot be read.
     """
     values: dict[str, Any] = {}
+    ignored: list[str] = []
+    given = [(name, value, "") for name, value in overrides.items()]
     if properties_file is not None:
-        for line, name, text in read_properties(properties_file):
-            _put(keys, values, name, text, f"{properties_file} line {line}: ")
-    for name, value in overrides.items():
-        _put(keys, values, name, value, "")
+        read = read_properties(properties_file)
+        given = [(name, text, f"{properties_file} line {line}: ") for line, name, text in read] + given
+    for name, value, where in given:
+        key = keys.get(_ALIASES.get(name, name))
+        if key is not None:
+            values[name] = _parsed(key, value, where)
+        elif is_known(name, keys):
+            ignored.append(name)
+        else:
+            nearest = nearest_name(name, [*keys, *_ALIASES])
+            raise ConfigError(f"{where}unknown configuration key {name}{nearest}")
+    if ignored:
+        logger.warning("these keys of Kafka have no effect here: %s", ", ".join(dict.fromkeys(ignored)))
     _merge_aliases(values)
     return values
 
 
-def _put(keys: Mapping[str, Key], values: dict[str, Any], name: str, value: object, where: str) -> None:
-    key = keys.get(_ALIASES.get(name, name))
-    if key is None:
-        # Late: most configurations do not need it.
-        from kafka_offsets.broker.config.unfollowed_keys import UNFOLLOWED
+def is_known(name: str, keys: Mapping[str, Key]) -> bool:
+    """Return whether a key has an effect, or is one of Kafka's that has none here."""
+    if _ALIASES.get(name, name) in keys:
+        return True
+    # Late: most configurations do not need it.
+    from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS, REMOVED, UNFOLLOWED
 
-        if name not in UNFOLLOWED:
-            raise ConfigError(
-                f"{where}unknown configuration key {name}{nearest_name(name, [*keys, *_ALIASES])}"
-            )
-        logger.warning("%s%s is not followed: setting it has no effect", where, name)
-        return
+    return name in UNFOLLOWED or name in REMOVED or name.startswith(OF_OTHERS)
+
+
+def _parsed(key: Key, value: object, where: str) -> Any:
     try:
-        values[name] = key.parse(value)
+        return key.parse(value)
     except ConfigError as error:
         raise ConfigError(f"{where}{error}") from error
 

@@ -11,15 +11,16 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any, Self
 
-from kafka_offsets.broker.config.checks import (
-    Listener,
-    known_assignors,
-    known_policy,
-    one_directory,
-    one_listener,
-    parse_listener,
-)
+from kafka_offsets.broker.config.checks import known_assignors, known_policy, one_directory
+from kafka_offsets.broker.config.combinations import check_together
 from kafka_offsets.broker.config.given_values import given_values
+from kafka_offsets.broker.config.listeners import (
+    Listener,
+    Listeners,
+    choose_listeners,
+    known_form,
+    known_protocols,
+)
 from kafka_offsets.broker.config.types import (
     ConfigSource,
     Described,
@@ -30,9 +31,10 @@ from kafka_offsets.broker.config.types import (
     setting,
     text_of,
 )
-from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 
 PROFILES = ("test", "kafka")
+logger = new_logger(__name__)
 _INT_MAX = 2_147_483_647
 _LONG_MAX = 9_223_372_036_854_775_807
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
@@ -63,15 +65,25 @@ class Config:
     listeners: tuple[str, ...] = setting(
         Type.LIST,
         ("PLAINTEXT://127.0.0.1:9092",),
-        "Where `kafka-offsets serve` listens if neither --host nor --port is given; Kafka listens on every "
-        "interface.",
-        check=one_listener,
+        "Where `kafka-offsets serve` listens if neither --host nor --port is given: at the first that is for clients "
+        "and PLAINTEXT. Kafka listens at all of them, by default on every interface.",
+        check=known_form,
     )
     advertised_listeners: tuple[str, ...] | None = setting(
         Type.LIST,
         None,
-        "The address that clients receive, if it is not the listener's.",
-        check=one_listener,
+        "The addresses that clients receive, by the names of listeners; if there is none, the listener's, or localhost "
+        "if that is every interface.",
+        check=known_form,
+    )
+    controller_listener_names: tuple[str, ...] | None = setting(
+        Type.LIST, None, "The names of listeners that are not for clients, and so are not served."
+    )
+    listener_security_protocol_map: str = setting(
+        Type.STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "The protocol of each listener by name, NAME:PROTOCOL.",
+        check=known_protocols,
     )
     log_dirs: tuple[str, ...] | None = setting(
         Type.LIST,
@@ -590,16 +602,27 @@ class Config:
         if values.get("profile") == "kafka":
             values = {name: key.kafka_default for name, key in KEYS.items()} | values
         loaded = cls(**{KEYS[name].attribute: value for name, value in values.items()}, given=given)
-        _check_together(loaded)
+        check_together(loaded)
+        others = loaded._listeners().others
+        if others:
+            logger.warning("one listener is served, and not %s", ", ".join(others))
         return loaded
 
     def listener(self) -> Listener:
         """Return where to listen according to `listeners`."""
-        return parse_listener(self.listeners[0])
+        return self._listeners().served
 
     def advertised_listener(self) -> Listener | None:
         """Return the address for clients, or None when it is the listener's."""
-        return None if self.advertised_listeners is None else parse_listener(self.advertised_listeners[0])
+        return self._listeners().advertised
+
+    def _listeners(self) -> Listeners:
+        return choose_listeners(
+            self.listeners,
+            self.advertised_listeners or (),
+            self.controller_listener_names or (),
+            self.listener_security_protocol_map.split(","),
+        )
 
     def data_directory(self) -> Path | None:
         """Return the data directory according to `log.dirs`, or None to keep everything in memory."""
@@ -658,28 +681,3 @@ KEYS: dict[str, Key] = keys_of(Config)
 def config_table() -> tuple[Key, ...]:
     """Return the keys of a broker, in the order of the table."""
     return tuple(KEYS.values())
-
-
-def _check_together(config: Config) -> None:
-    if config.offset_storage == "zookeeper" and not config.zookeeper_connect:
-        raise ConfigError("offset.storage=zookeeper needs zookeeper.connect")
-    if config.zookeeper_group_metadata_enable and config.offset_storage != "zookeeper":
-        raise ConfigError("zookeeper.group.metadata.enable needs offset.storage=zookeeper")
-    if config.roll_ms < 1:
-        raise ConfigError("log.roll.ms must be greater than or equal to 1")
-    if config.retention_ms == 0:
-        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
-    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    if low > high:
-        raise ConfigError(f"group.min.session.timeout.ms ({low}) > group.max.session.timeout.ms ({high})")
-    for name in ("session.timeout", "heartbeat.interval"):
-        least, value, most = (
-            config.value(f"group.consumer.{which}{name}.ms") for which in ("min.", "", "max.")
-        )
-        if not least <= value <= most:
-            raise ConfigError(f"group.consumer.{name}.ms ({value}) is not between {least} and {most}")
-    told, silent = config.group_consumer_heartbeat_interval_ms, config.group_consumer_session_timeout_ms
-    if told >= silent:
-        raise ConfigError(
-            f"group.consumer.heartbeat.interval.ms ({told}) >= group.consumer.session.timeout.ms ({silent})"
-        )

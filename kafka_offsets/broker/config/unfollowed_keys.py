@@ -10,7 +10,7 @@ _NAMES = """
     background.threads broker.heartbeat.interval.ms broker.rack
     client.quota.callback.class compression.gzip.level compression.lz4.level compression.zstd.level
     config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
-    controlled.shutdown.enable controller.listener.names controller.performance.always.log.threshold.ms
+    controlled.shutdown.enable controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
     controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
@@ -44,7 +44,7 @@ _NAMES = """
     initial.broker.registration.timeout.ms inter.broker.listener.name internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-    listener.security.protocol.map log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+    log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
     log.flush.interval.messages log.flush.interval.ms log.flush.scheduler.interval.ms
     log.flush.start.offset.checkpoint.interval.ms log.index.size.max.bytes log.initial.task.delay.ms
@@ -117,3 +117,22 @@ _NAMES = """
 
 UNFOLLOWED = frozenset(_NAMES.split())
 """Kafka's keys that `Config` does not have. Setting one has no effect."""
+
+_REMOVED_NAMES = """
+    broker.id.generation.enable control.plane.listener.name delegation.token.master.key
+    inter.broker.protocol.version log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.difference.max.ms offsets.commit.required.acks password.encoder.cipher.algorithm
+    password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
+    password.encoder.old.secret password.encoder.secret reserved.broker.max.id
+    zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
+    zookeeper.set.acl zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
+    zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
+    zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol
+    zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
+    zookeeper.sync.time.ms
+"""
+REMOVED = frozenset(_REMOVED_NAMES.split())
+"""Keys of Kafka 2 and 3 that Kafka 4 has removed. Source: KafkaConfig of Kafka 3.9."""
+
+OF_OTHERS = ("confluent.",)
+"""How the keys begin that only distributions of Kafka know."""

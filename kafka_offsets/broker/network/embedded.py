@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.config.checks import Listener
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import Listener
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction

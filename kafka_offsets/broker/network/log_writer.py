@@ -96,11 +96,11 @@ class LogWriter(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a line to the thread, or count it as suppressed."""
+        """Pass a line to the thread, or count it as suppressed; never one that the user asked for: `is_unlimited`."""
         line = self.format(record)
         with self._changed:
             self._end_window_when_due()
-            if self._limit.admits(record, line):
+            if getattr(record, "is_unlimited", False) or self._limit.admits(record, line):
                 self._put(line)
             self._changed.notify()
 

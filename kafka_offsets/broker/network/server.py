@@ -48,6 +48,8 @@ _UNKNOWN_REST = (None,)
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
 
+_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
+_LOCAL = "localhost"
 _BACKLOG = 1024
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -282,11 +284,17 @@ class Server:
         return Peer(self, listener)
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on host and port (0: any free one). Raises OSError."""
+        """Listen on host and port (0: any free one). Raises OSError.
+
+        Clients receive `advertised.listeners`, or else the host; for every interface localhost, as no client can
+        connect to 0.0.0.0 of another machine.
+        """
         own_port = await self.listen(0, host, port)
         advertised = self._config.advertised_listener()
         if advertised is None:
-            self.core.context.host, self.core.context.port = host, own_port
+            every_interface = host in _EVERY_INTERFACE
+            self.core.context.host = _LOCAL if every_interface else host
+            self.core.context.port = own_port
         else:
             self.core.context.host, self.core.context.port = advertised
         self._schedule_timer()

@@ -4,24 +4,34 @@ import asyncio
 import gc
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files import DiskFiles, Files
 
 _READ_SECONDS = 10.0
 """Time limit for reading the metrics."""
 
 
 def serve(
-    config: Config, host: str, port: int, data_directory: Path | None, metrics_port: int | None = None
+    config: Config,
+    host: str,
+    port: int,
+    data_directory: Path | None,
+    metrics_port: int | None = None,
+    *,
+    new_server: Callable[[Config, Files | None], Server] = Server,
+    prepare: Callable[[Server], None] = lambda server: None,
 ) -> None:
     """Run a broker in this thread until SIGINT or SIGTERM; writes its address to standard error.
 
     metrics_port  port of the metrics for Prometheus, on the same host; 0 takes a free one, None disables them
+    new_server    makes the server, of the files of the data directory, or of None in memory
+    prepare       is called before any request is decided
     Raises StorageError or OSError if it cannot start, ConfigError if prometheus-client is needed and missing.
     """
     if metrics_port is not None:
@@ -31,9 +41,10 @@ def serve(
         """Serve until SIGINT or SIGTERM. Raises StorageError or OSError if the server cannot start."""
         endpoint = None
         messages.read_schemas()
-        server = Server(config, None if data_directory is None else DiskFiles(data_directory))
+        server = new_server(config, None if data_directory is None else DiskFiles(data_directory))
         try:
             await server.start(host, port)
+            prepare(server)
             if metrics_port is not None:
                 endpoint = listen_for_prometheus(server, host, metrics_port)
             stopped = asyncio.Event()

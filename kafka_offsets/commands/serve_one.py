@@ -1,0 +1,61 @@
+"""`kafka-offsets serve` with one broker: topics that exist from the start, and a log of all requests."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.api import topic_admin
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network import server_process
+from kafka_offsets.broker.network.server import Server
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.storage.files import Files, MemoryFiles
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.recording import RecordedRequest
+
+_KEPT_REQUESTS = 1000
+"""How many requests wait for their answers before the oldest is forgotten, and not written."""
+
+_request_logger = new_logger("kafka_offsets.requests")
+
+
+def serve(options: Namespace, config: Config, host: str, port: int, data_directory: Path | None) -> None:
+    """Run the broker until SIGINT or SIGTERM. Raises ConfigError, StorageError, OSError."""
+    new_server = _server_with_request_log if options.verbose else Server
+    prepare = partial(_create_topics, topics=options.topic)
+    server_process.serve(
+        config, host, port, data_directory, options.metrics_port, new_server=new_server, prepare=prepare
+    )
+
+
+def _create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> None:
+    """Create the topics that do not exist; one of a data directory stays as it is."""
+    broker = server.core.context
+    for name, partitions in topics:
+        if broker.topics.get(name) is not None:
+            continue
+        count = broker.config.num_partitions if partitions is None else partitions
+        try:
+            topic_admin.create_topic(broker, name, count, {})
+        except ValueError as error:
+            raise ConfigError(f"--topic: {error}") from error
+
+
+def _server_with_request_log(config: Config, files: Files | None) -> Server:
+    # Late: the log is taken from the recorder of the broker for tests, which serve does not import otherwise.
+    from kafka_offsets.testing.broker import InspectedServer
+    from kafka_offsets.testing.recording import Recorder
+
+    recorder = Recorder(_KEPT_REQUESTS, on_answer=_write)
+    return InspectedServer(config, MemoryFiles() if files is None else files, None, recorder)
+
+
+def _write(request: RecordedRequest) -> None:
+    _, _, line = str(request).partition(" ")  # the log line has a time of its own
+    _request_logger.info("%s", line.strip(), extra={"is_unlimited": True})

@@ -1,0 +1,126 @@
+"""`kafka-offsets serve` as users start it: Kafka's file and variables, topics from the start, the log of requests."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import cli
+from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.connection import parse_address
+from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.timeout(60)
+
+
+class Served:
+    """A running process, and the lines that it has written to standard error."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.before: list[str] = []
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("listening on "):
+                self.address = line.removeprefix("listening on ").strip()
+                return
+            self.before.append(line)
+        raise AssertionError("".join(self.before))
+
+    def partitions(self, *topics: str) -> list[tuple[str, int]]:
+        with Cluster(parse_address(self.address)) as cluster:
+            return sorted(cluster.leaders(topics))
+
+    def end(self) -> str:
+        """Stop it; return what it wrote after it was ready."""
+        self.process.terminate()
+        _, written = self.process.communicate(timeout=20)
+        assert self.process.returncode == 0
+        return written
+
+
+@contextlib.contextmanager
+def serve(*options: str, variables: Mapping[str, str] | None = None) -> Iterator[Served]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    command = [sys.executable, "-m", "kafka_offsets.cli", "serve", *options]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment | dict(variables or {})
+    ) as process:
+        try:
+            yield Served(process)
+        finally:
+            process.kill()
+
+
+def test_topics_exist_from_the_start_and_stay_as_they_are(tmp_path: Path) -> None:
+    where = ["--port", "0", "--data-dir", str(tmp_path)]
+    with serve(*where, "--topic", "orders:3", "--topic", "bills", "--set", "num.partitions=2") as first:
+        assert first.partitions("orders", "bills") == [
+            ("bills", 0),
+            ("bills", 1),
+            *(("orders", n) for n in range(3)),
+        ]
+        first.end()
+    with serve(*where, "--topic", "orders:7") as second:
+        assert len(second.partitions("orders")) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--topic", "or ders"], "--topic: topic 'or ders': "),
+        (
+            ["--topic", "orders:0"],
+            "orders:0 is not TOPIC or TOPIC:PARTITIONS, with a number of partitions from 1 on",
+        ),
+        (["--topic", "orders", "--brokers", "2"], "--topic and --verbose are for one broker"),
+        (["--verbose", "--zookeeper", "h:1"], "--topic and --verbose are for one broker"),
+    ],
+)
+def test_topics_that_cannot_be_created_are_reported(
+    capsys: pytest.CaptureFixture[str], options: list[str], reason: str
+) -> None:
+    with contextlib.suppress(SystemExit):  # argparse's way
+        assert cli.main(["serve", "--port", "0", *options]) == cli.CANNOT
+    assert reason in capsys.readouterr().err
+
+
+def test_variables_override_the_file_and_options_override_both(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nauto.create.topics.enable=true\nnum.io.threads=8\n")
+    variables = {
+        "KAFKA_NUM_PARTITIONS": "4",
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+        "KAFKA_HEAP_OPTS": "-Xmx1G",
+    }
+    options = ["--config", str(file), "--topic", "t"]
+    with serve(*options, "--env", variables=variables) as served:
+        assert served.address.startswith("127.0.0.1:")
+        assert len(served.partitions("t")) == 4
+        (warning,) = served.before
+        assert warning.endswith("these keys of Kafka have no effect here: num.io.threads\n")
+    with serve(*options, "--env", "--set", "num.partitions=5", variables=variables) as served:
+        assert len(served.partitions("t")) == 5
+    with serve(*options, "--port", "0", variables=variables) as served:
+        assert len(served.partitions("t")) == 2, "variables without --env"
+
+
+def test_clients_of_every_interface_receive_localhost() -> None:
+    with serve("--set", "listeners=PLAINTEXT://:0") as served:
+        assert served.address.startswith("localhost:")
+        assert served.partitions() == []
+
+
+def test_each_request_is_a_line_however_many_there_are() -> None:
+    """The log limits lines of one kind to ten for each client in ten seconds; these are not limited."""
+    with serve("--port", "0", "--topic", "orders", "--verbose") as served:
+        for _ in range(12):
+            served.partitions("orders")
+        lines = served.end().splitlines()
+    form = r"\S+ \S+ INFO [0-9.]+ ms  kafka-offsets +Metadata v4 +topic orders"
+    assert len([line for line in lines if re.fullmatch(form, line)]) == 12

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         InvalidPartitionsToGetOffset,
         LogTruncated,
         OffsetUnknown,
+        RecordsDamaged,
         SubscriptionIsEmpty,
         SubscriptionNotValid,
     )
@@ -30,6 +31,7 @@ __all__ = [
     "InvalidPartitionsToGetOffset",
     "LogTruncated",
     "OffsetUnknown",
+    "RecordsDamaged",
     "SubscriptionIsEmpty",
     "SubscriptionNotValid",
 ]

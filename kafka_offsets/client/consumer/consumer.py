@@ -150,7 +150,7 @@ class Consumer:
         """Return the next records, at most max.poll.records; an empty list if there is none within the timeout.
 
         Raises SubscriptionIsEmpty without a subscription, and ConsumeInitOffsetNotKnown, an InitOffsetNotKnown, if
-        auto.offset.reset is none and no offset to start at is known.
+        auto.offset.reset is none and no offset to start at is known. RecordsDamaged has the offset to continue at.
         """
         self._check_subscribed()
         now_ms = _now_ms()

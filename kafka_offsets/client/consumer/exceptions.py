@@ -1,6 +1,7 @@
 """Exceptions of the consumer, under the names of the design document "Kafka 0.9 Consumer Rewrite Design"."""
 
-from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.client.commits import Place
+from kafka_offsets.errors import KafkaOffsetsError, ProtocolError
 
 
 class SubscriptionNotValid(KafkaOffsetsError):
@@ -21,6 +22,25 @@ class ConsumeInitOffsetNotKnown(InitOffsetNotKnown):
 
 class LogTruncated(KafkaOffsetsError):
     """The leader has lost records that this consumer has read, and `auto.offset.reset` is none: `poll` raises it."""
+
+
+class RecordsDamaged(ProtocolError):
+    """A record batch that cannot be read: `poll` raises it, again and again until `position` is after the batch.
+
+    place        its topic and partition
+    offset       the first offset of the batch
+    next_offset  the offset after it, None if its header is damaged too
+    """
+
+    def __init__(self, place: Place, offset: int, next_offset: int | None, reason: ProtocolError) -> None:
+        """Describe how to continue."""
+        topic, partition = place
+        after = "a later offset" if next_offset is None else next_offset
+        super().__init__(
+            f"{topic}-{partition}: the record batch at offset {offset} is damaged ({reason}); to continue after it, "
+            f"call position([({topic!r}, {partition}, {after})])"
+        )
+        self.place, self.offset, self.next_offset = place, offset, next_offset
 
 
 class InvalidPartitionsToCommitOffset(KafkaOffsetsError):

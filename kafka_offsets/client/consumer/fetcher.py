@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.exceptions import ConsumeInitOffsetNotKnown, LogTruncated
+from kafka_offsets.client.consumer.exceptions import ConsumeInitOffsetNotKnown, LogTruncated, RecordsDamaged
 from kafka_offsets.client.consumer.metadata import Metadata
 from kafka_offsets.client.consumer.network import FETCH, Network
 from kafka_offsets.client.consumer.positions import RETRIABLE_OF_LEADER, Position, Positions
@@ -186,7 +186,11 @@ class RecordFetcher:
     ) -> None:
         data = found.records
         assert data is not None
-        last = last_batch(data)
+        try:
+            last = last_batch(data)
+        except ProtocolError as error:
+            position.error = RecordsDamaged(position.place, position.fetch_from, None, error)
+            return
         if last is None:
             return
         aborted = None
@@ -201,7 +205,7 @@ class RecordFetcher:
     def take(self, most: int) -> list[ConsumerRecord]:
         """Return the next records, at most so many, and move the positions past them.
 
-        Raises ProtocolError for a damaged batch, but only if no record precedes it in this call: the positions have
+        Raises RecordsDamaged, but only if no record precedes it in this call: the positions have
         passed those records, so they must be returned.
         """
         taken: list[ConsumerRecord] = []
@@ -210,7 +214,7 @@ class RecordFetcher:
             is_current = self._positions.table.get(position.place) is position and position.moves == moves
             try:
                 more = records.take(most - len(taken)) if is_current else []
-            except ProtocolError:
+            except RecordsDamaged:
                 if taken:
                     return taken
                 raise

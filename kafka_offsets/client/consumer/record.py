@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafka_offsets.client.commits import Place
+from kafka_offsets.client.consumer.exceptions import RecordsDamaged
+from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.compression import Compression, decompress
 from kafka_offsets.protocol.record_walk import walk_records
 from kafka_offsets.protocol.records import (
@@ -36,10 +38,17 @@ class ConsumerRecord(NamedTuple):
 
 
 def last_batch(data: bytes) -> BatchHeader | None:
-    """Return the header of the last whole batch, None if there is no whole batch. Raises ProtocolError."""
+    """Return the header of the last whole batch, None if there is no whole batch.
+
+    Raises ProtocolError if the first header is damaged. A later one ends the data: the next fetch begins with it.
+    """
     last = None
-    for _, header in batch_headers(data):
-        last = header
+    try:
+        for _, header in batch_headers(data):
+            last = header
+    except ProtocolError:
+        if last is None:
+            raise
     return last
 
 
@@ -73,16 +82,20 @@ class PartitionRecords:
         self._end_of_batch = position
 
     def take(self, most: int) -> list[ConsumerRecord]:
-        """Return the next records, at most so many; none if no record is left. Raises ProtocolError."""
+        """Return the next records, at most so many; none if no record is left. Raises RecordsDamaged."""
         while self._at >= len(self._ready):
             self.next_offset = max(self.next_offset, self._end_of_batch)
             if self._batch is None:
-                self._batch = next(self._batches, None)
+                self._batch = self._next_batch()
             if self._batch is None:
                 return []
-            # A damaged batch stays the next one: a later call does not pass over it.
-            self._ready, self._at = self._decode(*self._batch), 0
-            self._end_of_batch = self._batch[1].last_offset + 1
+            header = self._batch[1]
+            after = max(header.base_offset, header.last_offset) + 1
+            try:
+                self._ready, self._at = self._decode(*self._batch), 0
+            except ProtocolError as error:  # it stays the next one: a later call does not pass over it
+                raise RecordsDamaged(self._place, header.base_offset, after, error) from error
+            self._end_of_batch = after
             self._batch = None
         taken = self._ready[self._at : self._at + most]
         self._at += len(taken)
@@ -92,6 +105,12 @@ class PartitionRecords:
             else taken[-1].offset + 1
         )
         return taken
+
+    def _next_batch(self) -> tuple[int, BatchHeader] | None:
+        try:
+            return next(self._batches, None)
+        except ProtocolError:
+            return None  # as `last_batch`: the next fetch begins with it
 
     def _decode(self, position: int, header: BatchHeader) -> list[ConsumerRecord]:
         if self._check_crcs:

@@ -1,36 +1,24 @@
-"""The documents cannot rot: snippets are run, tables are printed from the code, links lead somewhere."""
+"""The documents cannot rot: tables are printed from the code, links lead somewhere. tests/documents runs snippets."""
 
-import os
 import pkgutil
 import re
-import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from kafka_offsets import Broker, cli
+from kafka_offsets import cli
 from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from tests.cases import each_case
 from tests.conftest import REPOSITORY, GeneratedPart
-from tests.documents import pages
 from tests.interop import matrix
-from tests.test_examples import WARNINGS
 
 README = REPOSITORY / "README.md"
 CLIENTS_PAGE = REPOSITORY / "docs" / "clients.md"
-WITH_SNIPPETS = [
-    README,
-    CLIENTS_PAGE,
-    *(REPOSITORY / "docs" / name for name in ("embedding.md", "consumer.md")),
-]
-ADDRESS = "127.0.0.1:9092"
 WITH_ACTIONS = ("groups", "offsets", "spark")
 PAGES = [
     README,
@@ -39,82 +27,7 @@ PAGES = [
     *sorted((REPOSITORY / "docs").glob("*.md")),
 ]
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PRINTED = re.compile(r"print\(.*\)  # (.*)")
 _LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
-
-
-def blocks(language: str) -> list[str]:
-    return [
-        code
-        for page in WITH_SNIPPETS
-        for name, code in _BLOCK.findall(page.read_text(encoding="utf-8"))
-        if name == language
-    ]
-
-
-@pytest.fixture
-def broker() -> Iterator[Broker]:
-    with Broker() as running:
-        yield running
-
-
-def is_test(code: str) -> bool:
-    return "def test_" in code
-
-
-def client_of(code: str) -> str:
-    found = re.search(r"(?:from|import) (\w+)", code.replace("import asyncio", ""))
-    assert found is not None
-    return found[1]
-
-
-@pytest.mark.interop
-@pytest.mark.parametrize("code", [code for code in blocks("python") if not is_test(code)], ids=client_of)
-def test_a_snippet_prints_the_output_beside_it(code: str, broker: Broker) -> None:
-    done = subprocess.run(
-        [sys.executable, *WARNINGS, "-c", code.replace(ADDRESS, broker.bootstrap_servers)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines() == _PRINTED.findall(code)
-
-
-@pytest.mark.interop
-def test_the_test_in_the_readme_passes(tmp_path: Path) -> None:
-    (code,) = filter(is_test, blocks("python"))
-    assert pages.run_as_tests([code], tmp_path) == 1
-
-
-def test_every_client_has_its_snippet() -> None:
-    assert {client_of(code) for code in blocks("python")} >= {
-        "kafka",
-        "confluent_kafka",
-        "aiokafka",
-        "kafka_offsets",
-    }
-
-
-@pytest.mark.interop
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed: apt-get install -y kcat")
-def test_the_lines_for_kcat_print_the_output_below_them(broker: Broker) -> None:
-    (code,) = (code for code in blocks("console") if "kcat" in code)
-    commands = [line.removeprefix("$ ") for line in code.splitlines() if line.startswith("$ ")]
-    expected = [line for line in code.splitlines() if not line.startswith("$ ")]
-    printed = []
-    for line in commands:
-        done = subprocess.run(
-            ["sh", "-c", line.replace(ADDRESS, broker.bootstrap_servers)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert done.returncode == 0, done.stderr
-        printed += done.stdout.splitlines()
-    assert printed == expected
 
 
 def test_make_help_lists_every_target() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY, GeneratedPart
+from tests.documents.pages import WARNINGS
 from tests.spark import jvm
 from tests.zookeeper.real import RealServer, zookeeper_server
 
@@ -45,16 +46,6 @@ PACKAGES = {
     "pytest": "pytest",
 }
 """What to install for a module that an example imports, beside `pip install .`."""
-
-WARNINGS = [
-    "-W",
-    "error",
-    "-W",
-    "ignore::DeprecationWarning",
-    "-W",
-    "ignore:unclosed <socket:ResourceWarning",
-]
-"""kafka-python reads its own files by a deprecated call, and can lose a socket that it is still connecting by."""
 
 
 def promised(example: Path) -> str:

@@ -111,14 +111,8 @@ class RequestDispatcher:
                 response = api.handle(broker, request, context, now)
                 if response is not None:
                     self._answers.reply(context, response)
-        except StorageError as error:
-            logger.error("%s: %s v%d: %s", connection.peer, api.name, version, error)
-            self._fail_request(api, context, ErrorCode.KAFKA_STORAGE_ERROR)
-        except (
-            Exception
-        ):  # a bug in a handler: its request gets an error, as in Kafka, and all others continue
-            logger.exception("%s: %s v%d failed", connection.peer, api.name, version)
-            self._fail_request(api, context, ErrorCode.UNKNOWN_SERVER_ERROR)
+        except Exception as error:  # noqa: BLE001 - fail_request logs it
+            fail_request(broker, api, context, error)
 
     def _read_header(self, connection: ClientConnection, frame: bytes) -> KnownHeader | None:
         """Parse a request's header, and remember it; None if the request is not served and was answered.
@@ -144,13 +138,6 @@ class RequestDispatcher:
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
 
-    def _fail_request(self, api: Api, context: RequestContext, error: ErrorCode) -> None:
-        """Answer a request with `error`; if it expects no answer, close its connection, as Kafka does."""
-        if api.key == _PRODUCE and context.request.acks == 0:
-            self._answers.close_connection(context.connection)
-        else:
-            self._answers.reply(context, api.fail(context.request, error, context.api_version))
-
     def _decide_unserved(self, connection: ClientConnection, api: Api, version: int, frame: bytes) -> None:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""
         if api.key != API_VERSIONS:
@@ -165,6 +152,24 @@ class RequestDispatcher:
         )
         connection.unanswered.append(context)
         self._answers.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
+
+
+def fail_request(broker: Context, api: Api, context: RequestContext, error: Exception) -> None:
+    """Log and answer a request whose handler has raised; one that expects no answer loses its connection, as in Kafka.
+
+    error  StorageError, or a bug of the handler: its request gets an error, as in Kafka, and all others continue
+    """
+    what = context.connection.peer, api.name, context.api_version
+    if isinstance(error, StorageError):
+        logger.error("%s: %s v%d: %s", *what, error)
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        logger.error("%s: %s v%d failed", *what, exc_info=error)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    if api.key == _PRODUCE and context.request.acks == 0:
+        broker.answers.close_connection(context.connection)
+    else:
+        broker.answers.reply(context, api.fail(context.request, code, context.api_version))
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:

@@ -3,7 +3,7 @@
 A broker that is cut off receives no deltas, and its proposals get NETWORK_EXCEPTION until it is reached again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
@@ -44,6 +44,10 @@ class InProcessMembership:
     def is_reachable(self) -> bool:
         """Whether this broker reaches the controller."""
         return self._metadata.is_reachable(self.broker_id)
+
+    def when_answering(self, decide: Callable[[], None]) -> None:
+        """Call back at once."""
+        decide()
 
     @property
     def _controller(self) -> Controller:

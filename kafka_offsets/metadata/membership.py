@@ -34,6 +34,10 @@ class Membership(Protocol):
         """Whether this broker reaches the controller."""
         ...
 
+    def when_answering(self, decide: Callable[[], None]) -> None:
+        """Call back once the controller answers, or is not reached: what is requested then does not block for long."""
+        ...
+
     def alter_isr(self, place: Place, proposal: IsrProposal, decided: Decided) -> None:
         """Propose the in-sync replicas of a partition that this broker leads.
 

@@ -41,6 +41,10 @@ class Link(Protocol):
         """Receive messages until `is_done`; lose the connection if that takes too long. Returns when it is lost."""
         ...
 
+    def probe(self) -> None:
+        """Send a heartbeat; lose the connection if nothing is received for as long as `wait` may take."""
+        ...
+
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back when the broker is between two requests; a ProtocolError loses the connection."""
         ...
@@ -65,6 +69,7 @@ class RemoteMembership:
         self._answers: dict[int, Fields | None] = {}
         self._is_changing = self._is_holding = False
         self._held: deque[Fields] = deque()
+        self._undecided: list[Callable[[], None]] = []
 
     def registration(self, cluster_id: str, host: str, port: int, *, was_clean: bool) -> bytes:
         """Return the first message of a link.
@@ -115,7 +120,9 @@ class RemoteMembership:
             self._left = True
         elif "refused" in fields:
             raise ValueError(f"the controller refuses this broker: {fields.text('refused')}")
-        elif "heartbeat" not in fields:
+        elif "heartbeat" in fields:
+            self._decide_soon(link)
+        else:
             raise ValueError("message: it is of no known kind")
 
     def _is_answer(self, fields: Fields) -> bool:
@@ -160,8 +167,23 @@ class RemoteMembership:
         else:
             raise ValueError(f"message: {number} was not requested")
 
+    def when_answering(self, decide: Callable[[], None]) -> None:
+        """Call back once the controller answers, or the connection is lost."""
+        if self._link is None:
+            decide()
+            return
+        self._undecided.append(decide)
+        self._link.probe()
+
+    def _decide_soon(self, link: Link) -> None:
+        undecided, self._undecided = self._undecided, []
+        for decide in undecided:
+            link.soon(decide)
+
     def lost(self) -> None:
         """Note that the connection is lost: proposals without an answer fail."""
+        if self._link is not None:
+            self._decide_soon(self._link)
         self._link = None
         self._held.clear()  # the image that follows a registration has it
         deciding, self._deciding = self._deciding, {}

@@ -272,6 +272,28 @@ def test_a_broker_does_not_wait_for_long_for_a_controller_that_hangs(monkeypatch
         run(main())
 
 
+def test_a_broker_goes_on_while_it_waits_for_a_controller_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link._ANSWER_SECONDS", 0.05)
+
+    async def main() -> None:
+        first, decided = Linked(controlled.port), []
+        await first.link.start()
+        first.membership.when_answering(lambda: decided.append(first.membership.is_reachable))
+        await until(lambda: decided == [True])
+        await asyncio.sleep(0.1)
+        assert first.membership.is_reachable, "it has answered"
+        go_on = controlled.pause()
+        first.membership.when_answering(lambda: decided.append(first.membership.is_reachable))
+        assert first.membership.is_reachable and decided == [True]
+        await until(lambda: decided == [True, False])
+        go_on()
+        await until(lambda: first.membership.is_reachable)
+        await first.link.stop()
+
+    with Controlled() as controlled:
+        run(main())
+
+
 def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

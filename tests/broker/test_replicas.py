@@ -9,7 +9,7 @@ from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.replicas import coordinators
 from kafka_offsets.coordinator.transactions.decisions import Decision, State, Transaction
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import Delta, Place, Placed
 from kafka_offsets.protocol import messages
@@ -579,3 +579,40 @@ def test_a_commit_while_a_new_coordinator_loads_overrides_what_is_loaded(monkeyp
         replicate()
         assert errors(client.take()) == [ErrorCode.NONE] * (not is_early)
         assert client.committed("g") == {("t", 0): 9}
+
+
+def create_request(name):
+    made = messages.CreateTopicsRequest
+    return made([made.CreatableTopic(name, 1, 1)], 1000)
+
+
+def test_a_request_for_the_controller_waits_for_its_answer_and_no_other_request_does(node):
+    # The broker read the controller's socket until the answer came: for two seconds, while the controller hung.
+    waiting = []
+    node.membership.when_answering = waiting.append
+    admin, client = CoreClient(node.core), CoreClient(node.core)
+    admin.send((create_request("orders"), 7))
+    admin.turn()
+    assert client.call(messages.MetadataRequest([]), 12).brokers
+    assert admin.take() == [] and node.core.topics.get("orders") is None
+    waiting.pop()()
+    admin.turn()
+    (answer,) = admin.take()
+    assert (answer.topics[0].error_code, waiting) == (0, [])
+    assert node.core.topics.get("orders")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(StorageError("full"), ErrorCode.KAFKA_STORAGE_ERROR), (KeyError(1), ErrorCode.UNKNOWN_SERVER_ERROR)],
+)
+def test_a_request_that_fails_after_the_controller_has_answered_gets_its_error(
+    node, monkeypatch, error, code
+):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(node.core.topics.cluster, "create", fail)
+    client = CoreClient(node.core)
+    (topic,) = client.call(create_request("orders"), 7).topics
+    assert topic.error_code == code

@@ -71,6 +71,9 @@ class RemoteBroker:
                 return
             self.membership.receive(self, self.arriving.popleft())
 
+    def probe(self) -> None:
+        self.send(to_json({"heartbeat": True}))
+
     def soon(self, callback: Callable[[], None]) -> None:
         self.soon_calls.append(callback)
 

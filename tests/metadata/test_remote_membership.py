@@ -253,6 +253,28 @@ def test_a_wrong_answer_fails_the_request_and_then_loses_the_connection(
         lose()
 
 
+def test_what_the_controller_decides_waits_until_it_answers(cluster: RemoteCluster) -> None:
+    second, decided = cluster.brokers[2], []
+    second.membership.when_answering(lambda: decided.append(second.membership.is_reachable))
+    assert not decided and not second.soon_calls
+    second.receive()
+    (call,) = second.soon_calls
+    assert not decided, "the broker may be in the middle of another decision"
+    call()
+    second.receive()
+    assert decided == [True] and len(second.soon_calls) == 1
+
+
+def test_what_the_controller_decides_is_refused_when_it_is_lost(cluster: RemoteCluster) -> None:
+    second, decided = cluster.brokers[2], []
+    second.membership.when_answering(lambda: decided.append(second.membership.is_reachable))
+    second.disconnect()
+    (call,) = second.soon_calls
+    call()
+    second.membership.when_answering(lambda: decided.append(second.membership.is_reachable))
+    assert decided == [False, False], "the last one at once"
+
+
 def test_a_broker_that_is_down_is_removed_at_every_other_one(cluster: RemoteCluster) -> None:
     cluster.brokers[1].disconnect()
     second = cluster.brokers[2].membership

@@ -20,6 +20,7 @@ from kafka_offsets.broker.cluster.held_answers import decide, decide_and_change,
 from kafka_offsets.broker.cluster.view import ClusterView
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.partition.partitions import Topic
+from kafka_offsets.broker.requests import fail_request
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode
@@ -86,10 +87,21 @@ class ClusterRows:
         return replace(made, handle=partial(self._if_reachable, made))
 
     def _if_reachable(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
-        """Refuse what only the controller decides while this broker does not reach it; Kafka waits for the time-out."""
-        if self._membership.is_reachable:
-            return row.handle(core, request, context, now)
-        return row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
+        """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
+
+        def decide_now() -> None:
+            if not self._membership.is_reachable:  # Kafka waits for the time-out
+                pass_on(core, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
+                return
+            try:
+                response = row.handle(core, request, context, core.clock.now())
+            except Exception as error:  # noqa: BLE001 - fail_request logs it
+                fail_request(core, row, context, error)
+                return
+            if response is not None:
+                pass_on(core, context, response)
+
+        self._membership.when_answering(decide_now)
 
     def _made_row(self, row: Api) -> Api:
         handle: Handle

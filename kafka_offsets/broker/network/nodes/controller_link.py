@@ -24,6 +24,8 @@ Address = tuple[str, int]
 _ANSWER_SECONDS = 2.0
 """How long the broker waits for an answer; after that, the connection counts as lost."""
 
+_SILENT = f"no answer in {_ANSWER_SECONDS:g} s"
+
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _HEARTBEATS_PER_TIMEOUT = 4
 _READ_BYTES = 1 << 18
@@ -170,7 +172,19 @@ class ControllerLink:
                 self._flush()
                 self._receive()
             elif not left:
-                self._lose(f"no answer in {_ANSWER_SECONDS:g} s")
+                self._lose(_SILENT)
+
+    def probe(self) -> None:
+        """Send a heartbeat; the controller is lost if nothing is received for `_ANSWER_SECONDS`."""
+        probed, began = self._socket, self._loop.time()
+
+        def check() -> None:
+            """Lose a controller that was silent since."""
+            if self._socket is probed and self._received_at < began:
+                self._lose(_SILENT)
+
+        self._loop.call_later(_ANSWER_SECONDS, check)
+        self._put(_HEARTBEAT)
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back between two requests."""

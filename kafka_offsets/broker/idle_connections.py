@@ -31,14 +31,24 @@ class IdleConnections:
         self._deadline: Deadline | None = None
 
     def watch(self, now: Now) -> None:
-        """Set the deadline at which the first connection may be idle for too long."""
-        if self._limit_ms < 0 or self._deadline is not None or not self._connections:
+        """Set the deadline at which the first connection may be idle for too long.
+
+        A connection that is closing does not count: its peer may take long to read, and over days of virtual time it
+        would be looked at every second.
+        """
+        if self._limit_ms < 0 or self._deadline is not None:
             return
-        earliest = self._limit_ms + min(
-            now.mono_ms if connection.unanswered else connection.last_used_ms
-            for connection in self._connections
+        earliest = min(
+            (
+                now.mono_ms if connection.unanswered else connection.last_used_ms
+                for connection in self._connections
+                if not connection.closing
+            ),
+            default=None,
         )
-        self._deadline = self._scheduler.at(max(earliest, now.mono_ms + _CHECK_MS), self._close)
+        if earliest is not None:
+            due_ms = max(earliest + self._limit_ms, now.mono_ms + _CHECK_MS)
+            self._deadline = self._scheduler.at(due_ms, self._close)
 
     def _close(self, now: Now) -> None:
         self._deadline = None

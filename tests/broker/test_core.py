@@ -8,6 +8,7 @@ import pytest
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.idle_connections import IdleConnections
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
@@ -287,6 +288,21 @@ def test_a_silent_connection_is_closed_after_the_idle_time() -> None:
         core.run_due()
     assert silent.connection.closing
     assert not busy.connection.closing
+
+
+def test_connections_that_are_closing_are_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manual clock that moved by a week looked at them 600,000 times, which took seconds."""
+    core = make_core(connections_max_idle_ms=10_000)
+    silent = CoreClient(core)
+    core.clock.advance(10_000)  # type: ignore[attr-defined]
+    core.run_due()
+    assert silent.connection.closing
+    looked = []
+    monkeypatch.setattr(IdleConnections, "_close", lambda self, now: looked.append(now))
+    for _ in range(20):
+        core.clock.advance(1_000)  # type: ignore[attr-defined]
+        core.run_due()
+    assert looked == []
 
 
 def test_the_profile_kafka_answers_the_first_find_coordinator_with_an_error_and_the_next_with_the_node() -> (

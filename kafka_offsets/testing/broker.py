@@ -26,7 +26,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.events import Event, Watches
-from kafka_offsets.testing.groups import GroupView, Place
+from kafka_offsets.testing.groups import GroupView, Overview, Place
 from kafka_offsets.testing.recording import Recorder, Requests, Tape
 from kafka_offsets.testing.seeding import (
     ConsumedRecord,
@@ -100,6 +100,11 @@ class Broker(EmbeddedBroker):
         )
         self._recorder = Recorder() if record else None
         self._faults: Faults | None = None
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that this broker was given; None if it follows the machine's."""
+        return self._clock
 
     # -- records -------------------------------------------------------------------------------------------
 
@@ -231,6 +236,13 @@ class Broker(EmbeddedBroker):
         __tracebackhide__ = True  # pytest shows the line of the test
         if different:
             raise AssertionError("\n  ".join([f"{what}:", *different]))
+
+    def overview(self) -> Overview:
+        """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
+
+        Everything is of one moment. Internal topics are excluded.
+        """
+        return self._when_open(groups.overview)
 
     # -- waiting -------------------------------------------------------------------------------------------
 

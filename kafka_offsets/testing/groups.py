@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 
@@ -45,6 +46,31 @@ class GroupView(NamedTuple):
     def __str__(self) -> str:
         count = len(self.members)
         return f"{self.state} in generation {self.generation} with {count} member{'' if count == 1 else 's'}"
+
+
+class GroupProgress(NamedTuple):
+    """A group at one moment: its view, and by (topic, partition) its committed offsets and its lag.
+
+    lag  as `Broker.lag`: also of partitions without a committed offset, in topics with one
+    """
+
+    view: GroupView
+    committed: dict[Place, int]
+    lag: dict[Place, int]
+
+
+class LogEnds(NamedTuple):
+    """The first offset of a partition, and the end of what consumers can read."""
+
+    log_start_offset: int
+    high_watermark: int
+
+
+class Overview(NamedTuple):
+    """A broker at one moment: the partitions of its topics, and its groups."""
+
+    partitions: dict[Place, LogEnds]
+    groups: list[GroupProgress]
 
 
 def group_ids(core: BrokerCore) -> list[str]:
@@ -128,6 +154,19 @@ def lag(core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = N
             entry = committed.get(place)
             behind[place] = end - (start if entry is None else entry.offset)
     return behind
+
+
+def overview(core: BrokerCore) -> Overview:
+    """Return all partitions, except those of internal topics, and all groups."""
+    names = [name for name in core.topics.names() if name not in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)]
+    partitions = {place: LogEnds(*ends) for name in names for place, ends in log_ends(core, name).items()}
+    groups = []
+    for group_id in group_ids(core):
+        view = group_view(core, group_id)
+        if view is not None:
+            offsets = {place: entry.offset for place, entry in core.shards.committed(group_id).items()}
+            groups.append(GroupProgress(view, offsets, lag(core, group_id)))
+    return Overview(partitions, groups)
 
 
 def describe_state(core: BrokerCore) -> list[str]:

@@ -13,6 +13,7 @@ docs/faults.md has examples, and the names of these faults in librdkafka's mock 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -66,6 +67,7 @@ class Faults:
         self._broker = broker
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)
+        self._numbers = itertools.count(1)
         self._disk = DiskFaults()
         self._server: Server | None = None
 
@@ -372,6 +374,7 @@ class Faults:
             if fault.node not in (None, *ids):
                 there = ", ".join(map(str, ids))
                 raise ValueError(f"there is no node {fault.node}, only {there}")
+            fault.number = next(self._numbers)
             self._faults.append(fault)
             self._changed(server, fault)
             if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
@@ -399,9 +402,9 @@ class Faults:
                 self._changed(self._server, fault)
 
     def _forget(self, fault: Fault) -> None:
-        fault.is_active = False
         self._faults.remove(fault)
         self._over.append(fault)
+        fault.end()
 
     def end_disk(self) -> None:
         """End the disk faults, in the broker's thread: a broker that stops must be able to close its files."""

@@ -57,7 +57,7 @@ class DiskFault(Fault):
                 return False
             self._count()
             if self.n is not None and self.hits >= self.n:
-                self.is_active = False
+                self.end()
         return True
 
     def check(self, operation: str, path: str, size: int = 0) -> int:

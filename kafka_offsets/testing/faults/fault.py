@@ -32,6 +32,7 @@ class Owner(Protocol):
 class Fault:
     """One fault.
 
+    number              from 1 on, unique for a broker
     hits                how often it has struck
     kind                what it does, as `Faults` calls it
     n                   how often it strikes at most, None for no limit
@@ -73,6 +74,7 @@ class Fault:
         self.topic, self.partition, self.node = topic, partition, node
         self.function, self.closes_before, self.spoils = function, closes_before, spoils
         self.before_ms, self.after_ms = before_ms, after_ms
+        self.number = 0
         self.hits = 0
         self.is_active = True
         self._owner = owner
@@ -107,12 +109,24 @@ class Fault:
         self._owner.remove(self)
 
     def wait(self, hits: int = 1, timeout: float = _WAIT_SECONDS) -> None:
-        """Wait until it has struck `hits` times. TimeoutError after `timeout` seconds of real time."""
+        """Wait until it has struck `hits` times.
+
+        TimeoutError after `timeout` seconds of real time, and as soon as it is over and so strikes no more.
+        """
         with self._struck:
-            if not self._struck.wait_for(lambda: self.hits >= hits, timeout):
-                raise TimeoutError(f"after {timeout:g} s {self!r}")
+            self._struck.wait_for(lambda: self.hits >= hits or not self.is_active, timeout)
+            if self.hits >= hits:
+                return
+            is_over = not self.is_active
+        raise TimeoutError(f"{self!r}" if is_over else f"after {timeout:g} s {self!r}")
 
     # -- in the broker's thread
+
+    def end(self) -> None:
+        """Note that it is over."""
+        with self._struck:
+            self.is_active = False
+            self._struck.notify_all()
 
     @property
     def decides(self) -> bool:

@@ -223,6 +223,22 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         "--verbose", action="store_true", help="write a line for each request to standard error"
     )
     serve.add_argument(
+        "--http",
+        type=_http_address,
+        metavar="[HOST:]PORT",
+        help="serve the interface for tests in any language, as JSON over HTTP; 0 takes a free port; default: disabled",
+    )
+    serve.add_argument(
+        "--http-token",
+        metavar="TOKEN",
+        help="with --http: what requests must have as `Authorization: Bearer TOKEN` (KAFKA_OFFSETS_HTTP_TOKEN)",
+    )
+    serve.add_argument(
+        "--manual-clock",
+        action="store_true",
+        help="with --http: the time of the broker passes only by requests to its clock",
+    )
+    serve.add_argument(
         "--brokers",
         type=_broker_count,
         metavar="N",
@@ -267,6 +283,13 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and int(text) <= 65535:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text} is not a port number")
+
+
+def _http_address(text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    if separator and not host:
+        raise argparse.ArgumentTypeError(f"{text} is not [HOST:]PORT")
+    return host.strip("[]") or "127.0.0.1", _port(port)
 
 
 def _broker_count(text: str) -> int:
@@ -317,7 +340,11 @@ def _serve_and_log(options: argparse.Namespace) -> int:
 
     def start() -> None:
         """Imports are after the configuration is read: its errors are reported at once."""
-        if options.zookeeper is not None:
+        if options.http is not None:
+            from kafka_offsets.commands import serve_http
+
+            serve_http.serve(options, host, port, data_directory)
+        elif options.zookeeper is not None:
             from kafka_offsets.commands import serve_with_zookeeper
 
             serve_with_zookeeper.serve(options, config, host, port, data_directory)
@@ -343,6 +370,17 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     settings = dict(options.set)
     if (options.topic or options.verbose) and not options.zookeeper is options.brokers is None:
         raise ConfigError("--topic and --verbose are for one broker, without --brokers and --zookeeper")
+    if options.http is not None and options.verbose:
+        raise ConfigError(
+            "--http keeps the requests, for GET /brokers/main/requests: --verbose is without it"
+        )
+    if options.http is None and (options.http_token is not None or options.manual_clock):
+        raise ConfigError("--http-token and --manual-clock need --http")
+    if options.http is not None and (options.brokers is not None or options.zookeeper is not None):
+        raise ConfigError(
+            "--http serves one broker of this process, without --brokers and --zookeeper; "
+            'POST /brokers with {"brokers": 3} starts a cluster'
+        )
     if options.zookeeper is None:
         if options.node_id is not None or options.controller_port:
             raise ConfigError("--node-id and --controller-port need --zookeeper")

@@ -101,6 +101,30 @@ def taken_port() -> Iterator[int]:
             "kafka-offsets: broker.session.timeout.ms of a cluster is 100 or more",
         ),
         (
+            ["serve", "--http", ":8080"],
+            "kafka-offsets serve: argument --http: :8080 is not [HOST:]PORT (see kafka-offsets serve --help)",
+        ),
+        (
+            ["serve", "--http", "0", "--brokers", "3"],
+            (
+                "kafka-offsets: --http serves one broker of this process, without --brokers and --zookeeper; "
+                'POST /brokers with {"brokers": 3} starts a cluster'
+            ),
+        ),
+        (
+            ["serve", "--http", "0", "--verbose"],
+            "kafka-offsets: --http keeps the requests, for GET /brokers/main/requests: --verbose is without it",
+        ),
+        (["serve", "--manual-clock"], "kafka-offsets: --http-token and --manual-clock need --http"),
+        (
+            ["serve", "--http", "0", "--metrics-port", "0"],
+            "kafka-offsets: --http serves the metrics too, at /metrics: --metrics-port is without it",
+        ),
+        (
+            ["serve", "--http", "0", "--http-token", ""],
+            "kafka-offsets: the token of --http-token, or of KAFKA_OFFSETS_HTTP_TOKEN, is empty",
+        ),
+        (
             ["serve", "--prt", "29095"],
             (
                 "kafka-offsets serve: unrecognized arguments: --prt 29095; did you mean --port? "

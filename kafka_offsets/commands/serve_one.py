@@ -28,14 +28,14 @@ _request_logger = new_logger("kafka_offsets.requests")
 def serve(options: Namespace, config: Config, host: str, port: int, data_directory: Path | None) -> None:
     """Run the broker until SIGINT or SIGTERM. Raises ConfigError, StorageError, OSError."""
     new_server = _server_with_request_log if options.verbose else Server
-    prepare = partial(_create_topics, topics=options.topic)
+    prepare = partial(create_topics, topics=options.topic)
     server_process.serve(
         config, host, port, data_directory, options.metrics_port, new_server=new_server, prepare=prepare
     )
 
 
-def _create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> None:
-    """Create the topics that do not exist; one of a data directory stays as it is."""
+def create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> None:
+    """Create the topics that do not exist; one of a data directory stays as it is. Raises ConfigError."""
     broker = server.core.context
     for name, partitions in topics:
         if broker.topics.get(name) is not None:

@@ -21,6 +21,8 @@ from tests.conftest import REPOSITORY
 
 ADDRESS = "127.0.0.1:9092"
 """Where the broker is in the blocks."""
+HTTP = "http://127.0.0.1:8080"
+"""Where `serve --http` is."""
 ADDRESSES = "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
 """Where the brokers of a cluster are."""
 
@@ -44,9 +46,10 @@ _GENERATED = re.compile(r"^<!-- begin: (.+) -->$.*?^<!-- end: \1 -->$", re.MULTI
 _SPACES = re.compile(" +")
 _WORD = re.compile(r"\S*…")
 _NUMBER = re.compile(r"\d+")
-_PORT = re.compile(r"(--(?:metrics-)?port) [1-9]\d*")
+_PORT = re.compile(r"(--(?:metrics-)?port|--http) [1-9]\d*")
 _LISTENS = re.compile(r"listening on (\S+)")
 _METRICS = re.compile(r"metrics on (http\S+)")
+_HTTP = re.compile(r"HTTP on (http\S+)/")
 
 
 class Block(NamedTuple):
@@ -124,16 +127,17 @@ def run_as_tests(files: dict[str, str], folder: Path) -> int:
     return int(found[1])
 
 
-def run_in_shell(code: str, address: str, folder: Path, cwd: Path) -> None:
+def run_in_shell(code: str, address: str, folder: Path, cwd: Path, http: str = HTTP) -> None:
     """Run the lines after `$ ` and compare what they print with the lines below them.
 
     A word that ends with `…` may end otherwise, and columns may be wider.
 
     address  of the broker that the lines name 127.0.0.1:9092
     folder   where the command `kafka-offsets` is put
+    http     the address of `serve --http` that the lines name http://127.0.0.1:8080
     A line that serves runs until the others are done, on free ports. Its numbers may differ from the printed ones.
     """
-    known = {ADDRESS: address}
+    known = {ADDRESS: address, HTTP: http}
     running: list[subprocess.Popen[str]] = []
     try:
         for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
@@ -186,6 +190,8 @@ def _serve(line: str, expected: str, known: dict[str, str], folder: Path, cwd: P
         printed += said
         if found := _METRICS.search(said):
             known["http://127.0.0.1:9100/metrics"] = found[1]
+        if found := _HTTP.search(said):
+            known[HTTP] = found[1]
         if found := _LISTENS.search(said):
             known[ADDRESS] = found[1].partition(",")[0]
             break

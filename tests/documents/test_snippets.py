@@ -19,6 +19,7 @@ from kafka_offsets.testing import Cluster, ManualClock
 from tests.conftest import REPOSITORY
 from tests.documents import pages
 from tests.documents.pages import ADDRESS, ADDRESSES, BLOCKS, WARNINGS, Block
+from tests.http.conftest import OneBroker, Serving
 
 NOT_RUN = {
     "README.md": 1,
@@ -101,8 +102,8 @@ def test_the_lines_for_a_shell_print_the_output_below_them(block: Block, tmp_pat
     for tool in ("kcat", "curl"):
         if tool in block.code and shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed: apt-get install -y {tool}")
-    with SEEDS.get(block.page, one_broker)(block, tmp_path) as (address, cwd):
-        pages.run_in_shell(block.code, address, tmp_path, cwd)
+    with SEEDS.get(block.page, one_broker)(block, tmp_path) as (address, cwd, *http):
+        pages.run_in_shell(block.code, address, tmp_path, cwd, *http)
 
 
 @contextmanager
@@ -184,8 +185,20 @@ def groups(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
         yield broker.bootstrap_servers, folder
 
 
-SEEDS: dict[str, Callable[[Block, Path], "contextmanager[tuple[str, Path]]"]] = {
+@contextmanager
+def over_http(block: Block, folder: Path) -> Iterator[tuple[str, Path, str]]:
+    """Yield a broker with HTTP, and the topic and group of the page, for blocks that start none."""
+    with Serving(clock=ManualClock()) as client:
+        broker = OneBroker(client, "main", client.get("/brokers/main").value["bootstrap_servers"])
+        if "produce" not in block.code:
+            broker.post("produce", topic="orders", records=["a", "b"])
+            broker.post("commit", group="billing", offsets={"orders": {"0": 1}})
+        yield broker.bootstrap_servers, folder, client.url
+
+
+SEEDS: dict[str, Callable[[Block, Path], "contextmanager[tuple[str, ...]]"]] = {
     "directories.md": directories,
     "groups.md": groups,
+    "http.md": over_http,
     "inspect.md": in_repository,
 }

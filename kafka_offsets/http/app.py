@@ -1,0 +1,323 @@
+"""App: requests and answers. Routes, arguments, errors, limits, and who may call.
+
+An error is an object of RFC 9457 with a sentence. Without a token only programs on this machine are to call: a page of
+a browser that reaches this address by another name (DNS rebinding) or from another origin is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import ipaddress
+import json
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kafka_offsets.errors import ConfigError, KafkaOffsetsError, nearest_name
+from kafka_offsets.http.control import MAIN, ConflictError, Control, NotFoundError
+from kafka_offsets.http.openapi import PROBLEM_TYPE, document
+from kafka_offsets.http.operations import Operation, operations
+from kafka_offsets.http.values import REQUIRED, WrongValueError, read, read_text, to_json
+from kafka_offsets.logs import new_logger
+
+MAX_BODY_BYTES = 16 << 20
+MAX_WAITS = 256
+"""So many requests may wait at a time; further ones are refused."""
+
+_CALLS = 64
+"""So many calls are executed at a time: some of them wait for replicas of a cluster that do not answer."""
+
+_BODY_SECONDS = 30.0
+_OPEN_PATHS = ("/healthz", "/readyz")
+"""What needs no token: it says nothing but that the process lives."""
+
+_STATUS_OF: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (ConflictError, HTTPStatus.CONFLICT),
+    (TimeoutError, HTTPStatus.GATEWAY_TIMEOUT),
+    (WrongValueError, HTTPStatus.BAD_REQUEST),
+    (ConfigError, HTTPStatus.BAD_REQUEST),
+    (ValueError, HTTPStatus.BAD_REQUEST),
+    (TypeError, HTTPStatus.BAD_REQUEST),
+    (AssertionError, HTTPStatus.CONFLICT),
+    (RuntimeError, HTTPStatus.CONFLICT),
+    (KafkaOffsetsError, HTTPStatus.CONFLICT),
+    (OSError, HTTPStatus.CONFLICT),
+)
+"""What the methods of kafka_offsets.testing raise; the first that fits."""
+
+logger = new_logger(__name__)
+
+
+class App:
+    """The application: answers requests for the brokers of a control.
+
+    metrics  returns the metrics of a broker, by its id, as Prometheus reads them
+    """
+
+    def __init__(self, control: Control, metrics: Callable[[str], bytes]) -> None:
+        self._control = control
+        self._metrics = metrics
+        self._waits = 0
+        self._calling = ThreadPoolExecutor(_CALLS, thread_name_prefix="kafka-offsets-http")
+        self._waiting = ThreadPoolExecutor(MAX_WAITS, thread_name_prefix="kafka-offsets-http-wait")
+        routes = [
+            Route(each.path, self._answer_to(each), methods=[each.method], name=each.name)
+            for each in operations()
+        ]
+        routes += [
+            Route("/openapi.json", self._openapi),
+            Route("/metrics", self._main_metrics),
+            Route("/brokers/{broker}/prometheus", self._broker_metrics),
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+        ]
+        self.routes = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+
+    def close(self) -> None:
+        """Wait for the calls that are being executed; the brokers must have stopped."""
+        self._calling.shutdown()
+        self._waiting.shutdown()
+
+    def _answer_to(self, operation: Operation) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            """Execute an operation; an exception becomes a problem."""
+            try:
+                broker = request.path_params.get("broker", "")
+                arguments = await read_arguments(request, operation)
+                return await self._execute(operation, broker, arguments)
+            except HTTPException:
+                raise
+            except Exception as error:  # noqa: BLE001 - described to the client, and logged if it is ours
+                return problem_of(error)
+
+        return answer
+
+    async def _execute(self, operation: Operation, broker: str, arguments: dict[str, Any]) -> Response:
+        """Execute an operation: in the loop, or in a thread if it waits for the loop."""
+        if operation.waits and self._waits >= MAX_WAITS:
+            raise HTTPException(503, f"{MAX_WAITS} requests wait already")
+        self._waits += operation.waits
+        try:
+            if operation.in_loop:
+                result = operation.run(self._control, broker, arguments)
+                return _success(operation, await result if inspect.isawaitable(result) else result)
+            threads = self._waiting if operation.waits else self._calling
+            return await asyncio.get_running_loop().run_in_executor(
+                threads, lambda: _success(operation, operation.run(self._control, broker, arguments))
+            )
+        finally:
+            self._waits -= operation.waits
+
+    async def _openapi(self, request: Request) -> Response:
+        return json_response(document(operations()))
+
+    async def _main_metrics(self, request: Request) -> Response:
+        return await self._read_metrics(MAIN)
+
+    async def _broker_metrics(self, request: Request) -> Response:
+        return await self._read_metrics(request.path_params["broker"])
+
+    async def _read_metrics(self, broker: str) -> Response:
+        from prometheus_client import CONTENT_TYPE_LATEST
+
+        loop = asyncio.get_running_loop()
+        try:
+            text = await loop.run_in_executor(self._calling, self._metrics, broker)
+        except Exception as error:  # noqa: BLE001 - as above
+            return problem_of(error)
+        return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _healthz(self, request: Request) -> Response:
+        return Response("ok\n", media_type="text/plain")
+
+    async def _readyz(self, request: Request) -> Response:
+        """Answer 200 when the broker of this process has loaded its groups."""
+        try:
+            loading = self._control.get(MAIN).broker.metrics()["num-partitions{state=loading}"]
+        except NotFoundError:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "the broker is starting")
+        if loading:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{loading:g} partitions of offsets are loading")
+        return Response("ok\n", media_type="text/plain")
+
+
+async def read_arguments(request: Request, operation: Operation) -> dict[str, Any]:
+    """Return the arguments of an operation, of the path and of the query or the body. Raises WrongValueError."""
+    kinds = {each.name: each.kind for each in operation.parameters}
+    arguments: dict[str, Any] = {}
+    for name, text in request.path_params.items():
+        if name in kinds:
+            arguments[name] = _named(name, read_text, kinds[name], [text])
+    given: Mapping[str, Any]
+    if operation.method == "POST":
+        given, reader = await _read_body(request), read
+    else:
+        given, reader = {name: request.query_params.getlist(name) for name in request.query_params}, read_text
+    for name, value in given.items():
+        if name not in kinds or name in request.path_params:
+            others = kinds.keys() - request.path_params.keys()
+            advice = nearest_name(name, others) or f"; it takes {', '.join(others) or 'nothing'}"
+            raise WrongValueError(f"there is no parameter {name!r}{advice}")
+        arguments[name] = _named(name, reader, kinds[name], value)
+    missing = [
+        each.name for each in operation.parameters if each.default is REQUIRED and each.name not in arguments
+    ]
+    if missing:
+        raise WrongValueError(f"{', '.join(missing)} is missing")
+    return arguments
+
+
+def _named(name: str, reader: Callable[[Any, Any], Any], kind: Any, value: Any) -> Any:
+    try:
+        return reader(kind, value)
+    except WrongValueError as error:
+        raise WrongValueError(f"{name}: {error}") from error
+
+
+async def _read_body(request: Request) -> dict[str, Any]:
+    """Return the object in the body, an empty one without a body. HTTPException for too much, or for other types."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MAX_BODY_BYTES:
+                    raise HTTPException(413, f"the body has more than {MAX_BODY_BYTES} bytes")
+    except TimeoutError:
+        raise HTTPException(408, f"the body has not arrived in {_BODY_SECONDS:g} s") from None
+    if not body:
+        return {}
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise HTTPException(415, f"the body is application/json, not {media or 'without a Content-Type'}")
+    try:
+        found = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise WrongValueError(f"the body is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise WrongValueError("the body is an object of JSON, with the parameters by name")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _success(operation: Operation, result: Any) -> Response:
+    if isinstance(result, str):
+        return Response(result, media_type="text/plain; charset=utf-8")
+    if result is None and operation.method == "GET":
+        raise NotFoundError("there is nothing of this name")
+    if result is None:
+        return Response(status_code=204)
+    return json_response(to_json(result), operation.status)
+
+
+def json_response(value: Any, status: int = 200, media: str = "application/json") -> Response:
+    """Return a value of JSON as an answer, with an end of line for people who use curl."""
+    return Response(f"{json.dumps(value)}\n", status, media_type=media)
+
+
+def problem(status: HTTPStatus, detail: str, error: str | None = None) -> Response:
+    """Return an error as an answer. Source: RFC 9457."""
+    found: dict[str, Any] = {
+        "type": "about:blank",
+        "title": status.phrase,
+        "status": status.value,
+        "detail": detail,
+    }
+    if error is not None:
+        found["error"] = error
+    return json_response(found, status.value, PROBLEM_TYPE)
+
+
+def problem_of(error: Exception) -> Response:
+    """Return an exception as an answer; one that is not expected is logged."""
+    name = type(error).__name__
+    for kind, status in _STATUS_OF:
+        if isinstance(error, kind):
+            return problem(status, str(error) or name, name)
+    logger.error("an HTTP request failed", exc_info=error)
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, f"{name}: {error}", name)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    detail = error.detail
+    if detail == status.phrase:
+        detail = f"there is no {request.method} {request.url.path}; GET /openapi.json lists the operations"
+    found = problem(status, detail)
+    found.headers.update(error.headers or {})
+    return found
+
+
+class Guard:
+    """Refuses requests of those who may not call.
+
+    app    what answers the others
+    host   the address that the server listens on
+    token  what a request must have; None: requests need no token, but a Host and an Origin that are this server's
+    """
+
+    def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
+        self._app, self._host, self._token = app, host.lower(), token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] == "http":
+            refused = self._refusal(scope["path"], Headers(scope=scope))
+            if refused is not None:
+                await refused(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, path: str, headers: Headers) -> Response | None:
+        if self._token is not None:
+            if path in _OPEN_PATHS or self._has_token(headers.get("authorization", "")):
+                return None
+            refused = problem(
+                HTTPStatus.UNAUTHORIZED, "the header `Authorization: Bearer TOKEN` is missing or wrong"
+            )
+            refused.headers["WWW-Authenticate"] = "Bearer"
+            return refused
+        host = headers.get("host", "")
+        if not self._is_own(host):
+            return problem(
+                HTTPStatus.FORBIDDEN,
+                f"the Host is {host!r}: without a token, only an address of this machine",
+            )
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return problem(HTTPStatus.FORBIDDEN, f"pages of {origin!r} may not call this server")
+        return None
+
+    def _has_token(self, authorization: str) -> bool:
+        scheme, _, given = authorization.partition(" ")  # a header is decoded as latin-1
+        assert self._token is not None
+        is_same = secrets.compare_digest(given.strip().encode("latin-1"), self._token.encode())
+        return is_same and scheme.lower() == "bearer"
+
+    def _is_own(self, host_and_port: str) -> bool:
+        """Whether a Host names this machine: by a loopback address or name, or the address that is listened on."""
+        host = re.sub(r":\d*$", "", host_and_port).strip("[]").lower()
+        if host in ("localhost", self._host):
+            return True
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return False

@@ -1,0 +1,351 @@
+"""Control: the brokers that one server controls, their snapshots, and what a request needs beside a broker's methods.
+
+All brokers run in the event loop of the server. Their methods wait for that loop, so they are called in other threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.clock import SystemClock
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.testing.broker import Broker, Snapshot
+from kafka_offsets.testing.clock import ManualClock
+from kafka_offsets.testing.cluster.cluster import Cluster
+from kafka_offsets.testing.faults.fault import Fault
+from kafka_offsets.testing.recording import RecordedRequest
+
+MAIN = "main"
+"""The id of the broker that the process was started for."""
+
+MAX_BROKERS = 200
+MAX_SNAPSHOTS = 100
+
+WAIT_SECONDS = 10.0
+"""The default timeout of requests that wait, as in Python."""
+
+MAX_WAIT_SECONDS = 600.0
+
+
+class NotFoundError(Exception):
+    """There is no broker, fault or snapshot of this name."""
+
+
+class ConflictError(Exception):
+    """A request that this broker, in its current state, cannot carry out."""
+
+
+def check_timeout(seconds: float) -> float:
+    """Return a timeout that is not too long. Raises ValueError."""
+    if not 0 <= seconds <= MAX_WAIT_SECONDS:
+        raise ValueError(f"timeout: between 0 and {MAX_WAIT_SECONDS:g} s, not {seconds:g}")
+    return seconds
+
+
+class BrokerView(NamedTuple):
+    """One broker: its id, the address for clients, the number of its nodes, and whether its clock is a manual one."""
+
+    broker: str
+    bootstrap_servers: str
+    brokers: int
+    manual_clock: bool
+
+
+class ClockView(NamedTuple):
+    """The time of a broker in milliseconds: since the epoch, and since an arbitrary start."""
+
+    wall_ms: int
+    mono_ms: int
+    manual_clock: bool
+
+
+class SnapshotView(NamedTuple):
+    """One snapshot, and the broker that it was taken of."""
+
+    snapshot: str
+    broker: str
+
+
+class FaultView(NamedTuple):
+    """One fault: `apis` null is every API, `n` null is no limit; `text` describes it."""
+
+    fault: int
+    kind: str
+    apis: list[str] | None
+    n: int | None
+    hits: int
+    is_active: bool
+    text: str
+
+    @classmethod
+    def of(cls, fault: Fault) -> Self:
+        """Return the current state of a fault."""
+        apis = None if fault.apis is None else sorted(fault.apis)
+        return cls(fault.number, fault.kind, apis, fault.n, fault.hits, fault.is_active, repr(fault))
+
+
+class RequestView(NamedTuple):
+    """One recorded request of a client: `request` and `response` are null unless `decoded` was requested."""
+
+    number: int
+    wall_ms: int
+    peer: str
+    node: int | None
+    client_id: str | None
+    api: str
+    version: int
+    correlation_id: int
+    latency_ms: float | None
+    groups: list[str]
+    topics: list[str]
+    errors: dict[str, int]
+    request: Any
+    response: Any
+
+    @classmethod
+    def of(cls, each: RecordedRequest, *, decoded: bool) -> Self:
+        """Return a recorded request, with its fields and those of its response if `decoded`."""
+        return cls(
+            each.number,
+            each.wall_ms,
+            each.peer,
+            each.node,
+            each.client_id,
+            each.api,
+            each.version,
+            each.correlation_id,
+            each.latency_ms,
+            sorted(each.groups),
+            sorted(each.topics),
+            dict(each.errors),
+            each.request if decoded else None,
+            each.response if decoded else None,
+        )
+
+
+class RequestsView(NamedTuple):
+    """Recorded requests, the oldest first, and the number of the last event, for `after`."""
+
+    last_event: int
+    requests: list[RequestView]
+
+
+class ControlledBroker:
+    """One running broker."""
+
+    def __init__(self, broker_id: str, broker: Broker, snapshots: Snapshots) -> None:
+        self.id, self.broker = broker_id, broker
+        self._snapshots = snapshots
+
+    @property
+    def clock(self) -> ManualClock:
+        """The manual clock. ConflictError if the broker follows the machine's."""
+        if isinstance(self.broker.clock, ManualClock):
+            return self.broker.clock
+        raise ConflictError(
+            f"broker {self.id!r} follows the clock of the machine: start it with --manual-clock, or another one by "
+            'POST /brokers with {"manual_clock": true}'
+        )
+
+    @property
+    def cluster(self) -> Cluster:
+        """The broker as a cluster. ConflictError if it is alone."""
+        if isinstance(self.broker, Cluster):
+            return self.broker
+        raise ConflictError(
+            f'broker {self.id!r} is alone: POST /brokers with {{"brokers": 3}} starts a cluster of three'
+        )
+
+    def view(self) -> BrokerView:
+        """Return the broker: its address, the number of its nodes, and whether its clock is a manual one."""
+        nodes = len(self.broker.nodes) if isinstance(self.broker, Cluster) else 1
+        is_manual = isinstance(self.broker.clock, ManualClock)
+        return BrokerView(self.id, self.broker.bootstrap_servers, nodes, is_manual)
+
+    def now(self) -> ClockView:
+        """Return the time of the broker's clock."""
+        clock = self.broker.clock
+        now = (SystemClock() if clock is None else clock).now()
+        return ClockView(now.wall_ms, now.mono_ms, isinstance(clock, ManualClock))
+
+    def requests(
+        self,
+        api: str | None = None,
+        client_id: str | None = None,
+        group: str | None = None,
+        topic: str | None = None,
+        error: str | int | None = None,
+        node: int | None = None,
+        after: int = 0,
+        decoded: bool = False,
+    ) -> RequestsView:
+        """Return the recorded requests of clients, the last 10,000 or 16 MiB, the oldest first.
+
+        api      the name of an API; client_id, group, topic, error, node choose requests too
+        after    only requests after this `last_event` of an earlier answer
+        decoded  with all fields of each request and its response
+        """
+        last = self.broker.last_event
+        chosen = self.broker.requests_after(after).of(
+            api, client_id=client_id, group=group, topic=topic, error=error, node=node
+        )
+        return RequestsView(last, [RequestView.of(each, decoded=decoded) for each in chosen])
+
+    def capture(self) -> str:
+        """Return the recorded requests as lines of JSON, a file for `kafka-offsets inspect`."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "wire.jsonl"
+            self.broker.save_capture(path)
+            return path.read_text(encoding="utf-8")
+
+    def faults(self) -> list[FaultView]:
+        """Return the faults in force, and the last 100 that are over."""
+        return [FaultView.of(each) for each in self.broker.faults.named]
+
+    def fault(self, fault: int) -> FaultView:
+        """Return one fault: how often it has struck, and whether it is in force."""
+        return FaultView.of(self._fault(fault))
+
+    def remove_fault(self, fault: int) -> None:
+        """End a fault. Does nothing if it is already over."""
+        self._fault(fault).remove()
+
+    def wait_for_fault(self, fault: int, hits: int = 1, timeout: float = WAIT_SECONDS) -> FaultView:
+        """Wait until a fault has struck `hits` times, or until it is over.
+
+        timeout  in seconds of real time
+        """
+        found = self._fault(fault)
+        found.wait(hits, check_timeout(timeout))
+        return FaultView.of(found)
+
+    def _fault(self, number: int) -> Fault:
+        found = next((each for each in self.broker.faults.named if each.number == number), None)
+        if found is None:
+            raise NotFoundError(f"broker {self.id!r} has no fault {number}")
+        return found
+
+    def snapshot(self) -> SnapshotView:
+        """Take a snapshot of the whole state of the broker, for `restore`; clients do not notice."""
+        return self._snapshots.add(self.id, self.broker.snapshot())
+
+    def restore(self, snapshot: str) -> None:
+        """Restore a snapshot, of this broker or of another one: as after a crash and a restart."""
+        self.broker.restore(self._snapshots.get(snapshot))
+
+
+class Snapshots:
+    """The snapshots that a server keeps."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[SnapshotView, Snapshot]] = {}
+        self._numbers = itertools.count(1)
+
+    def add(self, broker_id: str, snapshot: Snapshot) -> SnapshotView:
+        """Keep a snapshot. ConflictError if there are too many."""
+        if len(self._kept) >= MAX_SNAPSHOTS:
+            raise ConflictError(f"{MAX_SNAPSHOTS} snapshots are kept: delete one")
+        view = SnapshotView(str(next(self._numbers)), broker_id)
+        self._kept[view.snapshot] = view, snapshot
+        return view
+
+    def get(self, snapshot: str) -> Snapshot:
+        """Return a snapshot by its id. NotFoundError."""
+        if snapshot not in self._kept:
+            raise NotFoundError(f"there is no snapshot {snapshot!r}")
+        return self._kept[snapshot][1]
+
+    def all(self) -> list[SnapshotView]:
+        """Return the snapshots that are kept."""
+        return [view for view, _ in list(self._kept.values())]
+
+    def delete(self, snapshot: str) -> None:
+        """Forget a snapshot."""
+        self.get(snapshot)
+        self._kept.pop(snapshot, None)
+
+
+class Control:
+    """All brokers of a server.
+
+    host  where new brokers listen
+    """
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._running: dict[str, ControlledBroker] = {}
+        self._starting = 0
+        self._numbers = itertools.count(1)
+        self.snapshots = Snapshots()
+
+    def get(self, broker: str) -> ControlledBroker:
+        """Return a running broker by its id. NotFoundError."""
+        if broker not in self._running:
+            raise NotFoundError(f"there is no broker {broker!r}")
+        return self._running[broker]
+
+    def all(self) -> list[BrokerView]:
+        """Return the running brokers."""
+        return [each.view() for each in list(self._running.values())]
+
+    async def start(self, broker: Broker, broker_id: str = MAIN) -> ControlledBroker:
+        """Start a broker, and control it until `stop`. Raises what its start raises."""
+        await broker.__aenter__()
+        self._running[broker_id] = found = ControlledBroker(broker_id, broker, self.snapshots)
+        return found
+
+    async def create(
+        self,
+        config: Mapping[str, str | int | float | bool] | None = None,
+        port: int = 0,
+        brokers: int = 1,
+        manual_clock: bool = False,
+    ) -> BrokerView:
+        """Start a broker in memory, for one test: on a port of its own, with its own clock, and recording.
+
+        config        Kafka's keys to values
+        port          0 takes a free one
+        brokers       more than 1: a cluster of so many
+        manual_clock  its time passes only by `clock/advance`
+        """
+        if len(self._running) + self._starting >= MAX_BROKERS:
+            raise ConflictError(f"{MAX_BROKERS} brokers are running: delete one")
+        clock = ManualClock() if manual_clock else None
+        if Config.load(config).data_directory() is not None:
+            raise ConfigError("this broker is in memory: log.dirs is for `kafka-offsets serve`")
+        made: Broker
+        if brokers == 1:
+            made = Broker(config, host=self._host, port=port, clock=clock, record=True)
+        else:
+            made = Cluster(config, brokers=brokers, host=self._host, port=port, clock=clock, record=True)
+        self._starting += 1
+        try:
+            return (await self.start(made, str(next(self._numbers)))).view()
+        finally:
+            self._starting -= 1
+
+    async def delete(self, broker: str) -> None:
+        """Stop a broker, and end all requests that wait for it."""
+        if broker == MAIN:
+            raise ConflictError(f"broker {MAIN!r} runs as long as its process")
+        await _stop(self._take(broker).broker)
+
+    def _take(self, broker: str) -> ControlledBroker:
+        found = self.get(broker)
+        del self._running[broker]
+        return found
+
+    async def stop(self) -> None:
+        """Stop all brokers, and end all requests that wait."""
+        while self._running:
+            await _stop(self._take(next(iter(self._running))).broker)
+
+
+async def _stop(broker: Broker) -> None:
+    broker.faults.clear()  # whoever waits for one need not wait any more
+    await broker.__aexit__(None, None, None)

@@ -1,0 +1,96 @@
+"""Metrics: those of a broker, and the offsets and lag of its groups, for Prometheus.
+
+Names and labels of topics and groups are those of kminion (docs/metrics.md of redpanda-data/kminion); kminion has no
+committed offset of a partition, which `kafka_offsets_group_committed_offset` is. prometheus-client is imported on use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kafka_offsets.broker.network.prometheus import Collector
+from kafka_offsets.testing.broker import Broker
+from kafka_offsets.testing.groups import GroupProgress, Overview
+
+if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
+_PARTITION = ["topic_name", "partition_id"]
+_GROUP_PARTITION = ["group_id", "topic_name", "partition_id"]
+_GROUP_TOPIC = ["group_id", "topic_name"]
+
+
+def read(broker: Broker) -> bytes:
+    """Return all metrics of a broker in Prometheus' text format. Call it in any thread but the broker's."""
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry()
+    registry.register(Collector(broker.metrics))
+    registry.register(_Overviews(broker))
+    return generate_latest(registry)
+
+
+class _Overviews:
+    """The collector of topics and groups."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the current metrics."""
+        found = self._broker.overview()
+        return [*_of_topics(found), *_of_groups(found.groups)]
+
+
+def _of_topics(found: Overview) -> list[GaugeMetricFamily]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    low = GaugeMetricFamily("kminion_kafka_topic_partition_low_water_mark", "first offset", labels=_PARTITION)
+    high = GaugeMetricFamily(
+        "kminion_kafka_topic_partition_high_water_mark", "end of what consumers can read", labels=_PARTITION
+    )
+    for (topic, index), ends in found.partitions.items():
+        low.add_metric([topic, str(index)], ends.log_start_offset)
+        high.add_metric([topic, str(index)], ends.high_watermark)
+    return [low, high]
+
+
+def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
+    """Return members, offsets and lag. As in kminion, a partition without an offset has none, and none is negative."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    family = GaugeMetricFamily
+    members = family("kminion_kafka_consumer_group_members", "members of a group", labels=["group_id"])
+    offset = family(
+        "kafka_offsets_group_committed_offset", "committed offset of a group", labels=_GROUP_PARTITION
+    )
+    lag = family(
+        "kminion_kafka_consumer_group_topic_partition_lag",
+        "records that a group has not committed",
+        labels=_GROUP_PARTITION,
+    )
+    offsets = family(
+        "kminion_kafka_consumer_group_topic_offset_sum", "sum of a group's offsets", labels=_GROUP_TOPIC
+    )
+    lags = family("kminion_kafka_consumer_group_topic_lag", "sum of a group's lag", labels=_GROUP_TOPIC)
+    for group in groups:
+        name = group.view.group_id
+        members.add_metric([name], len(group.view.members))
+        behind = {place: max(group.lag[place], 0) for place in group.committed if place in group.lag}
+        for (topic, index), committed in group.committed.items():
+            offset.add_metric([name, topic, str(index)], committed)
+        for (topic, index), records in behind.items():
+            lag.add_metric([name, topic, str(index)], records)
+        for sums, values in ((offsets, group.committed), (lags, behind)):
+            for topic, total in _by_topic(values).items():
+                sums.add_metric([name, topic], total)
+    return [members, offset, lag, offsets, lags]
+
+
+def _by_topic(values: dict[tuple[str, int], int]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for (topic, _), value in values.items():
+        total[topic] += value
+    return total

@@ -1,0 +1,294 @@
+"""Values: which JSON is which Python value, by the annotations of a function.
+
+Dicts by (topic, partition) are objects in objects, `{"orders": {"0": 42}}`. Bytes are text if they are UTF-8, else
+`{"base64": "…"}`. Values of named tuples are objects.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import inspect
+import math
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from kafka_offsets.protocol.messages import Value
+
+Schema = dict[str, Any]
+"""JSON Schema, as in OpenAPI 3.1."""
+
+Place = tuple[str, int]
+
+_SCALARS: dict[Any, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+}
+_WORDS = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+_BYTES: Schema = {
+    "description": 'text, or {"base64": "…"} for bytes that are not UTF-8',
+    "oneOf": [
+        {"type": "string"},
+        {"type": "object", "properties": {"base64": {"type": "string"}}, "required": ["base64"]},
+    ],
+}
+
+
+class WrongValueError(Exception):
+    """A value of JSON that is not of the expected type; `str` says what is expected."""
+
+
+# -- annotations
+
+
+def schema_of(kind: Any) -> Schema:
+    """Return the JSON Schema of an annotation; an empty one, which any value satisfies, for one without a meaning."""
+    if kind in _SCALARS:
+        return dict(_SCALARS[kind])
+    if kind is bytes:
+        return _BYTES
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _any_of([schema_of(each) for each in arguments])
+    if _is(origin, Mapping):
+        return _mapping_schema(*arguments)
+    if _is(origin, tuple) and arguments[-1:] != (...,):
+        return {"type": "array", "prefixItems": [schema_of(each) for each in arguments]}
+    if _is(origin, Iterable):
+        return {"type": "array", "items": schema_of(arguments[0])}
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        fields = {name: schema_of(each) for name, each in get_type_hints(kind).items()}
+        return {"type": "object", "properties": fields, "required": [*fields]}
+    return {}
+
+
+def _is(origin: Any, base: type) -> bool:
+    return isinstance(origin, type) and issubclass(origin, base)
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    """Return a schema of alternatives; simple types become one list of types."""
+    if any(schema == {} for schema in schemas):
+        return {}
+    simple = [schema for schema in schemas if schema.keys() == {"type"}]
+    if len(simple) == len(schemas):
+        return {"type": [schema["type"] for schema in simple]}
+    return {"anyOf": schemas}
+
+
+def _mapping_schema(key: Any, value: Any) -> Schema:
+    inner: Schema = {"type": "object", "additionalProperties": schema_of(value)}
+    if key != Place:
+        return inner
+    return {
+        "type": "object",
+        "description": 'by topic and partition: {"orders": {"0": …}}',
+        "additionalProperties": inner,
+    }
+
+
+def read(kind: Any, given: Any) -> Any:
+    """Return the Python value of a value of JSON. WrongValueError if the annotation does not admit it."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _read_union(arguments, given)
+    if kind in _SCALARS:
+        is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+        if not (is_number if kind is float else type(given) is kind):
+            raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
+        return given
+    if _is(origin, Mapping):
+        return _read_mapping(kind, given, *arguments)
+    if _is(origin, Iterable):
+        if not isinstance(given, list):
+            raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
+        return [read(arguments[0], each) for each in given]
+    return from_json(given)
+
+
+def _read_union(kinds: Sequence[Any], given: Any) -> Any:
+    errors = []
+    for kind in kinds:
+        try:
+            return read(kind, given)
+        except WrongValueError as error:
+            errors.append(error)
+    for kind, inner in zip(kinds, errors, strict=True):
+        if isinstance(given, (dict, list)) and schema_of(kind).get("type") == _json_type(given):
+            raise inner  # it is about a part of the value
+    raise WrongValueError(f"{' or '.join(map(expected, kinds))} is expected, not {_shown(given)}")
+
+
+def _read_mapping(kind: Any, given: Any, key: Any, value: Any) -> dict[Any, Any]:
+    if not isinstance(given, dict):
+        raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
+    if key != Place:
+        return {name: read(value, each) for name, each in given.items()}
+    found = {}
+    for topic, partitions in given.items():
+        if not isinstance(partitions, dict):
+            raise WrongValueError(f"{expected(kind)} is expected; {topic!r} has {_shown(partitions)}")
+        for index, each in partitions.items():
+            if not (index.isascii() and index.isdigit()):
+                raise WrongValueError(f"{topic!r} has {index!r}, which is no number of a partition")
+            found[topic, int(index)] = read(value, each)
+    return found
+
+
+def read_text(kind: Any, given: Sequence[str]) -> Any:
+    """Return the Python value of a parameter of a query, which may be given several times. Raises WrongValueError."""
+    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    if any(_is(get_origin(each), Iterable) for each in kinds):
+        return list(given)
+    if len(given) > 1:
+        raise WrongValueError(f"it is given {len(given)} times")
+    text = given[0]
+    if int in kinds and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
+        return int(text)
+    if bool in kinds and text in ("true", "false"):
+        return text == "true"
+    if str in kinds:
+        return text
+    raise WrongValueError(f"{expected(kind)} is expected, not {_shown(text)}")
+
+
+def expected(kind: Any) -> str:
+    """Describe what values an annotation admits."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is type(None):
+        return "null"
+    if kind in _SCALARS:
+        return _WORDS[_SCALARS[kind]["type"]]
+    if origin in (Union, types.UnionType):
+        return " or ".join(map(expected, arguments))
+    if _is(origin, Mapping):
+        return 'an object such as {"orders": {"0": 1}}' if arguments[0] == Place else "an object"
+    return "a list" if _is(origin, Iterable) else "a value"
+
+
+def _shown(given: Any) -> str:
+    text = repr(given)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _json_type(given: dict[str, Any] | list[Any]) -> str:
+    return "object" if isinstance(given, dict) else "array"
+
+
+# -- values
+
+
+def from_json(given: Any) -> Any:
+    """Return a value of JSON with bytes in place of `{"base64": "…"}`. Raises WrongValueError."""
+    if isinstance(given, list):
+        return [from_json(each) for each in given]
+    if not isinstance(given, dict):
+        return given
+    if given.keys() == {"base64"} and isinstance(given["base64"], str):
+        try:
+            return base64.b64decode(given["base64"], validate=True)
+        except binascii.Error as error:
+            raise WrongValueError(f"{_shown(given['base64'])} is not base64: {error}") from error
+    return {name: from_json(each) for name, each in given.items()}
+
+
+def to_json(value: Any) -> Any:
+    """Return a Python value as JSON; a number that is not finite becomes null.
+
+    value  what the methods of `kafka_offsets.testing` return: scalars, collections, named tuples, messages of Kafka
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        return value if isinstance(value, int) or math.isfinite(value) else None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _bytes_to_json(bytes(value))
+    if isinstance(value, Mapping):
+        return _mapping_to_json(value)
+    if isinstance(value, Value):
+        return {
+            field.name: _field_to_json(getattr(value, field.name), is_uuid=field.type == "uuid")
+            for field in value.STRUCT.fields
+        }
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {
+            name: _field_to_json(getattr(value, name), is_uuid=name == "topic_id") for name in value._fields
+        }
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(to_json, value))
+    assert isinstance(value, Collection), f"{value!r} has no form in JSON"
+    return [to_json(each) for each in value]
+
+
+def _field_to_json(value: Any, *, is_uuid: bool) -> Any:
+    """Return a field as JSON; a UUID as Kafka writes it: base64 for URLs, without padding."""
+    if is_uuid and isinstance(value, bytes):
+        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+    return to_json(value)
+
+
+def _bytes_to_json(value: bytes) -> Any:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _mapping_to_json(value: Mapping[Any, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, each in value.items():
+        if isinstance(key, tuple):
+            topic, partition = key
+            found.setdefault(topic, {})[str(partition)] = to_json(each)
+        else:
+            found[str(key)] = to_json(each)
+    return found
+
+
+# -- functions
+
+REQUIRED = inspect.Parameter.empty
+
+
+class Parameter(NamedTuple):
+    """One parameter of a function. `default` is `REQUIRED` if there is none; `is_rest` for `*parameter`."""
+
+    name: str
+    kind: Any
+    default: Any
+    is_rest: bool = False
+
+
+def parameters_of(function: Callable[..., Any], others: Sequence[Parameter] = ()) -> list[Parameter]:
+    """Return the parameters of a function, without `self`.
+
+    others  what its `**parameter` stands for
+    """
+    kinds = get_type_hints(function)
+    found: list[Parameter] = []
+    for each in inspect.signature(function).parameters.values():
+        if each.name == "self":
+            continue
+        if each.kind is inspect.Parameter.VAR_KEYWORD:
+            names = {parameter.name for parameter in found}
+            found += [other for other in others if other.name not in names]
+        elif each.kind is inspect.Parameter.VAR_POSITIONAL:
+            found.append(
+                Parameter(each.name, types.GenericAlias(list, (kinds[each.name],)), REQUIRED, is_rest=True)
+            )
+        else:
+            found.append(Parameter(each.name, kinds[each.name], each.default))
+    return found
+
+
+def call(function: Callable[..., Any], parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> Any:
+    """Call a function with arguments by name."""
+    rest = [value for each in parameters if each.is_rest for value in arguments[each.name]]
+    named = {
+        each.name: arguments[each.name] for each in parameters if each.name in arguments and not each.is_rest
+    }
+    return function(*rest, **named)

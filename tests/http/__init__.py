@@ -1,0 +1,1 @@
+"""The interface over HTTP: every method, every refusal, who may call."""

@@ -1,0 +1,429 @@
+"""Requests and answers: brokers, records, offsets, faults, time, snapshots, events, and what is refused."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_offsets.client.commits import VERSION, request
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.http import app
+from kafka_offsets.http.control import Control
+from kafka_offsets.http.operations import operations
+from kafka_offsets.http.server import Address, HttpServer
+from kafka_offsets.testing import Broker
+from kafka_offsets.testing.broker import InspectedServer
+from kafka_offsets.testing.faults.fault import Fault
+from tests.http.conftest import Client, OneBroker
+
+Start = Callable[..., OneBroker]
+
+
+def commit_as_client(broker: OneBroker, offset: int, group: str = "billing") -> int:
+    """Commit an offset of orders-0 over a socket; return the error code."""
+    host, port = broker.bootstrap_servers.rsplit(":", 1)
+    with Connection(host, int(port)) as connection:
+        answer = connection.call(request(group, {("orders", 0): offset}, {}), VERSION)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
+# -- brokers
+
+
+def test_each_test_has_a_broker_of_its_own(client: Client, start: Start) -> None:
+    one, two = start(), start(config={"num.partitions": 3})
+    one.post("produce", topic="orders", records=["a"])
+    two.post("produce", topic="orders", records=["b"])
+    assert [each["value"] for each in one.get("consume_all?topic=orders")] == ["a"]
+    assert len(two.get("overview")["partitions"]["orders"]) == 3
+    ids = {each["broker"] for each in client.get("/brokers").value}
+    assert ids == {"main", one.id, two.id}
+    assert client.get(one.path).value["bootstrap_servers"] == one.bootstrap_servers
+    client.delete(one.path)
+    answer = client.get(f"{one.path}/describe")
+    assert (answer.status, answer.value["detail"]) == (404, f"there is no broker '{one.id}'")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(one.bootstrap_servers.rpartition(":")[2])))
+
+
+def test_the_broker_of_the_process_cannot_be_deleted(client: Client) -> None:
+    answer = client.delete("/brokers/main")
+    assert (answer.status, answer.value["detail"]) == (409, "broker 'main' runs as long as its process")
+    assert client.get("/brokers/main").status == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        ({"config": {"num.partition": 3}}, 400, "num.partition"),
+        ({"config": {"log.dirs": "/tmp/x"}}, 400, "this broker is in memory"),
+        ({"brokers": 0}, 400, "a cluster has between 1 and 100 brokers, not 0"),
+        ({"port": 70000}, 400, "70000 is not a port number"),
+        ({"manualclock": True}, 400, "there is no parameter 'manualclock'; did you mean manual_clock?"),
+    ],
+)
+def test_a_broker_that_cannot_be_started(client: Client, given: Any, status: int, said: str) -> None:
+    answer = client.post("/brokers", **given)
+    assert (answer.status, said in answer.value["detail"]) == (status, True), answer.value
+    assert len(client.get("/brokers").value) == 1
+
+
+def test_there_is_a_limit_of_brokers(client: Client, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_offsets.http.control.MAX_BROKERS", 2)
+    start()
+    answer = client.post("/brokers")
+    assert (answer.status, answer.value["detail"]) == (409, "2 brokers are running: delete one")
+
+
+# -- records, offsets, lag
+
+
+def test_records_offsets_and_lag(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders", partitions=2)
+    ends = broker.post("produce", topic="orders", records=["a", {"value": {"id": 1}, "headers": {"h": "x"}}])
+    assert ends == {"orders": {"0": 1, "1": 1}}
+    assert broker.post("produce", topic="orders", partition=0, records=[{"value": {"base64": "/w=="}}])
+    records = broker.get("consume_all?topic=orders")
+    assert [(each["partition"], each["value"]) for each in records] == [
+        (0, "a"),
+        (0, {"base64": "/w=="}),
+        (1, '{"id": 1}'),
+    ]
+    assert records[2]["headers"] == [["h", "x"]]
+    assert broker.post("commit", group="billing", offsets={"orders": {"0": 1}}) == ""
+    found = broker.get("committed?group=billing")["orders"]["0"]
+    assert (found["offset"], found["metadata"], len(found["topic_id"])) == (1, "", 22)
+    assert broker.get("lag?group=billing") == {"orders": {"0": 1, "1": 1}}
+    assert broker.get("lag?group=billing&topics=orders&topics=other") == {"orders": {"0": 1, "1": 1}}
+    broker.post("assert_lag", group="billing", expected=2)
+    broker.post("assert_committed", group="billing", expected={"orders": {"0": 1, "1": None}}, only=True)
+    assert broker.get("group?group=billing")["state"] == "Empty"
+    assert "orders-0 committed 1, lag 1" in broker.get("describe")
+    (progress,) = broker.get("overview")["groups"]
+    assert (progress["view"]["group_id"], progress["lag"]) == ("billing", {"orders": {"0": 1, "1": 1}})
+    assert broker.get("overview")["partitions"]["orders"]["0"] == {"log_start_offset": 0, "high_watermark": 2}
+
+
+def test_a_failed_assertion_shows_what_differs(broker: OneBroker) -> None:
+    broker.post("produce", topic="orders", records=["a"])
+    broker.post("commit", group="billing", offsets={"orders": {"0": 0}})
+    status, error, said = broker.refused("assert_committed", group="billing", expected={"orders": {"0": 1}})
+    assert (status, error) == (409, "AssertionError")
+    assert said.splitlines()[1].strip() == "orders-0: committed 0, expected 1 (1 fewer)"
+
+
+def test_a_condition_that_is_not_met_is_a_conflict(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders")
+    broker.post("commit", group="g", offsets={"orders": {"0": 4}}, expected={"orders": {"0": None}})
+    status, error, _ = broker.refused(
+        "commit", group="g", offsets={"orders": {"0": 9}}, expected={"orders": {"0": 5}}
+    )
+    assert (status, error) == (409, "CommitRefusedError")
+    assert broker.get("committed?group=g")["orders"]["0"]["offset"] == 4
+
+
+# -- faults
+
+
+def test_a_fault_strikes_a_client_and_is_counted(broker: OneBroker, client: Client) -> None:
+    broker.post("create_topic", name="orders")
+    fault = broker.post("faults/error", api="OffsetCommit", error="NOT_COORDINATOR", n=2, group="billing")
+    assert (fault["fault"], fault["hits"], fault["is_active"]) == (1, 0, True)
+    assert commit_as_client(broker, 1, "other") == 0
+    assert [commit_as_client(broker, 1) for _ in range(3)] == [16, 16, 0]
+    found = broker.get("faults/1")
+    assert (found["hits"], found["n"], found["is_active"], found["apis"]) == (2, 2, False, ["OffsetCommit"])
+    assert broker.get("faults") == [found]
+    assert broker.post("faults/1/wait", hits=2) == found
+    (seen,) = broker.get("requests?api=OffsetCommit&error=NOT_COORDINATOR&decoded=true")["requests"][1:]
+    assert seen["request"]["topics"][0]["partitions"][0]["committed_offset"] == 1
+    assert (seen["client_id"], seen["groups"], seen["errors"]) == (
+        "kafka-offsets",
+        ["billing"],
+        {"NOT_COORDINATOR": 1},
+    )
+
+
+def test_a_fault_ends_when_it_is_deleted(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders")
+    for name, given in [("drop", {}), ("delay", {"ms": 5}), ("disk_full", {"path": "other-0/"})]:
+        broker.post(f"faults/{name}", **given)
+    one = broker.post("faults/error", api=["OffsetCommit", "OffsetFetch"], error=["NONE", 16])
+    assert one["apis"] == ["OffsetCommit", "OffsetFetch"]
+    broker.delete(f"faults/{one['fault']}")
+    assert broker.get(f"faults/{one['fault']}")["is_active"] is False
+    broker.delete("faults")
+    assert [each["is_active"] for each in broker.get("faults")] == [False] * 4
+    assert commit_as_client(broker, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "said"),
+    [
+        ("faults/error", {"api": "OffsetComit", "error": 16}, "did you mean OffsetCommit?"),
+        ("faults/error", {"api": "OffsetCommit"}, "error is missing"),
+        (
+            "faults/error",
+            {"api": 3.5, "error": 16},
+            "api: a text or a whole number or a list or null is expected",
+        ),
+        ("faults/error", {"api": "Fetch", "error": "NOT_AN_ERROR"}, "NOT_AN_ERROR"),
+        ("faults/delay", {}, "ms is missing"),
+        ("faults/drop", {"partition": 1}, "partition 1 of which topic?"),
+        ("faults/drop", {"cleint_id": "a"}, "did you mean client_id?"),
+        ("faults/drop", {"node": 7}, "there is no node 7"),
+        ("clock/advance", {"ms": -1}, "time does not go back"),
+        ("produce", {"topic": "t", "records": "abc"}, "records are wanted"),
+        ("create_topic", {"name": ""}, "the empty string is not allowed"),
+        ("commit", {"group": "g", "offsets": {"t": {"0": -1}}}, "the offset is -1"),
+        ("assert_lag", {"group": "g", "expected": "0"}, "expected: a whole number or an object"),
+        ("wait_for/committed", {"group": "g", "timeout": -1}, "timeout"),
+        ("wait_for/committed", {"group": "g", "timeout": 10_000}, "timeout"),
+        ("wait_for/committed", {"offsets": {}}, "group is missing"),
+    ],
+)
+def test_a_wrong_argument_is_refused_with_a_sentence(
+    broker: OneBroker, path: str, given: Any, said: str
+) -> None:
+    status, _, found = broker.refused(path, **given)
+    assert (status, said in found) == (400, True), found
+
+
+def test_what_does_not_exist_is_not_found(broker: OneBroker, client: Client) -> None:
+    for answer, said in [
+        (client.get(f"{broker.path}/faults/7"), f"broker '{broker.id}' has no fault 7"),
+        (client.delete("/snapshots/99"), "there is no snapshot '99'"),
+        (client.get(f"{broker.path}/group?group=nobody"), "there is nothing of this name"),
+        (client.get("/nothing"), "there is no GET /nothing; GET /openapi.json lists the operations"),
+    ]:
+        assert (answer.status, answer.value["detail"]) == (404, said)
+    answer = client.get(f"{broker.path}/produce")
+    assert (answer.status, answer.value["title"]) == (405, "Method Not Allowed")
+    assert answer.headers["Allow"] == "POST"
+
+
+# -- time, snapshots, events
+
+
+def test_time_passes_only_when_it_is_moved(broker: OneBroker, start: Start) -> None:
+    broker.post("create_topic", name="orders")
+    broker.post("commit", group="billing", offsets={"orders": {"0": 1}})
+    before = broker.get("clock")
+    after = broker.post("clock/advance", days=8)
+    assert after["mono_ms"] - before["mono_ms"] == 8 * 24 * 3600 * 1000
+    assert broker.get("clock") == {**after, "manual_clock": True}
+    assert broker.get("committed?group=billing") == {}
+    assert broker.post("clock/set_wall", wall_ms=5) == ""
+    assert broker.post("clock/run_until_idle")["wall_ms"] == 5
+    other = start()
+    assert other.get("clock")["manual_clock"] is False
+    status, error, said = other.refused("clock/advance", days=1)
+    assert (status, error, "manual_clock" in said) == (409, "ConflictError", True)
+
+
+def test_a_snapshot_is_restored_also_by_another_broker(
+    broker: OneBroker, start: Start, client: Client
+) -> None:
+    broker.post("produce", topic="orders", records=["a"])
+    shot = broker.post("snapshot")
+    assert shot["broker"] == broker.id
+    broker.post("produce", topic="orders", records=["b"])
+    other = start()
+    for each in (broker, other):
+        each.post("restore", snapshot=shot["snapshot"])
+        assert [one["value"] for one in each.get("consume_all?topic=orders")] == ["a"]
+    assert shot in client.get("/snapshots").value
+    assert client.delete(f"/snapshots/{shot['snapshot']}").status == 204
+    status, _, said = broker.refused("restore", snapshot=shot["snapshot"])
+    assert (status, said) == (404, f"there is no snapshot '{shot['snapshot']}'")
+
+
+def test_there_is_a_limit_of_snapshots(
+    broker: OneBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_offsets.http.control.MAX_SNAPSHOTS", 1)
+    shot = broker.post("snapshot")
+    assert broker.refused("snapshot")[0] == 409
+    client.delete(f"/snapshots/{shot['snapshot']}")
+    broker.post("snapshot")
+
+
+def test_a_request_waits_for_an_event(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders")
+    found: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: found.append(
+            broker.post("wait_for/committed", group="g", offsets={"orders": {"0": 5}})
+        )
+    )
+    waiting.start()
+    broker.post("commit", group="g", offsets={"orders": {"0": 4}})
+    broker.post("commit", group="g", offsets={"orders": {"0": 6}})
+    waiting.join(30)
+    assert found == [{"orders": {"0": 6}}]
+    assert broker.post("wait_for/topic_created", topic="orders") == 1
+
+
+def test_a_wait_that_ends_says_what_is_the_case(broker: OneBroker) -> None:
+    status, error, said = broker.refused("wait_for/group_stable", group="billing", members=2, timeout=0.01)
+    assert (status, error) == (504, "TimeoutError")
+    assert said.startswith(
+        "after 0.01 s, not yet: group 'billing' is stable with 2 members; now: there is no such"
+    )
+
+
+def test_waits_end_with_their_broker(start: Start, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Semaphore(0)
+    watch, wait = InspectedServer.watch, Fault.wait
+    monkeypatch.setattr(InspectedServer, "watch", lambda *given: (watch(*given), begun.release())[0])
+    monkeypatch.setattr(Fault, "wait", lambda *given: (begun.release(), wait(*given)))
+    broker = start()
+    fault = broker.post("faults/drop")["fault"]
+    outcomes: list[tuple[int, str, str]] = []
+    threads = [
+        threading.Thread(target=lambda: outcomes.append(broker.refused("wait_for/committed", group="g"))),
+        threading.Thread(target=lambda: outcomes.append(broker.refused(f"faults/{fault}/wait"))),
+    ]
+    for each in threads:
+        each.start()
+        begun.acquire()
+    monkeypatch.setattr(app, "MAX_WAITS", 2)
+    assert broker.refused("wait_for/topic_created", topic="x") == (503, "", "2 requests wait already")
+    client.delete(broker.path)
+    for each in threads:
+        each.join(30)
+    assert sorted(outcomes) == [
+        (
+            409,
+            "RuntimeError",
+            "this broker was stopped while somebody waited: group 'g' has committed an offset",
+        ),
+        (504, "TimeoutError", "<fault drop: every API, struck 0 times, over>"),
+    ]
+
+
+# -- clusters
+
+
+def test_a_cluster_of_brokers(start: Start) -> None:
+    cluster = start(brokers=3)
+    cluster.post("create_topic", name="orders", partitions=3)
+    assert [node["is_up"] for node in cluster.get("nodes")] == [True] * 3
+    assert len(cluster.bootstrap_servers.split(",")) == 3
+    leader = cluster.get("leader?topic=orders&partition=1")
+    cluster.post("kill", node=leader)
+    moved = cluster.get("leader?topic=orders&partition=1")
+    assert moved != leader and moved in (1, 2, 3)
+    cluster.post("start_node", node=leader)
+    cluster.post("partition", sides=[1, [2, 3]])
+    cluster.post("heal")
+    assert cluster.post("move_coordinator", group="billing") in (1, 2, 3)
+    assert "node 1 " in cluster.get("describe")
+
+
+def test_one_broker_is_no_cluster(broker: OneBroker) -> None:
+    status, error, said = broker.refused("kill", node=1)
+    assert (status, error) == (409, "ConflictError")
+    assert (
+        said
+        == f"broker '{broker.id}' is alone: POST /brokers with {{\"brokers\": 3}} starts a cluster of three"
+    )
+
+
+# -- requests, metrics, health
+
+
+def test_recorded_requests(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders")
+    commit_as_client(broker, 1)
+    first = broker.get("requests")
+    assert [each["api"] for each in first["requests"]][-1] == "OffsetCommit"
+    assert first["requests"][-1]["request"] is None
+    commit_as_client(broker, 2)
+    later = broker.get(f"requests?after={first['last_event']}&group=billing")["requests"]
+    assert [each["topics"] for each in later] == [["orders"]]
+    lines = [json.loads(line) for line in broker.get("capture").splitlines()]
+    assert [line["dir"] for line in lines].count("request") == len(broker.get("requests")["requests"])
+
+
+def test_every_answer_is_as_openapi_describes_it(broker: OneBroker, client: Client) -> None:
+    made = client.get("/openapi.json").value
+    assert made["openapi"] == "3.1.0"
+    broker.post("produce", topic="orders", records=["a"])
+    broker.post("commit", group="billing", offsets={"orders": {"0": 1}})
+    broker.post("faults/drop", client_id="nobody")
+    query = {"consume_all": "?topic=orders", "committed": "?group=billing", "lag": "?group=billing"}
+    query |= {"group": "?group=billing", "faults/{fault}": ""}
+    for each in operations():
+        name = each.path.removeprefix("/brokers/{broker}/")
+        if (
+            each.method != "GET"
+            or name in ("nodes", "leader", "in_sync", "coordinator")
+            or "snapshot" in name
+        ):
+            continue
+        path = each.path.format(broker=broker.id, fault=1) + query.get(name, "")
+        (described,) = made["paths"][each.path]["get"]["responses"]["200"]["content"].values()
+        check(client.get(path).value, described["schema"], each.name)
+
+
+def check(value: Any, schema: dict[str, Any], where: str) -> None:
+    """Compare a value with a schema, as far as this project uses JSON Schema."""
+    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
+    kinds |= {"object": dict, "array": list}
+    types = schema.get("type", [*kinds])
+    types = [types] if isinstance(types, str) else types
+    assert any(isinstance(value, kinds[each]) for each in types), (where, value, schema)
+    if isinstance(value, dict) and "properties" in schema and "anyOf" not in schema:
+        assert set(schema["properties"]) == set(value), where
+    if isinstance(value, dict):
+        for name, each in value.items():
+            inner = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
+            check(each, inner, f"{where}.{name}")
+    if isinstance(value, list):
+        for each in value:
+            check(each, schema.get("items", {}), f"{where}[]")
+
+
+def test_metrics_of_prometheus(broker: OneBroker, client: Client) -> None:
+    broker.post("produce", topic="orders", records=["a", "b", "c"])
+    broker.post("commit", group="billing", offsets={"orders": {"0": 1}})
+    lines = broker.get("prometheus").splitlines()
+    of_group = 'group_id="billing",topic_name="orders"'
+    of_partition = 'group_id="billing",partition_id="0",topic_name="orders"'
+    for expected in [
+        f"kminion_kafka_consumer_group_topic_partition_lag{{{of_partition}}} 2.0",
+        f"kminion_kafka_consumer_group_topic_lag{{{of_group}}} 2.0",
+        f"kminion_kafka_consumer_group_topic_offset_sum{{{of_group}}} 1.0",
+        'kminion_kafka_consumer_group_members{group_id="billing"} 0.0',
+        'kminion_kafka_topic_partition_high_water_mark{partition_id="0",topic_name="orders"} 3.0',
+        f"kafka_offsets_group_committed_offset{{{of_partition}}} 1.0",
+        "kafka_coordinator_group_groupmetadatamanager_numoffsets 1.0",
+    ]:
+        assert expected in lines
+    answer = client.get("/metrics")
+    assert answer.status == 200 and "kminion_kafka_consumer_group_members" in answer.value
+    assert client.get("/brokers/99/prometheus").status == 404
+
+
+def test_the_health_of_the_process(client: Client) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = client.get(path)
+        assert (answer.status, answer.value) == (200, "ok\n")
+
+
+def test_a_server_is_ready_when_its_broker_is() -> None:
+    async def scenario() -> None:
+        control = Control("127.0.0.1")
+        async with HttpServer(Address("127.0.0.1", 0), control) as server:
+            client = Client(server.url)
+            answer = await asyncio.to_thread(client.get, "/readyz")
+            assert (answer.status, answer.value["detail"]) == (503, "the broker is starting")
+            await control.start(Broker())
+            assert (await asyncio.to_thread(client.get, "/readyz")).status == 200
+
+    asyncio.run(scenario())

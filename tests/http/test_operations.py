@@ -1,0 +1,129 @@
+"""The table of operations: it has everything that `kafka_offsets.testing` gives Python, and OpenAPI describes it."""
+
+import inspect
+import json
+from collections.abc import Iterator
+from typing import Any, get_origin
+
+import pytest
+
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.http.openapi import document
+from kafka_offsets.http.operations import operations
+from kafka_offsets.testing import Broker, Cluster, Faults, events
+from tests.conftest import GeneratedPart
+
+OTHERWISE = {
+    "Broker.async_wait_for": "POST /brokers/{broker}/wait_for/committed",
+    "Broker.bootstrap_servers": "GET /brokers/{broker}",
+    "Broker.clock": "GET /brokers/{broker}/clock",
+    "Broker.faults": "GET /brokers/{broker}/faults",
+    "Broker.last_event": "GET /brokers/{broker}/requests",
+    "Broker.requests": "GET /brokers/{broker}/requests",
+    "Broker.requests_after": "GET /brokers/{broker}/requests",
+    "Broker.restore": "POST /brokers/{broker}/restore",
+    "Broker.save_capture": "GET /brokers/{broker}/capture",
+    "Broker.snapshot": "POST /brokers/{broker}/snapshot",
+    "Broker.start": "POST /brokers",
+    "Broker.stop": "DELETE /brokers/{broker}",
+    "Broker.wait_for": "POST /brokers/{broker}/wait_for/committed",
+    "Faults.active": "GET /brokers/{broker}/faults",
+    "Faults.named": "GET /brokers/{broker}/faults",
+    "Faults.over": "GET /brokers/{broker}/faults",
+    "Faults.remove": "DELETE /brokers/{broker}/faults/{fault}",
+    "Faults.struck": "GET /brokers/{broker}/faults",
+    "ManualClock.now": "GET /brokers/{broker}/clock",
+}
+"""What has another name over HTTP."""
+
+ABSENT = {
+    "Faults.control": "a function of Python",
+    "Faults.end": "for the broker's thread",
+    "Faults.end_disk": "for the broker's thread",
+    "Faults.follow": "for the broker's thread",
+    "Faults.lift_disk": "for the broker's thread",
+    "ManualClock.attach": "for brokers",
+    "ManualClock.detach": "for brokers",
+}
+
+ROWS = [f"{each.method} {each.path}" for each in operations()]
+
+
+def public() -> Iterator[str]:
+    """Yield the name of everything public that a test has in Python."""
+    for cls in (Broker, Cluster, Faults, ManualClock):
+        for name, member in inspect.getmembers(cls):
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                yield f"{'Broker' if cls is Cluster and hasattr(Broker, name) else cls.__name__}.{name}"
+    for name, member in inspect.getmembers(events, inspect.isfunction):
+        if get_origin(inspect.signature(member).return_annotation) is events.Event:
+            yield f"events.{name}"
+
+
+def test_everything_that_python_has_is_there_over_http() -> None:
+    found = set(public()) - OTHERWISE.keys() - ABSENT.keys()
+    own = {
+        f"{kind}.{name}" for kind, name in [("Broker", "lag"), ("Faults", "error"), ("events", "committed")]
+    }
+    assert own <= found
+    served = {each.path.removeprefix("/brokers/{broker}/") for each in operations()}
+    homes = {"Broker": "", "Cluster": "", "Faults": "faults/", "ManualClock": "clock/", "events": "wait_for/"}
+    paths = [homes[home] + name for home, name in (each.split(".") for each in found)]
+    assert set(paths) - served == {"faults/clear"}  # DELETE faults
+
+
+def test_what_has_another_name_over_http_is_served_by_that_name() -> None:
+    assert OTHERWISE.keys() | ABSENT.keys() <= set(public())
+    assert [row for row in OTHERWISE.values() if row not in ROWS] == []
+
+
+def test_no_two_operations_have_one_name_or_one_path() -> None:
+    names = [each.name for each in operations()]
+    assert len(set(names)) == len(names)
+    assert len(set(ROWS)) == len(ROWS)
+
+
+def test_openapi_describes_every_operation() -> None:
+    made = document(operations())
+    json.dumps(made)
+    described = [f"{method.upper()} {path}" for path, methods in made["paths"].items() for method in methods]
+    assert sorted(described) == sorted(ROWS)
+    error = made["paths"]["/brokers/{broker}/faults/error"]["post"]
+    schema = error["requestBody"]["content"]["application/json"]["schema"]
+    assert schema["required"] == ["api", "error"]
+    assert schema["properties"]["n"] == {"type": ["integer", "null"]}
+    assert error["summary"] == "Answer with an error instead of executing the request."
+    assert set(error["responses"]) == {"201", "default"}
+    lag = made["paths"]["/brokers/{broker}/lag"]["get"]
+    assert [(each["name"], each["in"], each["required"]) for each in lag["parameters"]] == [
+        ("broker", "path", True),
+        ("group", "query", True),
+        ("topics", "query", False),
+    ]
+    assert made["paths"]["/brokers/{broker}/commit"]["post"]["responses"].keys() == {"204", "default"}
+
+
+@pytest.mark.parametrize("operation", operations(), ids=lambda each: each.name)
+def test_every_operation_says_what_it_does_and_what_it_takes(operation: Any) -> None:
+    summary = operation.text.partition("\n")[0]
+    assert summary.endswith(".") or ". " in summary
+    (described,) = document([operation])["paths"].values()
+    (found,) = described.values()
+    body = found.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    schemas = [each["schema"] for each in found["parameters"]] + [*body.get("properties", {}).values()]
+    assert len(schemas) == len(
+        {each.name for each in operation.parameters} | set(operation.path.split("/")) & {"{broker}"}
+    )
+    unclear = [each for each in operation.parameters if each.name != "records" and each.kind is Any]
+    assert not unclear
+
+
+def test_the_table_of_the_page_is_that_of_the_code(generated: GeneratedPart) -> None:
+    rows = ["| | parameters | |", "|---|---|---|"]
+    for each in operations():
+        in_path = each.path
+        named = [f"`{one.name}`" for one in each.parameters if f"{{{one.name}}}" not in in_path]
+        summary = each.text.partition("\n")[0].replace("|", "\\|")
+        path = in_path.replace("/brokers/{broker}/", "")
+        rows.append(f"| `{each.method} {path}` | {', '.join(named)} | {summary} |")
+    generated.check("docs/http.md", "operations", "\n".join(rows))

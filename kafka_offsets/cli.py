@@ -239,6 +239,12 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         help="with --http: the time of the broker passes only by requests to its clock",
     )
     serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="how lines are written to standard error: text, or a JSON object each",
+    )
+    serve.add_argument(
         "--brokers",
         type=_broker_count,
         metavar="N",
@@ -325,7 +331,7 @@ def _key_and_value(text: str) -> tuple[str, str]:
 def _serve(options: argparse.Namespace) -> int:
     from kafka_offsets.broker.network.log_writer import logging_to_standard_error
 
-    with logging_to_standard_error():
+    with logging_to_standard_error(options.log_format):
         return _serve_and_log(options)
 
 

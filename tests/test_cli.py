@@ -1,5 +1,6 @@
 """The command line: what cannot be done is one line on standard error and exit code 2."""
 
+import configparser
 import contextlib
 import errno
 import os
@@ -329,6 +330,17 @@ def test_the_command_line_brings_in_no_more_than_it_needs() -> None:
     heavy = {"asyncio", "logging", "construct", "numpy", "cramjam", "hypothesis", "dataclasses", "inspect"}
     assert not heavy & set(done.stdout.split())
     assert not any(name.startswith("kafka_offsets.broker") for name in done.stdout.split())
+
+
+def test_the_unit_for_systemd_starts_a_broker_with_options_that_exist() -> None:
+    unit = configparser.ConfigParser()
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(REPOSITORY / "examples" / "kafka-offsets.service", encoding="utf-8")
+    program, *words = unit["Service"]["ExecStart"].split()
+    options = cli._parser().parse_args(words)
+    assert program.endswith("bin/kafka-offsets")
+    assert options.data_dir == Path("/var/lib") / unit["Service"]["StateDirectory"]
+    assert options.log_format == "json"
 
 
 def test_an_empty_data_directory_is_refused() -> None:

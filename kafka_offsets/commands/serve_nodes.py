@@ -45,6 +45,7 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
         options.metrics_port,
         settings,
         None if options.config is None else str(options.config.absolute()),
+        options.log_format,
     )
     serve_nodes(config, nodes, [sys.executable, "-m", "kafka_offsets.cli", NODE])
 
@@ -59,5 +60,5 @@ def read_order() -> NodeOrder:
 
 def run(order: NodeOrder) -> None:
     """Run one broker of a cluster. Raises ConfigError, StorageError, OSError."""
-    with logging_to_standard_error(f"broker {order.broker_id}: "):
+    with logging_to_standard_error(order.log_format, order.broker_id):
         run_node(order)

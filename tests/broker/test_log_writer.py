@@ -1,5 +1,6 @@
 """The log of `kafka-offsets serve`: it never holds up the broker, and says how many lines it left out."""
 
+import json
 import logging
 import os
 import re
@@ -8,20 +9,22 @@ import socket
 import subprocess
 import sys
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_offsets.broker.network.log_writer import LogWriter
+from kafka_offsets.broker.network.log_writer import JsonLines, LogWriter, TextLines
 from tests.conftest import REPOSITORY
 
 
 class Pipe:
     """A pipe with a writer on it, whose clock does not move by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, formatter: logging.Formatter) -> None:
         self.reading, self._writing = os.pipe()
         self.seconds = 0.0
         self.writer = LogWriter(self._writing, lambda: self.seconds, closing_seconds=60)
+        self.writer.setFormatter(formatter)
 
     def log(self, message: str, *args: object) -> None:
         self.writer.handle(logging.LogRecord("test", logging.WARNING, "", 0, message, args, None))
@@ -51,7 +54,68 @@ class Pipe:
 
 @pytest.fixture
 def pipe() -> Pipe:
-    return Pipe()
+    return Pipe(TextLines("%(message)s"))
+
+
+def test_lines_of_json_say_when_what_and_how_often() -> None:
+    pipe = Pipe(JsonLines(broker_id=2))
+    for _ in range(12):
+        pipe.log("%s: full: \u2026 %s", "disk", '"')
+    pipe.log("dropped")
+    lines = [json.loads(line) for line in pipe.close()]
+    assert [line["message"] for line in lines] == ['disk: full: \u2026 "'] * 10 + [
+        "dropped",
+        'disk: full: \u2026 "',
+    ]
+    assert [line.get("such_lines") for line in lines] == [None] * 11 + [2]
+    first = lines[0]
+    assert abs(datetime.fromisoformat(first.pop("time")) - datetime.now(UTC)) < timedelta(hours=1)
+    assert first == {"level": "WARNING", "logger": "test", "message": 'disk: full: \u2026 "', "broker": 2}
+
+
+def test_a_traceback_is_part_of_its_object() -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        record = logging.LogRecord("test", logging.ERROR, "", 0, "failed", None, sys.exc_info())
+    found = json.loads(JsonLines().format(record))
+    assert found["message"] == "failed"
+    assert found["exception"].endswith("ValueError: two\nlines")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--brokers", "2"]], ids=["one broker", "two"])
+def test_every_line_of_a_broker_that_logs_json_is_an_object(options: list[str]) -> None:
+    serve = [
+        sys.executable,
+        "-m",
+        "kafka_offsets.cli",
+        "serve",
+        "--port",
+        "0",
+        "--log-format",
+        "json",
+        *options,
+    ]
+    process = subprocess.Popen(serve, cwd=REPOSITORY, stderr=subprocess.PIPE, text=True)
+    lines: list[dict[str, object]] = []
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines.append(json.loads(line))
+            if found := re.search(r"listening on 127\.0\.0\.1:(\d+)", str(lines[-1]["message"])):
+                break
+        assert found is not None
+        with socket.create_connection(("127.0.0.1", int(found[1])), 20) as connection:
+            connection.sendall(b"\xff\xff\xff\xff")
+            assert connection.recv(1) == b""
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=60)
+    lines += map(json.loads, log.splitlines())
+    (closed,) = (line for line in lines if "connection closed" in str(line["message"]))
+    assert closed["logger"] != "root"
+    assert closed.get("broker") == (1 if options else None)
 
 
 def test_a_pipe_that_is_not_read_blocks_no_client_and_dropped_lines_are_counted(pipe: Pipe) -> None:

@@ -4,6 +4,7 @@ When standard error is a pipe that is not read, lines wait in a buffer of limite
 counted. Repeated lines are limited: a client that is refused a thousand times a second must not fill a disk.
 """
 
+import json
 import logging
 import os
 import select
@@ -35,14 +36,14 @@ class LineLimit:
     def __init__(self) -> None:
         self._written: dict[tuple[str, str], int] = {}
         self._of_message: dict[str, int] = {}
-        self._left_out: dict[tuple[str, str], tuple[int, str]] = {}
+        self._left_out: dict[tuple[str, str], tuple[int, logging.LogRecord]] = {}
 
     @property
     def has_left_out(self) -> bool:
         """Whether a line was suppressed in this window."""
         return bool(self._left_out)
 
-    def admits(self, record: logging.LogRecord, line: str) -> bool:
+    def admits(self, record: logging.LogRecord) -> bool:
         """Return whether a line is written; suppressed lines are counted."""
         message = str(record.msg)
         first = record.args[0] if isinstance(record.args, tuple) and record.args else ""
@@ -54,18 +55,60 @@ class LineLimit:
             return True
         if key not in self._written:  # too many subjects of this message
             key = message, ""
-        count, _ = self._left_out.get(key, (0, ""))
-        self._left_out[key] = count + 1, line
+        count, _ = self._left_out.get(key, (0, record))
+        self._left_out[key] = count + 1, record
         return False
 
-    def end_window(self) -> list[str]:
-        """Begin the next window; return a line for each message that was suppressed in the last window."""
-        lines = [
-            f"{line} ({count} such lines in {_WINDOW_SECONDS:g} s)" for count, line in self._left_out.values()
-        ]
+    def end_window(self) -> list[logging.LogRecord]:
+        """Begin the next window; return the last record of each message that was suppressed in the last window.
+
+        The attribute `such_lines` of a record says how many were suppressed.
+        """
+        records = []
+        for count, record in self._left_out.values():
+            record.such_lines = count
+            records.append(record)
         for counts in (self._written, self._of_message, self._left_out):
             counts.clear()
-        return lines
+        return records
+
+
+class TextLines(logging.Formatter):
+    """A line of text for each record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with the number of suppressed lines that it stands for."""
+        count = getattr(record, "such_lines", 0)
+        return super().format(record) + (f" ({count} such lines in {_WINDOW_SECONDS:g} s)" if count else "")
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object in a line for each record.
+
+    It has `time` (ISO 8601, UTC), `level`, `logger` and `message`; if they apply, `broker` (an id in a cluster),
+    `exception` (a traceback), and `such_lines` (how many suppressed lines this one stands for).
+    """
+
+    def __init__(self, broker_id: int | None = None) -> None:
+        super().__init__()
+        self._broker_id = broker_id
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object."""
+        seconds, ms = divmod(int(record.created * 1000), 1000)
+        found: dict[str, object] = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if self._broker_id is not None:
+            found["broker"] = self._broker_id
+        if record.exc_info:
+            found["exception"] = record.exc_text or self.formatException(record.exc_info)
+        if count := getattr(record, "such_lines", 0):
+            found["such_lines"] = count
+        return json.dumps(found, ensure_ascii=False)
 
 
 class LogWriter(logging.Handler):
@@ -100,19 +143,23 @@ class LogWriter(logging.Handler):
         line = self.format(record)
         with self._changed:
             self._end_window_when_due()
-            if getattr(record, "is_unlimited", False) or self._limit.admits(record, line):
+            if getattr(record, "is_unlimited", False) or self._limit.admits(record):
                 self._put(line)
             self._changed.notify()
 
     def close(self) -> None:
         """Write the remaining lines, unless they are not read."""
         with self._changed:
-            for line in self._limit.end_window():
-                self._put(line)
+            for record in self._limit.end_window():
+                self._put(self.format(record))
             self._closed = True
             self._changed.notify()
         self._thread.join(self._closing_seconds)
         super().close()
+
+    def _own(self, text: str) -> str:
+        """Return a line of the log writer itself."""
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None))
 
     def _put(self, line: str) -> None:
         data = f"{line}\n".encode(errors="backslashreplace")
@@ -126,8 +173,8 @@ class LogWriter(logging.Handler):
         now = self._monotonic()
         if now >= self._window_end:
             self._window_end = now + _WINDOW_SECONDS
-            for line in self._limit.end_window():
-                self._put(line)
+            for record in self._limit.end_window():
+                self._put(self.format(record))
 
     def _run(self) -> None:
         while (data := self._next()) is not None:
@@ -150,10 +197,8 @@ class LogWriter(logging.Handler):
             data = self._lines.popleft()
             self._held_bytes -= len(data)
             if not self._lines and self._dropped:
-                text = f"{self._dropped} lines of the log were dropped: standard error was not read\n"
-                self._lines.append(text.encode())
-                self._held_bytes += len(text)
-                self._dropped = 0
+                self._dropped, dropped = 0, self._dropped
+                self._put(self._own(f"{dropped} lines of the log were dropped: standard error was not read"))
             return data
 
     def _write(self, data: bytes) -> None:
@@ -165,14 +210,23 @@ class LogWriter(logging.Handler):
 
 
 @contextmanager
-def logging_to_standard_error(prefix: str = "") -> Iterator[None]:
-    """Write all log lines from INFO on to standard error, each message after `prefix`."""
+def logging_to_standard_error(log_format: str = "text", broker_id: int | None = None) -> Iterator[None]:
+    """Write all log lines from INFO on to standard error.
+
+    log_format  `text` or `json`
+    broker_id   of a broker in a cluster: each line names it
+    """
     root = logging.root
     if root.handlers or sys.stderr is None:  # the embedding program logs, or nothing can
         yield
         return
     writer = LogWriter(2)
-    writer.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {prefix}%(message)s"))
+    prefix = "" if broker_id is None else f"broker {broker_id}: "
+    writer.setFormatter(
+        JsonLines(broker_id)
+        if log_format == "json"
+        else TextLines(f"%(asctime)s %(levelname)s {prefix}%(message)s")
+    )
     root.addHandler(writer)
     root.setLevel(logging.INFO)
     try:
@@ -180,3 +234,12 @@ def logging_to_standard_error(prefix: str = "") -> Iterator[None]:
     finally:
         root.removeHandler(writer)
         writer.close()
+
+
+def announce(text: str) -> None:
+    """Write a line that others wait for, such as the address, to standard error at once, in the format of the log."""
+    for handler in logging.root.handlers:
+        if isinstance(handler.formatter, JsonLines):
+            text = handler.format(logging.LogRecord(__name__, logging.INFO, "", 0, text, None, None))
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from kafka_offsets.broker.metrics import TABLE
+from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 
@@ -162,5 +163,5 @@ def listen(host: str, port: int, read: Callable[[], Mapping[str, float]]) -> End
         endpoint = Endpoint(host, port, read)
     except OSError as error:
         raise OSError(error.errno, os.strerror(error.errno or 0), f"metrics on {host}:{port}") from error
-    sys.stderr.write(f"metrics on http://{host}:{endpoint.port}/metrics\n")
+    announce(f"metrics on http://{host}:{endpoint.port}/metrics")
     return endpoint

@@ -3,12 +3,12 @@
 import asyncio
 import gc
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
+from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles, Files
@@ -52,8 +52,7 @@ def serve(
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stopped.set)
             collect_rarely()
-            sys.stderr.write(f"listening on {server.core.context.host}:{server.core.context.port}\n")
-            sys.stderr.flush()
+            announce(f"listening on {server.core.context.host}:{server.core.context.port}")
             await stopped.wait()
         finally:
             if endpoint is not None:

@@ -27,6 +27,7 @@ class NodeOrder(NamedTuple):
     port            0 takes a free one
     data_directory  None: in memory
     settings        keys and values of the configuration, which override those of `properties_file`
+    log_format      `text` or `json`
     """
 
     broker_id: int
@@ -38,6 +39,7 @@ class NodeOrder(NamedTuple):
     metrics_port: int | None
     settings: dict[str, str]
     properties_file: str | None
+    log_format: str
 
     def encoded(self) -> bytes:
         """Return the line."""
@@ -60,6 +62,7 @@ class NodeOrder(NamedTuple):
             metrics_port,
             fields.texts("settings"),
             fields.text_or_none("properties_file"),
+            fields.text("log_format"),
         )
 
     def config(self) -> Config:

@@ -6,13 +6,13 @@ the brokers end by themselves, because their standard input ends.
 
 import asyncio
 import signal
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
@@ -45,7 +45,7 @@ class NodesOptions(NamedTuple):
     port            of the first broker, the others take the next ones; 0: any free ports
     data_directory  has a directory for each broker, and the metadata; None: all is in memory
     metrics_port    of the first broker, as `port`; None: disabled
-    settings, properties_file  the configuration, see `NodeOrder`
+    settings, properties_file, log_format  see `NodeOrder`
     """
 
     broker_count: int
@@ -55,6 +55,7 @@ class NodesOptions(NamedTuple):
     metrics_port: int | None
     settings: dict[str, str]
     properties_file: str | None
+    log_format: str
 
 
 def serve_nodes(config: Config, options: NodesOptions, command: Sequence[str]) -> None:
@@ -100,8 +101,7 @@ class _Supervisor:
         try:
             await asyncio.wait({ready, stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
-                sys.stderr.write(f"listening on {self._addresses()}\n")
-                sys.stderr.flush()
+                announce(f"listening on {self._addresses()}")
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
@@ -140,6 +140,7 @@ class _Supervisor:
             metrics_port + number if metrics_port else metrics_port,
             options.settings,
             options.properties_file,
+            options.log_format,
         )
 
     @property

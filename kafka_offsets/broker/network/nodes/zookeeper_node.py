@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from uuid import uuid4
 from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
+from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
 from kafka_offsets.broker.network.nodes.node_process import serve_until
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
@@ -200,7 +200,6 @@ async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSess
     loop.set_exception_handler(server.on_loop_error)
 
     def ready() -> None:
-        sys.stderr.write(f"listening on {server.core.context.host}:{server.core.context.port}\n")
-        sys.stderr.flush()
+        announce(f"listening on {server.core.context.host}:{server.core.context.port}")
 
     await serve_until(stopped, server, (options.host, options.port), options.metrics_port, ready)

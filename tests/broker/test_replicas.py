@@ -414,6 +414,29 @@ def test_a_follower_whose_fetch_waits_learns_that_the_leader_has_deleted_records
     assert client.take() == []
 
 
+def test_a_refused_proposal_is_not_sent_again_in_each_turn():
+    # Until the log was synced, each turn read the fetches that wait for it, and such a read proposes. The answer of a
+    # controller without ZooKeeper began the next turn: thousands of proposals a second.
+    with closing(Node(fsync="interval")) as node:
+        node.create("orders", [1, 2])
+        node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
+        node.core.growth.note(node.partition())
+        node.core.end_turn()
+        change(node, "orders", isr=(1,))
+        proposed = []
+
+        def refuse(place, proposal, decided) -> None:
+            proposed.append(proposal.isr)
+            decided(ErrorCode.NETWORK_EXCEPTION)
+
+        node.membership.alter_isr = refuse
+        CoreClient(node.core).send((follower_fetch(node, 1, 0), 17))
+        for _ in range(5):
+            node.core.end_turn()
+        assert node.core.growth.unsynced
+        assert proposed == [(1, 2)]
+
+
 def test_a_follower_whose_fetch_waits_is_in_sync_until_there_is_a_record(node):
     # Its fetch waits while there are no records, for longer than replica.lag.time.max.ms: the first record after that
     # made it lag at once, and it left the in-sync replicas.

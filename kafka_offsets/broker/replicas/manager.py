@@ -327,8 +327,8 @@ class ReplicaManager:
             partition.log.start_epoch(max(state.leader_epoch, partition.log.leader_epoch))
             partition.leader_epoch = partition.log.leader_epoch
         replica.settings = self._settings(partition)
-        moved = replica.on_append(partition.log.log_end_offset, now.mono_ms)
-        if replica.on_state(state, now.mono_ms) or moved:
+        self._appended(partition.log, now)
+        if replica.on_state(state, now.mono_ms):
             self._high_watermark_moved(partition, replica)
         self.deletions.settle(partition)
         self._propose(partition, replica)
@@ -421,6 +421,8 @@ class ReplicaManager:
         partition = self._by_log.get(log)
         if partition is None or not isinstance(partition.replica, LeaderReplica):
             return
+        if partition.replica.log_end_offset == log.log_end_offset:
+            return  # it has grown in an earlier turn, and is not synced yet
         if partition.parked:
             self._broker.growth.partitions[partition] = None
             for parked in partition.parked:

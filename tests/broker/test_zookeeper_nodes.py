@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.zookeeper_node import (
     ZooKeeperNode,
@@ -92,6 +93,12 @@ class Nodes:
         await self.nodes.pop(broker_id).stop()
         await asyncio.to_thread(self.sessions.pop(broker_id).stop)
 
+    def candidate(self, broker_id: int) -> Candidate:
+        """A broker's part in the election."""
+        found = self.nodes[broker_id]._candidate
+        assert found is not None
+        return found
+
     @property
     def epoch(self) -> int:
         """The controller epoch."""
@@ -104,7 +111,7 @@ class Nodes:
         An address is no sign of that: a broker that is elected again has its last one until it serves.
         """
         for broker_id, node in self.nodes.items():
-            elected = node._controller
+            elected = node._candidate and node._candidate.controller
             if elected is not None and elected.term.epoch == self.epoch and elected._service is not None:
                 connected = {
                     each for each, session in elected._service._sessions.copy().items() if session.takes_part
@@ -218,15 +225,15 @@ def test_an_expired_session_is_replaced(which: int) -> None:
 
 def test_a_controller_that_zookeeper_has_given_up_decides_nothing_more() -> None:
     async def story(nodes: Nodes) -> None:
-        old = nodes.nodes[1]._controller
+        old = nodes.candidate(1).controller
         nodes.clients[1].disconnect()
         await until(lambda: not nodes.sessions[1].is_connected)
         nodes.server.expire(nodes.clients[1].session_id)
-        await until(lambda: {nodes.nodes[each]._view.controller for each in (2, 3)} <= {2, 3})
-        await until(lambda: all(nodes.nodes[each]._view.address is not None for each in (2, 3)))
+        await until(lambda: {nodes.candidate(each).view.controller for each in (2, 3)} <= {2, 3})
+        await until(lambda: all(nodes.candidate(each).view.address is not None for each in (2, 3)))
         await until(
             lambda: all(
-                nodes.nodes[each]._link._connected_to == nodes.nodes[each]._view.address for each in (2, 3)
+                nodes.nodes[each]._link._connected_to == nodes.candidate(each).view.address for each in (2, 3)
             )
         )
         code, message = await nodes.create(1, "refused")
@@ -234,7 +241,7 @@ def test_a_controller_that_zookeeper_has_given_up_decides_nothing_more() -> None
         nodes.clients[1].session_id = 0
         nodes.clients[1].connect()
         await until(lambda: nodes.controller in (2, 3))
-        assert nodes.nodes[1]._controller is old and old is not None
+        assert nodes.candidate(1).controller is old and old is not None
         with pytest.raises(AnotherControllerError, match="another controller is elected"):
             old._service.controller.allocate_producer_ids()
         assert await nodes.create(1, "later") == (0, "None")
@@ -440,7 +447,7 @@ def test_brokers_keep_their_topics_when_zookeeper_was_emptied() -> None:
         for client in nodes.clients.values():
             client.disconnect(State.EXPIRED)
             client.connect()
-        await until(lambda: not any(node._view.is_registered for node in nodes.nodes.values()))
+        await until(lambda: not any(nodes.candidate(each).view.is_registered for each in nodes.nodes))
         await nodes.commit(2)
         for node in nodes.nodes.values():
             assert node.core.topics.get(TOPIC) is not None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
+from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import usable_configs
@@ -61,9 +62,11 @@ class ElectedController:
         previous  the last controller in this process, whose end is awaited first
         """
         self._live = live
-        self._thread = threading.Thread(
-            target=self._run, args=(previous,), name="kafka-offsets-controller", daemon=True
-        )
+        self.start_thread(lambda: self._run(previous))
+
+    def start_thread(self, main: Callable[[], None]) -> None:
+        """Call `main` in a thread of its own."""
+        self._thread = threading.Thread(target=main, name="kafka-offsets-controller", daemon=True)
         self._thread.start()
 
     def saw(self, live: Collection[int]) -> None:
@@ -92,13 +95,17 @@ class ElectedController:
         if previous is not None:
             previous.join()
         try:
-            asyncio.run(self._serve())
+            self.run_loop(self._serve())
         except (StorageError, OSError) as error:
             logger.error("broker %d cannot be the controller: %s", self.term.broker_id, error)
             self._on_end()
         except Exception:  # a defect: else this broker would keep `/controller` and serve nothing
             logger.exception("broker %d cannot be the controller", self.term.broker_id)
             self._on_end()
+
+    def run_loop(self, main: Coroutine[Any, Any, None]) -> None:
+        """Return when `main` has ended, on an event loop of this thread."""
+        asyncio.run(main)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -13,7 +12,7 @@ from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import announce
-from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
+from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.node_process import serve_until
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
 from kafka_offsets.errors import ConfigError, StorageError
@@ -23,10 +22,8 @@ from kafka_offsets.storage.files import DiskFiles, Files
 from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address
-from kafka_offsets.zookeeper.election import Election, View
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
 
-_RETRY_SECONDS = 1.0
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 
 
@@ -45,10 +42,7 @@ class ZooKeeperNode(NodeServer):
         controller_port: int = 0,
     ) -> None:
         self._session, self._cluster_id, self._controller_port = session, cluster_id, controller_port
-        self._view = View(is_registered=False)
-        self._registered = asyncio.Event()
-        self._election: Election | None = None
-        self._controller: ElectedController | None = None
+        self._candidate: Candidate | None = None
         place = NodePlace(config.node_id, cluster_id, self._controller_address)
         super().__init__(config, place, files)
         topics = self.core.topics.cluster
@@ -56,7 +50,7 @@ class ZooKeeperNode(NodeServer):
         topics.waits_for_brokers = True
 
     def _controller_address(self) -> Address | None:
-        return self._view.address
+        return None if self._candidate is None else self._candidate.view.address
 
     async def start(self, host: str, port: int) -> None:
         """Start as any broker. While it is the controller, it listens at the same host. Raises OSError."""
@@ -66,62 +60,24 @@ class ZooKeeperNode(NodeServer):
     async def take_part(self) -> None:
         """Register in ZooKeeper, and then with the controller."""
         context = self.core.context
-        self._advertised_host = context.host
-        loop = asyncio.get_running_loop()
-
-        def seen(view: View) -> None:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._see, view)
-
-        address = context.host, context.port
-        self._election = Election(self._session, self._cluster_id, context.node_id, address, seen)
-        self._session.on_state = self._election.changed
-        self._session.call(self._election.look)
-        await self._registered.wait()
-        await super().take_part()
-
-    def _see(self, view: View) -> None:
-        """Begin or end a term as the controller, or follow another controller."""
-        if self._stopping:
-            return
-        self._view = view
-        if view.is_registered:
-            self._registered.set()
-        current = self._controller
-        if current is not None and current.term == view.term:
-            current.saw(view.live)
-        else:
-            if current is not None:
-                current.stop()
-            if view.term is not None:
-                self._begin_term(view, current)
-        self._link.look()
-
-    def _begin_term(self, view: View, previous: ElectedController | None) -> None:
-        term, elected, session = view.term, self._election, self._session
-        assert term is not None and elected is not None
-
-        def serving(port: int) -> None:
-            session.call(lambda: elected.announce(term, (self._advertised_host, port)))
-
-        def end() -> None:
-            """Let another broker try; if it is this one again, not at once."""
-            session.call(lambda: session.later(_RETRY_SECONDS, lambda: elected.resign(term)))
-
-        address = self._controller_host, self._controller_port
-        self._controller = ElectedController(
-            session, term, self._cluster_id, self._config, address, serving, end
+        self._candidate = Candidate(
+            self._session,
+            self._cluster_id,
+            self._config,
+            (context.host, context.port),
+            (self._controller_host, self._controller_port),
+            self._link.look,
         )
-        self._controller.start(view.live, previous)
+        await self._candidate.start()
+        await super().take_part()
 
     async def stop(self) -> None:
         """Let other brokers lead what this one leads, and stop; the session ends afterwards."""
+        if self._candidate is not None:
+            self._candidate.end()
         await super().stop()
-        if self._election is not None:
-            self._election.stop()
-        if self._controller is not None:
-            self._controller.stop()
-            await asyncio.to_thread(self._controller.join)
+        if self._candidate is not None:
+            await self._candidate.stop()
 
 
 class ZooKeeperOptions(NamedTuple):

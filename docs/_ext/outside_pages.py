@@ -12,7 +12,7 @@ from typing import Any
 TOP = Path(__file__).resolve().parents[2]
 PAGES = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGES.md": "changes.md"}
 
-_LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
+_LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
 
 
 def rewritten(text: str, folder: Path) -> str:

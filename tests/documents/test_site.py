@@ -52,6 +52,7 @@ def test_a_docstring_is_plain_text_with_columns(
         ("[the format](schemas/headers.schema)", "", "the format (`schemas/headers.schema`)"),
         ("[here](#time)", "docs", "[here](#time)"),
         ("[there](https://kafka.apache.org)", "docs", "[there](https://kafka.apache.org)"),
+        ("![a picture](pictures/lag.png)", "docs", "![a picture](pictures/lag.png)"),
     ],
 )
 def test_links_lead_from_where_the_pages_are(

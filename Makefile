@@ -7,7 +7,8 @@ PORT := 9092
 BIN := $(VENV)/bin
 APT := apt-get install -y
 CHECKED := kafka_offsets
-PEERS := --kafka --kfake
+BENCH_ARGS := --docs
+PEERS := --kafka
 BESIDE_SERVING := --beside-serving --records 300000 --groups 300
 SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
 # A worker for each processor and two more, as many tests wait for sockets and JVMs, up to four; `make test WORKERS=0` runs all
@@ -25,7 +26,7 @@ export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh lint bench stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -84,23 +85,28 @@ lint: $(VENV)/test.stamp
 		echo "--- $$step"; $(BIN)/python -m $$step || failed=1; \
 	done; exit $$failed
 
-# All are run, also when one fails, say for want of a tool. `make bench PEERS=` measures our broker alone.
-## The benchmarks, beside their peers (PEERS= for our broker alone).
+## The table of docs/performance.md and its pictures: requests beside Apache Kafka and kfake, and what makes them dear.
+## BENCH_ARGS=--quick: ten minutes, into build/performance. BENCH_ARGS="--docs --without kafka": no JVM. Needs Go.
 bench: $(VENV)/test.stamp
+	$(BIN)/python -m benchmarks.broker_table $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.broker_table --growth $(BENCH_ARGS)
+
+# All are run, also when one fails, say for want of a tool. `make bench-parts PEERS=` measures our broker alone.
+## The benchmarks of parts, each a file of benchmarks/: codecs, logs, starts, failovers, Spark (PEERS= without Kafka).
+bench-parts: $(VENV)/test.stamp
 	@failed=; \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
 	for file in benchmarks/*.py; do \
 		case $$file in \
-			benchmarks/commit.py|benchmarks/produce_fetch.py) options="$(PEERS)" ;; \
-			benchmarks/load.py|benchmarks/compaction.py) options="$(filter --kafka,$(PEERS))" ;; \
-			benchmarks/fuzz_codecs.py) continue ;; \
+			benchmarks/load.py|benchmarks/compaction.py) options="$(PEERS)" ;; \
+			benchmarks/fuzz_codecs.py|benchmarks/servers.py) continue ;; \
 			*) options= ;; \
 		esac; \
 		echo "--- $$file $$options"; $(BIN)/python "$$file" $$options || failed="$$failed $$file"; \
 	done; \
 	echo "--- benchmarks/compaction.py $(BESIDE_SERVING)"; \
 	$(BIN)/python benchmarks/compaction.py $(BESIDE_SERVING) || failed="$$failed beside-serving"; \
-	if [ -n "$$failed" ]; then echo "make bench: failed:$$failed" >&2; exit 1; fi
+	if [ -n "$$failed" ]; then echo "make bench-parts: failed:$$failed" >&2; exit 1; fi
 
 ## The long forms of the tests: 100 times kill -9, 100,000 mutated frames, long searches.
 stress: $(VENV)/test.stamp tools

@@ -31,11 +31,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from commit import kafka, ours
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from confluent_kafka import Consumer as ConfluentConsumer
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonPartition
+from servers import kafka, ours
 
 from kafka_offsets.client import Consumer
 from kafka_offsets.client.connection import Connection

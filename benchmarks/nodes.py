@@ -59,7 +59,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from commit import PEERS, Server, free_ports, kafka
+from servers import PEERS, Server, free_ports, kafka
 
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.frames import decode_response, encode_request

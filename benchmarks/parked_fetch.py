@@ -26,7 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from commit import Server, ours
+from servers import Server, ours
 
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch

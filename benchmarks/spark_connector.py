@@ -37,7 +37,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commit import Server, kafka, ours
+from servers import Server, kafka, ours
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST
 from kafka_offsets.client.connection import Connection

@@ -27,6 +27,7 @@ NOT_RUN = {
     "clusters.md": 1,
     "from-docker.md": 3,
     "groups.md": 2,
+    "performance.md": 1,
     "service.md": 1,
     "spark.md": 3,
     "zookeeper.md": 2,

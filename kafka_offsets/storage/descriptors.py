@@ -7,9 +7,13 @@ The order is that of opening, not of use: an append or a read of an open log cos
 opens its file again each time that as many other logs as the limit have opened theirs, which takes 10 microseconds.
 """
 
-import resource
 from collections import deque
 from typing import Protocol
+
+try:
+    import resource
+except ModuleNotFoundError:  # Windows, where brokers have no files
+    resource = None  # type: ignore[assignment]
 
 _SHARE = 2
 _LEAST = 16
@@ -30,6 +34,7 @@ class Descriptors:
 
     def take_up(self, holder: Holder) -> None:
         """Note that `holder` is about to open a file; others close theirs when there are too many."""
+        assert resource is not None, "a DiskFiles exists, and so it does"
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = max(soft // _SHARE, _LEAST)
         while len(self._holders) >= most > 0:

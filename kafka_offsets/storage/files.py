@@ -9,7 +9,6 @@ operating system is a :class:`StorageError` that names the path.
 """
 
 import errno
-import fcntl
 import os
 import shutil
 from abc import ABC, abstractmethod
@@ -17,6 +16,11 @@ from contextlib import suppress
 
 from kafka_offsets.errors import StorageError, UnreadableError
 from kafka_offsets.storage.descriptors import Descriptors
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: brokers in memory work
+    fcntl = None  # type: ignore[assignment]
 
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
@@ -308,11 +312,18 @@ class DiskLock(Lock):
 
 
 class DiskFiles(Files):
-    """The files below one directory of the machine. Creating the object changes nothing on the disk."""
+    """The files below one directory of the machine. Creating the object changes nothing on the disk.
+
+    Raises StorageError on a system without fcntl locks, such as Windows.
+    """
 
     parallel_syncs = 8
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
+        if fcntl is None:
+            raise StorageError(
+                f"{os.fspath(root)}: a data directory needs Linux or macOS; on this system data is in memory only"
+            )
         self.root = os.path.abspath(os.fspath(root))
         self.descriptors = Descriptors()
 

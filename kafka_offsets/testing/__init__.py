@@ -1,6 +1,7 @@
 """The public API for tests. Each name is loaded when it is first used and costs nothing before.
 
 Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
+KafkaContainer  a broker with the interface of Testcontainers' class, for suites that change one import
 Cluster         several brokers, as clients see them: leaders and coordinators that move, nodes that stop
 group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
 ManualClock     for `Broker(clock=)`: time passes only when the test advances it
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker, Snapshot
     from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.cluster.cluster import Cluster
+    from kafka_offsets.testing.container import KafkaContainer
     from kafka_offsets.testing.events import (
         Event,
         caught_up,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "broker": ("Broker", "Snapshot"),
     "clock": ("ManualClock",),
+    "container": ("KafkaContainer",),
     "cluster.cluster": ("Cluster",),
     "factory": ("BrokerFactory",),
     "faults.fault": ("Fault",),
@@ -64,6 +67,7 @@ __all__ = [
     "Fault",
     "Faults",
     "GroupView",
+    "KafkaContainer",
     "ManualClock",
     "MemberView",
     "RecordedRequest",

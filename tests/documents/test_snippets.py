@@ -122,15 +122,20 @@ def in_repository(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
     yield ADDRESS, REPOSITORY
 
 
+AT = datetime(2026, 1, 31, 6, tzinfo=UTC)
+
+
 @contextmanager
 def directories(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield a folder with a damaged `./data`, or the repository for its own data."""
     if "tests/data" in block.code:
         yield ADDRESS, REPOSITORY
         return
-    with Broker(data_directory=folder / "data") as broker:
+    clock = ManualClock(AT.timestamp() * 1000)
+    with Broker(data_directory=folder / "data", clock=clock) as broker:
         broker.create_topic("orders")
         for offset in range(3):
+            clock.advance(0.001)  # the time index names the batch with the latest timestamp
             broker.commit("billing", {("orders", 0): offset})
     (segment,) = (
         path for path in (folder / "data").glob("__consumer_offsets-*/*.log") if path.stat().st_size
@@ -139,9 +144,6 @@ def directories(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
     content[-1] ^= 1
     segment.write_bytes(content)
     yield ADDRESS, folder
-
-
-AT = datetime(2026, 1, 31, 6, tzinfo=UTC)
 
 
 @contextmanager

@@ -49,8 +49,7 @@ def serve(
                 endpoint = listen_for_prometheus(server, host, metrics_port)
             stopped = asyncio.Event()
             asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+            set_at_signals(stopped)
             collect_rarely()
             announce(f"listening on {server.core.context.host}:{server.core.context.port}")
             await stopped.wait()
@@ -60,6 +59,16 @@ def serve(
             await server.stop()
 
     asyncio.run(main())
+
+
+def set_at_signals(stopped: asyncio.Event) -> None:
+    """Set an event of the running loop at SIGINT and SIGTERM."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stopped.set)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
 
 
 def collect_rarely() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
-from kafka_offsets.broker.network.server_process import collect_rarely, listen_for_prometheus
+from kafka_offsets.broker.network.server_process import collect_rarely, listen_for_prometheus, set_at_signals
 from kafka_offsets.metadata.json_form import Fields, Json, from_json, to_json
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
@@ -84,8 +83,7 @@ def run_node(order: NodeOrder) -> None:
         """Serve until the process is to end."""
         loop = asyncio.get_running_loop()
         stopped = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
+        set_at_signals(stopped)
         loop.add_reader(sys.stdin.fileno(), _stop_at_end, stopped)
         messages.read_schemas()
         place = NodePlace(order.broker_id, order.cluster_id, lambda: order.controller)

@@ -16,6 +16,7 @@ from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
+from kafka_offsets.broker.network.server_process import set_at_signals
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller import Controller
@@ -88,10 +89,8 @@ class _Supervisor:
 
     async def run(self) -> None:
         """Serve until a signal arrives."""
-        loop = asyncio.get_running_loop()
         stopped = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopped.set)
+        set_at_signals(stopped)
         service = ControllerService(self._controller, self._store.cluster_id, self._broker_ids)
         endpoint = ControllerEndpoint(service, self._config.broker_session_timeout_ms)
         self._controller_port = await endpoint.start("127.0.0.1")

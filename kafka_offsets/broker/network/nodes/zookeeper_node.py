@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -15,6 +14,7 @@ from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.node_process import serve_until
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
+from kafka_offsets.broker.network.server_process import set_at_signals
 from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.checkpoints import encode_uuid
@@ -148,8 +148,7 @@ def join_cluster(session: ClusterSession, config: Config) -> str:
 
 async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSession, cluster_id: str) -> None:
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
+    set_at_signals(stopped)
     messages.read_schemas()
     files = None if options.data_directory is None else DiskFiles(options.data_directory)
     server = ZooKeeperNode(config, session, cluster_id, files, options.controller_port)

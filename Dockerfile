@@ -1,0 +1,21 @@
+# A broker as an image: docker build -t kafka-offsets . && docker run --rm -p 9092:9092 kafka-offsets
+# It takes the KAFKA_… variables of Kafka's images, and options of `kafka-offsets serve` as arguments.
+FROM python:3.13-slim AS build
+WORKDIR /source
+COPY setup.cfg pyproject.toml README.md LICENSE ./
+COPY schemas schemas
+COPY kafka_offsets kafka_offsets
+COPY pyspark_kafka_offsets pyspark_kafka_offsets
+RUN python -m venv /opt/kafka-offsets && /opt/kafka-offsets/bin/pip install --no-cache-dir ".[fast,prometheus]"
+
+FROM python:3.13-slim
+COPY --from=build /opt/kafka-offsets /opt/kafka-offsets
+RUN useradd --create-home --uid 1000 kafka && install --directory --owner kafka /data
+ENV PATH=/opt/kafka-offsets/bin:$PATH
+ENV KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092
+ENV KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092
+USER kafka
+WORKDIR /data
+EXPOSE 9092
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["kafka-offsets", "groups", "list", "--bootstrap-server", "localhost:9092", "--timeout", "2000"]
+ENTRYPOINT ["kafka-offsets", "serve", "--env"]

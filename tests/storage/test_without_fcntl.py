@@ -1,0 +1,62 @@
+"""A system without fcntl, as Windows: brokers in memory work, and a data directory is refused with the reason.
+
+The modules and functions are hidden in a process of its own, before the package is imported.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+
+HIDDEN = """\
+import asyncio, os, sys
+for name in ("fcntl", "resource", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+for name in ("pread", "pwrite", "fork", "O_CLOEXEC", "O_DIRECTORY", "geteuid", "getuid"):
+    delattr(os, name)
+
+def refuse(*_):
+    raise NotImplementedError
+
+asyncio.SelectorEventLoop.add_signal_handler = refuse
+"""
+
+
+def run(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", HIDDEN + program, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=REPOSITORY, check=False)
+
+
+def test_a_broker_in_memory_works() -> None:
+    done = run("""
+from kafka_offsets.testing import Broker
+with Broker() as broker:
+    broker.produce("orders", ["a"])
+    broker.commit("g", {("orders", 0): 1})
+    print(broker.lag("g"), [record.value for record in broker.consume_all("orders")])
+""")
+    assert (done.stdout, done.stderr) == ("{('orders', 0): 0} [b'a']\n", "")
+
+
+def test_a_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
+    done = run(
+        "from kafka_offsets import cli; sys.exit(cli.main(sys.argv[1:]))",
+        *("serve", "--port", "0", "--data-dir", str(tmp_path)),
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"kafka-offsets: {tmp_path}: a data directory needs Linux or macOS; on this system data is in memory only\n"
+    )
+
+
+def test_serve_ends_at_a_signal() -> None:
+    done = run("""
+import signal, threading
+from kafka_offsets import cli
+from kafka_offsets.broker.network import server_process
+ready = server_process.collect_rarely
+server_process.collect_rarely = lambda: (ready(), signal.raise_signal(signal.SIGTERM))
+sys.exit(cli.main(["serve", "--port", "0"]))
+""")
+    assert (done.returncode, done.stderr.partition(":")[0]) == (0, "listening on 127.0.0.1")

@@ -1,0 +1,109 @@
+"""The Docker image and the GitHub Action, without Docker and GitHub: their commands run here, as they are written."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import cli
+from tests.conftest import REPOSITORY
+from tests.test_serve_options import serve
+
+DOCKERFILE = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
+ACTION = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def instruction(name: str) -> list[str]:
+    """The last command of a kind, in its form with brackets: no shell stands between Docker's signals and it."""
+    found = re.findall(rf"^{name}\b.*?(\[.*\])$", DOCKERFILE, re.MULTILINE)
+    words: list[str] = json.loads(found[-1])
+    return words
+
+
+def test_the_image_serves_with_its_variables_and_its_health_check_finds_that(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    variables = dict(re.findall(r"^ENV (KAFKA_\w+)=(\S+)$", DOCKERFILE, re.MULTILINE))
+    assert variables["KAFKA_ADVERTISED_LISTENERS"] == "PLAINTEXT://localhost:9092"
+    name, command, *options = instruction("ENTRYPOINT")
+    assert (name, command) == ("kafka-offsets", "serve")
+    here = {
+        "KAFKA_LISTENERS": variables["KAFKA_LISTENERS"].replace(":9092", ":0"),
+        "KAFKA_NUM_PARTITIONS": "3",
+    }
+    with serve(*options, "--topic", "t", variables=here) as served:
+        assert served.address.startswith("localhost:")
+        assert len(served.partitions("t")) == 3
+        check = [word.replace("localhost:9092", served.address) for word in instruction("HEALTHCHECK")]
+        assert served.address in check
+        assert cli.main(check[1:]) == 0
+        served.end()
+    assert cli.main(check[1:]) == cli.CANNOT
+    assert "Connection refused" in capsys.readouterr().err
+
+
+def test_the_image_has_what_the_wheel_is_built_from_and_no_root() -> None:
+    copied = set(re.findall(r"^COPY (?!--from)(.*) \S+$", DOCKERFILE, re.MULTILINE))
+    words = {word for line in copied for word in line.split()}
+    allowed = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {f"!{word}" for word in words} == {line for line in allowed if line.startswith("!")}
+    assert all((REPOSITORY / word).exists() for word in words)
+    assert DOCKERFILE.index("\nUSER kafka\n") < DOCKERFILE.index("\nENTRYPOINT ")
+
+
+def script(step: str) -> str:
+    """The shell lines of a step of the action."""
+    (found,) = re.findall(
+        rf"^    - {step}\n.*?^      run: \|\n((?:        .*\n)+)", ACTION, re.MULTILINE | re.DOTALL
+    )
+    return re.sub("^        ", "", found, flags=re.MULTILINE)
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> dict[str, str]:
+    """The variables of a runner, on which the package is installed."""
+    scripts = tmp_path / "kafka-offsets" / "bin"
+    scripts.mkdir(parents=True)
+    installed = scripts / "kafka-offsets"
+    installed.write_text(
+        f'#!/bin/sh\necho $$ > {tmp_path}/pid\nexec {sys.executable} -m kafka_offsets.cli "$@"\n'
+    )
+    installed.chmod(0o755)
+    return {
+        **os.environ,
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "PYTHONPATH": str(REPOSITORY),
+        "PORT": "0",
+    }
+
+
+def start(runner: dict[str, str], options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the step that starts a broker, with the options that GitHub gives bash."""
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script("id: start")]
+    return subprocess.run(
+        command, env=runner | {"OPTIONS": options}, capture_output=True, text=True, timeout=40
+    )
+
+
+def test_the_action_starts_a_broker_and_gives_its_address(runner: dict[str, str], tmp_path: Path) -> None:
+    done = start(runner, "--topic orders:3")
+    try:
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        name, _, address = (tmp_path / "output").read_text().strip().partition("=")
+        assert name == "bootstrap-servers"
+        assert cli.main(["groups", "list", "--bootstrap-server", address]) == 0
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), 15)
+
+
+def test_the_action_fails_with_the_broker_s_reason(runner: dict[str, str]) -> None:
+    done = start(runner, "--set num.partitions=many")
+    assert done.returncode == 1
+    assert "num.partitions" in done.stderr

@@ -135,7 +135,7 @@ def directories(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
     with Broker(data_directory=folder / "data", clock=clock) as broker:
         broker.create_topic("orders")
         for offset in range(3):
-            clock.advance(0.001)  # the time index names the batch with the latest timestamp
+            clock.advance(1)  # the time index names the batch with the latest timestamp
             broker.commit("billing", {("orders", 0): offset})
     (segment,) = (
         path for path in (folder / "data").glob("__consumer_offsets-*/*.log") if path.stat().st_size

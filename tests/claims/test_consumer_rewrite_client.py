@@ -303,6 +303,32 @@ def test_metadata_is_refreshed_after_an_error_and_after_a_join(recorded: Broker,
     poll_until([consumer], lambda: fault.hits and "Metadata" in asked(recorded, last), "1)")
 
 
+def test_each_leader_is_fetched_from_and_poll_returns_what_any_has_sent() -> None:
+    """Consumer fetching data: requests to the leaders; the data of all readable channels, also while one is silent."""
+    settings = {"default.replication.factor": 1}
+    with (
+        Cluster(settings, brokers=2, record=True) as cluster,
+        consumers(cluster.bootstrap_servers) as make,
+    ):
+        cluster.create_topic("t", 4)
+        leaders = {partition: cluster.leader("t", partition) for partition in range(4)}
+        assert {*leaders.values()} == {1, 2}
+        for partition in leaders:
+            cluster.produce("t", ["a", "b"], partition=partition)
+        consumer = make(group_id=None)
+        for partition in leaders:
+            consumer.subscribe("t", partition)
+        assert len(read(consumer, 8)) == 8
+        for each in cluster.requests.of("Fetch", client_id="kafka-offsets"):
+            asked_for = [p.partition for topic in each.request.topics for p in topic.partitions]
+            assert {leaders[partition] for partition in asked_for} == {each.node}
+        cluster.pause(1)
+        partition = next(partition for partition, leader in leaders.items() if leader == 2)
+        cluster.produce("t", ["c"], partition=partition)
+        assert values(read(consumer, 1)) == [b"c"]
+        cluster.resume(1)
+
+
 def test_patterns_are_matched_by_the_consumer(recorded: Broker, make: Make) -> None:
     """Wildcard subscription handling: metadata of all topics; a changed list begins the re-join procedure."""
     consumer = make(re.compile("[uv]"), metadata_max_age_ms=30)
@@ -321,6 +347,7 @@ def test_heartbeats_go_out_within_calls(recorded: Broker, make: Make) -> None:
     last, start = recorded.last_event, time.monotonic()
     poll_until([consumer], lambda: asked(recorded, last).count("Heartbeat") >= 5)
     assert time.monotonic() - start < 10
+    assert "JoinGroup" not in asked(recorded, last), "join: otherwise it just keeps heartbeating"
     assert {each.response.error_code for each in recorded.requests.of("Heartbeat")} == {0}
 
 

@@ -9,6 +9,7 @@ import inspect
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.offset_manager.log_manager import LogOffsetManager
 from kafka_offsets.broker.offset_manager.zookeeper_manager import ZooKeeperOffsetManager
 from kafka_offsets.broker.workers import run_inline
+from kafka_offsets.client.connection import Connection
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -336,6 +338,17 @@ def test_put_offset_writes_to_zookeeper_and_get_offset_reads_from_it() -> None:
     assert client.committed("g") == {("t", 0): 6}
 
 
+def test_with_zookeeper_loading_finds_the_groups_and_a_fetch_reads_the_znode() -> None:
+    """[1c] The document's triggerLoadOffsets does nothing; ours lists the groups, which may expire."""
+    server = MemoryServer()
+    server.put("/consumers/g/offsets/t/0", "5")
+    started = ZooKeeperCore(server)
+    client = CoreClient(started.core)
+    assert [each.group_id for each in client.call(messages.ListGroupsRequest(), 4).groups] == ["g"]
+    server.put("/consumers/g/offsets/t/0", "6")
+    assert client.committed("g") == {("t", 0): 6}
+
+
 def test_startup_connects_and_shutdown_ends_the_session() -> None:
     """[1c] The client of ZooKeeper lives as long as the broker."""
     started = ZooKeeperCore()
@@ -429,13 +442,35 @@ def _decided(core: Any, group: str) -> bool | None:
 
 
 def test_a_fetch_at_another_broker_is_forwarded() -> None:
-    """[3b] A broker that is not the leader forwards the request to it, over a pool of channels."""
+    """[3b] A broker that is not the leader forwards the request to it, over a pool of channels.
+
+    The channels are used again; a leader that has moved is found in the metadata, which the controller updates.
+    """
     with Cluster({"offsets.forward": "true"}) as cluster:
         cluster.create_topic("t")
         cluster.commit("g", {("t", 0): 7})
-        for node in (1, 2, 3):
-            answer = ask_node(cluster, node, messages.OffsetFetchRequest("g", None), 7)
-            assert [each.committed_offset for each in answer.topics[0].partitions] == [7]
+
+        def pools() -> list[dict[Any, Any]]:
+            return cluster._call(
+                lambda server: [dict(each.core.replicas.inter_broker._pools) for each in server.servers]
+            )
+
+        def fetch_everywhere() -> None:
+            for connection in connections:
+                answer = connection.call(messages.OffsetFetchRequest("g", None), 7)
+                assert [each.committed_offset for each in answer.topics[0].partitions] == [7]
+
+        with ExitStack() as stack:
+            connections = [
+                stack.enter_context(Connection(each.host, each.port, 20)) for each in cluster.nodes
+            ]
+            fetch_everywhere()
+            opened = pools()
+            assert sum(map(len, opened)) == 2
+            fetch_everywhere()
+            assert pools() == opened
+            cluster.move_coordinator("g")
+            fetch_everywhere()
 
 
 def test_a_follower_loads_no_offsets_and_a_former_leader_removes_them() -> None:

@@ -27,6 +27,7 @@ from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.testing import Cluster
 from tests.broker.snapshot_files import kept
 from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed, offsets_topic
+from tests.client.consumers import consumers, read
 from tests.conftest import REPOSITORY
 from tests.drivers.core import commit_request
 
@@ -49,6 +50,18 @@ def test_versions_0_and_1_commit_and_fetch(version: int) -> None:
     assert [(p.committed_offset, p.error_code) for p in topic.partitions] == [(3, 0), (4, 0)]
     if version == 1:
         assert core.shards.committed("g")["t", 0].commit_timestamp == 1234
+
+
+def test_a_consumer_that_crashes_continues_at_its_last_commit() -> None:
+    """Phase 1, OffsetCommit: "the position the consumer will pick up from if it crashes before its next commit()"."""
+    with Broker() as running, consumers(running.bootstrap_servers) as make:
+        running.create_topic("t", 1)
+        running.produce("t", [str(number) for number in range(9)])
+        crashed = make("t", 0, max_poll_records=3, enable_auto_commit=False)
+        assert [each.offset for each in read(crashed, 3)] == [0, 1, 2]
+        crashed.commit(True)
+        assert [each.offset for each in read(crashed, 3)] == [3, 4, 5]
+        assert read(make("t", 0, max_poll_records=3), 3)[0].offset == 3
 
 
 def test_a_commit_after_every_message_is_fine() -> None:
@@ -228,8 +241,9 @@ def test_accepting_commits_for_unknown_topics_is_configured(accepted: bool) -> N
     """Open questions: offsets of topics that are not in this cluster. Kafka refuses them."""
     client = CoreClient(broker(offsets_commit_unknown_topics=accepted))
     error = 0 if accepted else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert client.commit("mirror", {("elsewhere", 3): 8}) == {("elsewhere", 3): error}
-    assert client.committed("mirror") == ({("elsewhere", 3): 8} if accepted else {})
+    places = [("elsewhere", 3), ("t", 99)]
+    assert client.commit("mirror", dict.fromkeys(places, 8)) == dict.fromkeys(places, error)
+    assert client.committed("mirror") == (dict.fromkeys(places, 8) if accepted else {})
 
 
 def test_the_errors_are_enumerated() -> None:

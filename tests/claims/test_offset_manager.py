@@ -9,6 +9,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.protocol.records import batch_headers
 from kafka_offsets.testing import Cluster
 from tests.broker.test_shard_loader import LateBackground, offset_fetch, starting, stopped_files
 from tests.claims.claimed import CoreClient, after, ask_node, broker, compacted, expired, offsets_topic
@@ -126,6 +127,19 @@ def test_tombstones_are_appended_to_the_partitions_of_their_groups() -> None:
     for partition in range(3):
         gone = {key.group for key, value in offsets_topic(core, partition) if value is None}
         assert gone == {group for group in groups if partition_for(group, 3) == partition}
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_tombstones_are_compressed_where_configured(codec: int) -> None:
+    """3, compact: they are appended with the codec of the offsets topic."""
+    core = broker(offsets_retention_minutes=1, offsets_topic_compression_codec=codec)
+    CoreClient(core).commit("g", {("t", 0): 1})
+    after(core, 60_000)
+    assert expired(core) == 1
+    found = core.topics.partition("__consumer_offsets", 0)
+    assert found is not None
+    headers = [header for batch in found.log.batches() for _, header in batch_headers(batch.data)]
+    assert headers[-1].compression == codec
 
 
 def test_compaction_keeps_tombstones_of_expired_offsets_and_the_latest_record_of_others() -> None:

@@ -4,6 +4,7 @@ The frames are made by hand with the standard library, so that nothing but the w
 """
 
 import configparser
+import email
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,15 +23,8 @@ import pytest
 from tests.conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "kafka_offsets"
-SOURCES = (
-    "kafka_offsets",
-    "pyspark_kafka_offsets",
-    "schemas",
-    "setup.cfg",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-)
+NOT_IN_SOURCES = {".git", ".github"}
+"""What the source distribution does not have."""
 FOUND_BY_SPARK = "pyspark_kafka_offsets"
 HEAVY = (
     "numpy",
@@ -63,21 +58,56 @@ def run(*words: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
+def files_of_the_project() -> list[str]:
+    """Return the paths of all files: those that git knows, or those of an unpacked source distribution."""
+    if (REPOSITORY / ".git").exists():
+        listed = run(
+            "git", "ls-files", "--cached", "--others", "--exclude-standard", cwd=REPOSITORY
+        ).splitlines()
+        return [name for name in listed if (REPOSITORY / name).is_file()]
+    made = {"PKG-INFO", "build", "dist"}
+    return [
+        path.relative_to(REPOSITORY).as_posix()
+        for path in REPOSITORY.rglob("*")
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and not {path.relative_to(REPOSITORY).parts[0], path.suffix} & {*made, ".egg-info"}
+        and not path.relative_to(REPOSITORY).parts[0].endswith((".egg-info", "_cache", ".hypothesis"))
+    ]
+
+
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the sources so that none of its leftovers stand in the checkout."""
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution, built from a copy of the project so that none of its leftovers stand in the checkout."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name in files_of_the_project():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, target)
+    run(sys.executable, "-c", "import setuptools.build_meta as b; b.build_sdist('dist')", cwd=folder)
+    (built,) = (folder / "dist").glob("kafka_offsets-*.tar.gz")
+    return built
+
+
+@pytest.fixture(scope="session")
+def unpacked(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the source distribution, unpacked."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sources) as archive:
+        archive.extractall(folder, filter="data")
+    (top,) = folder.iterdir()
+    return top
+
+
+@pytest.fixture(scope="session")
+def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the source distribution."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in SOURCES:
-        source = REPOSITORY / name
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(source, folder / name)
     run(
-        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", ".",
+        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", ".", sources,
         cwd=folder,
     )  # fmt: skip
-    (built,) = (folder / "dist").glob("kafka_offsets-*.whl")
+    (built,) = folder.glob("kafka_offsets-*.whl")
     return built
 
 
@@ -102,6 +132,50 @@ def test_setup_cfg_names_every_package() -> None:
         "kafka_offsets.schemas",
         FOUND_BY_SPARK,
     }
+
+
+def test_the_source_distribution_holds_every_file_that_its_tests_need(sources: Path) -> None:
+    expected = {name for name in files_of_the_project() if name.partition("/")[0] not in NOT_IN_SOURCES}
+    with tarfile.open(sources) as archive:
+        found = {each.name.partition("/")[2] for each in archive if each.isfile()}
+    assert found - {"PKG-INFO"} - {name for name in found if ".egg-info/" in name} == expected
+
+
+def test_tests_of_the_source_distribution_run(unpacked: Path) -> None:
+    words = ["-q", "-p", "no:cacheprovider", "tests/test_layering.py", "tests/coordinator/test_join.py"]
+    assert " passed" in run(sys.executable, "-m", "pytest", *words, cwd=unpacked)
+
+
+def test_the_package_index_can_show_the_readme(sources: Path, wheel: Path) -> None:
+    checked = run(sys.executable, "-m", "twine", "check", "--strict", sources, wheel, cwd=wheel.parent)
+    assert checked.count("PASSED") == 2, checked
+
+
+def test_the_metadata_have_addresses_and_every_python_that_is_tested(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    assert {line.partition(",")[0] for line in metadata.get_all("Project-URL", [])} >= {
+        "Documentation",
+        "Source",
+    }
+    pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(metadata.get_all("Classifier", [])))
+    sessions = (REPOSITORY / "noxfile.py").read_text(encoding="utf-8")
+    assert pythons == re.findall(r'"(3\.\d+)"', sessions.partition("PYTHONS = ")[2].partition("]")[0])
+
+
+def test_the_workflows_run_each_session_of_nox() -> None:
+    text = (REPOSITORY / "noxfile.py").read_text(encoding="utf-8")
+    pythons = re.findall(r'"(3\.\d+)"', text.partition("PYTHONS = ")[2].partition("]")[0])
+    sessions = {f"tests-{python}" for python in pythons} | set(
+        re.findall(r"^def (\w+)\(session", text, re.MULTILINE)
+    )
+    folder = REPOSITORY / ".github" / "workflows"
+    if not folder.exists():
+        pytest.skip("a source distribution has no workflows")
+    workflows = "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+    named = set(re.findall(r"(?:session: |nox -s )([\w.-]+)", workflows))
+    assert named == sessions - {"tests", f"tests-{pythons[0]}"}  # `make test` is that of the first Python
 
 
 def test_the_wheel_holds_the_package_its_schemas_and_its_types_and_nothing_else(wheel: Path) -> None:

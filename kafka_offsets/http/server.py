@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Self
 
 import uvicorn
 
+from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.server_process import collect_rarely
 from kafka_offsets.http import metrics
@@ -136,8 +136,8 @@ def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, stopped.set)
             collect_rarely()
-            sys.stderr.write(f"HTTP on {http.url}/\nlistening on {broker.bootstrap_servers}\n")
-            sys.stderr.flush()
+            announce(f"HTTP on {http.url}/")
+            announce(f"listening on {broker.bootstrap_servers}")
             await stopped.wait()
 
     asyncio.run(main())

@@ -23,6 +23,7 @@ QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(w
 COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing test_cli.py test_check_command.py test_compact_command.py))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
+export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -270,4 +271,8 @@ tools: $(VENV)/python.stamp
 	}; \
 	jars "$(KAFKA_OFFSETS_JARS)" kafka-clients tests/interop/java/pom.xml; \
 	jars "$(KAFKA_OFFSETS_SPARK_JARS)" spark-sql-kafka tests/spark/pom.xml; \
+	if command -v npm >/dev/null && [ ! -d "$(KAFKA_OFFSETS_NODE_MODULES)/kafkajs" ]; then \
+		npm install --silent --no-audit --no-fund --prefix "$(KAFKA_OFFSETS_NODE_MODULES)/.." kafkajs@2 || \
+			echo "make: kafkajs cannot be loaded: the test of its example is skipped" >&2; \
+	fi; \
 	if [ -n "$$missing" ] && [ "$$CI" = true ]; then echo "make: with CI=true that is a failure" >&2; exit 1; fi

@@ -69,7 +69,7 @@ class HttpServer:
                 ws="none",
                 lifespan="off",
                 log_config=None,
-                log_level="warning",
+                log_level="error",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,

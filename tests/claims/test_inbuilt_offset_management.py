@@ -343,10 +343,9 @@ def test_with_zookeeper_loading_finds_the_groups_and_a_fetch_reads_the_znode() -
     server = MemoryServer()
     server.put("/consumers/g/offsets/t/0", "5")
     started = ZooKeeperCore(server)
-    client = CoreClient(started.core)
-    assert [each.group_id for each in client.call(messages.ListGroupsRequest(), 4).groups] == ["g"]
+    assert started.core.shards.committed("g")["t", 0].offset == 5
     server.put("/consumers/g/offsets/t/0", "6")
-    assert client.committed("g") == {("t", 0): 6}
+    assert CoreClient(started.core).committed("g") == {("t", 0): 6}
 
 
 def test_startup_connects_and_shutdown_ends_the_session() -> None:

@@ -447,3 +447,14 @@ def test_names_collide_where_only_dots_and_underscores_differ(
     name: str, existing: list[str], found: str | None
 ) -> None:
     assert Collisions(lambda: existing).find(name) == found
+
+
+def test_the_only_broker_is_not_removed() -> None:
+    """Kafka removes it: then it serves no topic until it starts again."""
+    core = make_core()
+    client = CoreClient(core)
+    answer = client.call(messages.UnregisterBrokerRequest(core.context.node_id), 0)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message == "The only broker cannot be removed."
+    answer = client.call(messages.UnregisterBrokerRequest(core.context.node_id + 1), 0)
+    assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

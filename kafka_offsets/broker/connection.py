@@ -4,6 +4,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.api.row import Api, Apis, Codecs
+from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 
@@ -12,6 +13,7 @@ class KnownHeader(NamedTuple):
     """A parsed request header without its correlation id; most requests repeat the previous one.
 
     start, rest  its bytes before and after the correlation id, `size` in all
+    kept         responses to the same request, if the API has any
     """
 
     start: bytes
@@ -21,6 +23,7 @@ class KnownHeader(NamedTuple):
     version: int
     codecs: Codecs
     client_id: str
+    kept: KeptResponses | None
 
 
 class ClientConnection:

@@ -4,12 +4,14 @@ The protocol defines frames; the table of APIs names the handler. Nothing here a
 """
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
-from kafka_offsets.broker.api import fetch
+from kafka_offsets.broker.api import fetch, groups, metadata
 from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
 from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
@@ -33,6 +35,18 @@ _PRODUCE = 0
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
+_KEPT: dict[Callable[..., Any], str] = {
+    metadata.api_versions: "",
+    metadata.metadata: "topics",
+    groups.find_coordinator: "coordinators",
+}
+"""The handlers whose responses are kept, with the array of the response whose elements have error codes.
+
+Each client that connects sends the same requests as those before it, and their responses depend only on the table of
+APIs and on the topics. OffsetFetch and ListOffsets are not here: each commit and each record would discard them. A
+handler that replaces one of these, such as that of a fault or of a cluster, is not here either.
+"""
+
 logger = new_logger(__name__)
 
 
@@ -42,6 +56,7 @@ class RequestDispatcher:
     def __init__(self, broker: Context) -> None:
         self._broker = broker
         self._answers = broker.answers
+        self._kept = KeptResponses(lambda: (broker.apis, broker.topics.version, broker.topics.opened))
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
         """Decide the complete requests, as far as earlier ones allow; release their answers."""
@@ -92,9 +107,10 @@ class RequestDispatcher:
             known = self._read_header(connection, frame)
             if known is None:
                 return  # answered already
-        _, _, body, api, version, codecs, client_id = known
+        _, _, body, api, version, codecs, client_id, kept = known
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
-        request, _ = codecs.decode(frame, body)
+        known_answer = None if kept is None else kept.find(frame, body)
+        request = None if known_answer is not None else codecs.decode(frame, body)[0]
         size = len(frame)
         context = RequestContext(
             connection, api.key, version, correlation_id, client_id, connection.host, request, codecs, size
@@ -104,6 +120,9 @@ class RequestDispatcher:
         connection.decided_bytes += size
         broker = self._broker
         connection.last_used_ms = broker.scheduler.last_request_ms = now.mono_ms
+        if known_answer is not None:
+            self._answers.reply_encoded(context, known_answer)
+            return
         try:
             if api.route is _SHARD:
                 decide_in_shard(broker, api, request, context, now)
@@ -111,6 +130,9 @@ class RequestDispatcher:
                 response = api.handle(broker, request, context, now)
                 if response is not None:
                     self._answers.reply(context, response)
+                    answer = context.answer
+                    if kept is not None and isinstance(answer, bytearray) and not _has_error(api, response):
+                        kept.keep(frame, body, answer)
         except Exception as error:  # noqa: BLE001 - fail_request logs it
             fail_request(broker, api, context, error)
 
@@ -134,7 +156,8 @@ class RequestDispatcher:
             _, client_id, size = read_request_header(frame, codecs.has_tagged_request_header)
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
-        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id)
+        kept = self._kept if api.handle in _KEPT else None
+        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, kept)
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
 
@@ -170,6 +193,13 @@ def fail_request(broker: Context, api: Api, context: RequestContext, error: Exce
         broker.answers.close_connection(context.connection)
     else:
         broker.answers.reply(context, api.fail(context.request, code, context.api_version))
+
+
+def _has_error(api: Api, response: Any) -> bool:
+    """Whether a response has an error, whose cause may pass: it is not kept."""
+    array = _KEPT[api.handle]
+    elements = getattr(response, array) if array else ()
+    return bool(getattr(response, "error_code", 0) or any(each.error_code for each in elements))
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:

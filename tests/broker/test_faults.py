@@ -348,6 +348,24 @@ def test_a_function_receives_each_request_and_decides_its_outcome(
         assert fault.hits == 1
 
 
+def test_a_fault_also_concerns_requests_whose_responses_are_kept(faults: Faults, client: Connection) -> None:
+    def node_of(group: str) -> int:
+        answer = client.call(messages.FindCoordinatorRequest(group), 0)
+        assert not answer.error_code
+        node_id: int = answer.node_id
+        return node_id
+
+    def one_of_two(call: Any) -> Any:
+        return first_coordinator(call) if call.request.key == "g" else None
+
+    assert {node_of(group) for group in "gg"} == {1}
+    with faults.control("FindCoordinator", one_of_two):
+        assert [node_of(group) for group in "gh"] == [7, 1]
+    with faults.error("FindCoordinator", LOADING, client_id="another"):
+        assert {node_of(group) for group in "gh"} == {1}
+    assert {node_of(group) for group in "gh"} == {1}
+
+
 def test_a_function_answers_itself_or_closes_the_connection(faults: Faults, client: Connection) -> None:
     seen: list[Any] = []
 

@@ -367,6 +367,7 @@ class Topics:
     cluster    decides about topics, and calls `install…` and `remove` of each broker; None: this broker decides alone
     version    grows whenever a topic is created, is deleted or gets more partitions
     created_version  the version at which the last topic was created
+    opened     grows whenever the log of a partition is opened: only then the leader epoch of a damaged one is known
     """
 
     def __init__(self, directory: DataDirectory, config: Config, *, is_replicated: bool = False) -> None:
@@ -380,7 +381,7 @@ class Topics:
         self._producer_ids = iter(range(0))
         self.opener: Opener | None = None
         self.cluster: TopicDecisions | None = None
-        self.version = self.created_version = 0
+        self.version = self.created_version = self.opened = 0
         self._reported: dict[tuple[str, int], tuple[str, int | None]] = {}
 
     def _topic(self, entry: TopicEntry) -> Topic:
@@ -482,6 +483,7 @@ class Topics:
         if log.failure is not None:
             raise log.failure
         topic.epochs.pop(index, None)
+        self.opened += 1
         if log.recovery is not None:
             logger.warning(
                 "%s: the last %d bytes were cut, at byte %d: %s",

@@ -13,9 +13,11 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from typing import Self
 
 from kafka_offsets.errors import StorageError, UnreadableError
 from kafka_offsets.storage.descriptors import Descriptors
+from kafka_offsets.storage.memory_content import MemoryContent
 
 try:
     import fcntl
@@ -52,6 +54,10 @@ class File(ABC):
     @abstractmethod
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only where the file ends."""
+
+    def view(self, position: int, size: int) -> bytes | memoryview:
+        """Return what `read` does; where the bytes are in memory, a view of them, which later calls do not change."""
+        return self.read(position, size)
 
     @abstractmethod
     def truncate(self, size: int) -> None:
@@ -450,25 +456,15 @@ class ReadOnlyFiles(DiskFiles):
         """Raise StorageError."""
         raise self._read_only(path)
 
-    def make_directory(self, path: str) -> None:
-        """Raise StorageError."""
-        raise self._read_only(path)
-
     def remove(self, path: str) -> None:
         """Raise StorageError."""
         raise self._read_only(path)
 
-    def remove_tree(self, path: str) -> None:
-        """Raise StorageError."""
-        raise self._read_only(path)
+    make_directory = remove_tree = sync_directory = remove
 
     def rename(self, source: str, target: str) -> None:
         """Raise StorageError."""
         raise self._read_only(source)
-
-    def sync_directory(self, path: str) -> None:
-        """Raise StorageError."""
-        raise self._read_only(path)
 
     def lock(self, path: str) -> Lock:
         """Share the lock of a directory with other readers, or raise StorageError at once if a broker holds it.
@@ -534,22 +530,31 @@ class MemoryFile(File):
 
     __slots__ = ("_content",)
 
-    def __init__(self, path: str, content: bytearray) -> None:
-        super().__init__(path, len(content))
+    def __init__(self, path: str, content: MemoryContent) -> None:
+        super().__init__(path, content.size)
         self._content = content
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data` at the end."""
-        self._content[self.size :] = data
-        self.size += len(data)
+        content = self._content
+        content.truncate(self.size)  # what an incomplete append left
+        try:
+            content.append(data)
+        except OSError as error:
+            raise _refused(error, "append", self.path) from error
+        self.size = content.size
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only where the file ends."""
-        return bytes(memoryview(self._content)[position : position + size])
+        return bytes(self._content.view(position, size))
+
+    def view(self, position: int, size: int) -> bytes | memoryview:
+        """Return what `read` does, mostly without a copy."""
+        return self._content.view(position, size)
 
     def truncate(self, size: int) -> None:
         """Remove everything after the first `size` bytes."""
-        del self._content[size:]
+        self._content.truncate(size)
         self.size = size
 
     def sync(self) -> None:
@@ -580,15 +585,20 @@ class MemoryFiles(Files):
 
     def __init__(self) -> None:
         self._directories: dict[str, set[str]] = {"": set()}
-        self._contents: dict[str, bytearray] = {}
+        self._contents: dict[str, MemoryContent] = {}
         self._locks: set[str] = set()
 
-    def copy(self) -> "MemoryFiles":
-        """Return an independent copy of the tree, without locks."""
-        copied = MemoryFiles()
-        copied._directories = {path: set(names) for path, names in self._directories.items()}
-        copied._contents = {path: bytearray(content) for path, content in self._contents.items()}
+    @classmethod
+    def copy_of(cls, tree: "MemoryFiles") -> Self:
+        """Return an independent copy of a tree, without locks."""
+        copied = cls()
+        copied._directories = {path: set(names) for path, names in tree._directories.items()}
+        copied._contents = {path: content.copy() for path, content in tree._contents.items()}
         return copied
+
+    def copy(self) -> Self:
+        """Return an independent copy of the tree, without locks."""
+        return self.copy_of(self)
 
     def _names(self, path: str, action: str) -> set[str]:
         names = self._directories.get(path)
@@ -596,7 +606,7 @@ class MemoryFiles(Files):
             raise StorageError(f"cannot {action}: no such directory", path)
         return names
 
-    def _content(self, path: str, action: str) -> bytearray:
+    def _content(self, path: str, action: str) -> MemoryContent:
         content = self._contents.get(path)
         if content is None:
             raise StorageError(f"cannot {action}: no such file", path)
@@ -607,7 +617,7 @@ class MemoryFiles(Files):
         if create and path not in self._contents:
             directory, _, name = path.rpartition("/")
             self._names(directory, "open").add(name)
-            self._contents[path] = bytearray()
+            self._contents[path] = MemoryContent()
         return MemoryFile(path, self._content(path, "open"))
 
     def exists(self, path: str) -> bool:
@@ -674,8 +684,9 @@ class MemoryFiles(Files):
 
     def read_all(self, path: str) -> bytes:
         """Return the whole content of a small file."""
-        check_small(path, len(self._content(path, "read")))
-        return bytes(self._content(path, "read"))
+        content = self._content(path, "read")
+        check_small(path, content.size)
+        return bytes(content.view(0, content.size))
 
     def lock(self, path: str) -> Lock:
         """Take the lock, unless another broker on the same object holds it."""

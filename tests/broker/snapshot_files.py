@@ -23,11 +23,8 @@ ROUNDS = 400 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 25
 
 def kept(files: MemoryFiles | None = None) -> FaultyFiles:
     """Files that another process finds again; those of a dead one when given."""
-    found = FaultyFiles()
+    found = FaultyFiles() if files is None else FaultyFiles.copy_of(files)
     found.outlives_process = True
-    if files is not None:
-        found._directories = {path: set(names) for path, names in files._directories.items()}
-        found._contents = {path: bytearray(content) for path, content in files._contents.items()}
     return found
 
 

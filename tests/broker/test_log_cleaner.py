@@ -24,6 +24,7 @@ from kafka_offsets.storage.cleaner.compaction import Compaction, Steps
 from kafka_offsets.storage.cleaner.swap import Job
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.raw_files import flip
 from tests.storage.faults import FaultyFiles
 from tests.storage.keyed import records, table
 
@@ -200,8 +201,8 @@ def test_a_damaged_log_is_reported_once_and_left_alone(
     client = CoreClient(core)
     last = commit_many(client, 20)
     log = offsets_log(core).log
-    content = core.directory.files._contents[log.segments[0].path]  # type: ignore[attr-defined]
-    content[100] ^= 1
+    assert isinstance(core.directory.files, MemoryFiles)
+    flip(core.directory.files, log.segments[0].path, 100)
     count = len(log.segments)
     advance(core, 10_000)
     told = [record for record in caplog.records if "is not compacted any more" in record.message]

@@ -11,6 +11,7 @@ from kafka_offsets.storage.checkpoints import decode_offsets
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.raw_files import cut, flip
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.crash_story import LateWork
 from tests.storage.faults import FaultyFiles
@@ -78,7 +79,7 @@ def test_damage_before_it_is_no_torn_tail_after_a_death_of_the_process() -> None
         if is_written:
             wait(client.core, 60_000)
         log = log_of(client.core)
-        files._contents[log.segments[-1].path][-3] ^= 1
+        flip(files, log.segments[-1].path, -3)
         files.die()
         if is_written:
             with pytest.raises(StorageError, match=r"\.log at byte \d+: .*checksum"):
@@ -93,7 +94,7 @@ def test_a_torn_tail_after_it_is_cut() -> None:
     wait(client.core, 60_000)
     commits(client, 3)
     path = log_of(client.core).segments[-1].path
-    del files._contents[path][-3:]
+    cut(files, path, -3)
     files.die()
     core = make_core(files, **SETTINGS)
     assert log_of(core).recovery is not None
@@ -107,14 +108,13 @@ def test_a_length_that_is_damaged_before_it_does_not_cut_what_follows() -> None:
     wait(client.core, 60_000)
     log = log_of(client.core)
     positions = [batch.position for batch in log.batches()]
-    data = files._contents[log.segments[-1].path]
+    path = log.segments[-1].path
     for at in (8, 11, 23, 26):
-        before = bytes(data)
-        data[positions[2] + at] ^= 1
+        flip(files, path, positions[2] + at)
         with pytest.raises(StorageError) as caught:
             Log.open(files, log.directory, log.config, synced_offset=log.recovery_point)
         assert caught.value.position == positions[2]
-        data[:] = before
+        flip(files, path, positions[2] + at)
 
 
 def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_none() -> None:

@@ -22,6 +22,7 @@ from kafka_offsets.storage.log.log import Log
 from tests.broker.test_core import LateSync
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.drivers.members import stable, turn
+from tests.drivers.raw_files import flip, raw
 from tests.drivers.wire import Connection, offset_commit, offset_commit_errors
 from tests.storage.batches import write
 
@@ -155,7 +156,7 @@ def test_the_shortest_log_is_loaded_first() -> None:
 
 def test_the_shortest_logs_are_loaded_before_the_broker_listens() -> None:
     files = logs_of_three_lengths()
-    sizes = {path: len(content) for path, content in files._contents.items() if path.endswith(".log")}
+    sizes = {path: content.size for path, content in files._contents.items() if path.endswith(".log")}
     background = LateBackground()
     keys = {"offsets.load.before.listening.bytes": max(sizes.values())}
     core = BrokerCore(Config.load(keys), files, ManualClock(), background=background)
@@ -327,7 +328,7 @@ def test_a_shard_that_cannot_be_loaded_serves_no_client_and_the_broker_continues
     files = stopped_files()
     background = LateBackground()
     core = starting(files, background)
-    files._contents[LOG][70] ^= 1
+    flip(files, LOG, 70)
     background.run(core)
     assert "__consumer_offsets-0 cannot be loaded, its groups are not served" in caplog.text
     assert f"{LOG} at byte 0: damaged batch" in caplog.text
@@ -377,14 +378,14 @@ def test_a_topic_that_is_deleted_in_the_meantime_takes_its_offsets_along() -> No
 
 def test_a_broker_stops_while_it_loads_and_loads_again() -> None:
     files = stopped_files()
-    content = bytes(files._contents[LOG])
+    content = raw(files, LOG)
     background = LateBackground()
     core = starting(files, background)
     core.loader.abandon()
     background.run(core)
     assert offset_fetch(core, "s").error_code == LOADING
     core.close()
-    assert bytes(files._contents[LOG]) == content
+    assert raw(files, LOG) == content
     assert CoreClient(make_core(files)).committed("s") == {("t", 0): 10}
 
 

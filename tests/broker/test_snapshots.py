@@ -35,6 +35,7 @@ from tests.broker.snapshot_files import (
     written,
 )
 from tests.drivers.core import CoreClient, make_core
+from tests.drivers.raw_files import cut, flip, raw, replace
 from tests.storage.faults import FaultyFiles
 
 
@@ -164,14 +165,13 @@ def assert_ignored(files: MemoryFiles, told: Callable[[], list[str]], reason: st
 def test_a_flip_of_any_byte_loses_the_snapshot_and_nothing_else(told: Callable[[], list[str]]) -> None:
     files = written(extra=1)
     expected = contents_after_start(files, 0)
-    content = files._contents[PATH]
-    for at in range(len(content)):
-        content[at] ^= 0x40
+    for at in range(len(raw(files, PATH))):
+        flip(files, PATH, at, 0x40)
         told()
         assert contents_after_start(files) == expected
         (line,) = told()
         assert "is ignored" in line
-        content[at] ^= 0x40
+        flip(files, PATH, at, 0x40)
     assert contents_after_start(files) == expected
     assert "is used" in told()[0]
 
@@ -179,7 +179,7 @@ def test_a_flip_of_any_byte_loses_the_snapshot_and_nothing_else(told: Callable[[
 def test_a_snapshot_cut_short_is_ignored_and_replaced_by_the_next(told: Callable[[], list[str]]) -> None:
     for size in (0, 1, 11, 12, 40, 100, -1):
         files = written()
-        del files._contents[PATH][size:]
+        cut(files, PATH, size)
         assert_ignored(files, told, "it ")
         started(files).core.close()
         told()
@@ -189,7 +189,7 @@ def test_a_snapshot_cut_short_is_ignored_and_replaced_by_the_next(told: Callable
 
 def test_a_snapshot_of_another_cluster_or_partition_is_ignored(told: Callable[[], list[str]]) -> None:
     one, other = written(), written()
-    one._contents[PATH] = other._contents[PATH]
+    replace(one, PATH, raw(other, PATH))
     assert_ignored(one, told, "it is of another cluster, topic or partition")
     files = kept()
     core = make_core(files, offsets_topic_num_partitions=2, offsets_snapshot_interval_bytes=1)
@@ -200,7 +200,7 @@ def test_a_snapshot_of_another_cluster_or_partition_is_ignored(told: Callable[[]
         client.commit(name, {("t", 0): 1})
     core.close()
     paths = [f"{OFFSETS_TOPIC}-{partition}/{SNAPSHOT_FILE}" for partition in groups]
-    files._contents[paths[0]] = files._contents[paths[1]]
+    replace(files, paths[0], raw(files, paths[1]))
     told()
     core = make_core(files, offsets_snapshot_interval_bytes=1)
     assert sum("another cluster, topic or partition" in line for line in told()) == 1
@@ -216,17 +216,17 @@ def forget_the_stop(files: MemoryFiles) -> None:
 def test_a_snapshot_of_a_log_that_has_lost_its_end_is_ignored(told: Callable[[], list[str]]) -> None:
     files = written()
     forget_the_stop(files)
-    whole = files._contents[LOG]
-    for cut in (1, 100, 500):
+    size = len(raw(files, LOG))
+    for missing in (1, 100, 500):
         shorter = kept(files)
-        del shorter._contents[LOG][len(whole) - cut :]
+        cut(shorter, LOG, size - missing)
         assert_ignored(shorter, told, "it may hold records up to offset 10, and the log ends at")
 
 
 def test_a_snapshot_of_a_log_that_continued_differently_is_ignored(told: Callable[[], list[str]]) -> None:
     files = written()
     forget_the_stop(files)
-    del files._contents[LOG][-10:]
+    cut(files, LOG, -10)
     client = started(files, interval_bytes=0)
     client.commit("g4", {("t", 4): 44, ("u", 200): 4})
     client.commit("g4", {("t", 4): 44, ("u", 200): 4})
@@ -251,7 +251,7 @@ def thinned(files: FaultyFiles, offset: int) -> FaultyFiles:
     position = log.segments[0].position_of(offset)
     end = log.segments[0].position_of(offset + 1)
     files = kept(files)
-    del files._contents[LOG][position : max(end, position + 1)]
+    cut(files, LOG, position, max(end, position + 1))
     return files
 
 
@@ -281,14 +281,14 @@ def test_a_batch_that_compaction_thinned_counts_as_compacted(told: Callable[[], 
     base = log.append(batch)
     log.close()
     whole = kept(files)
-    content = whole._contents[LOG]
+    content = raw(whole, LOG)
     at = len(content) - len(batch)
     single = encode_batch([(b"\0\1\0\1g\0\1t\0\0\0\0", None, (), 0)])
     single[23:27] = (1).to_bytes(4, "big")  # it still stands for two offsets
     single[:8] = base.to_bytes(8, "big")
     single[12:16] = content[at + 12 : at + 16]
     single[17:21] = google_crc32c.value(bytes(single[21:])).to_bytes(4, "big")
-    content[at:] = single
+    replace(whole, LOG, content[:at] + single)
     assert_ignored(whole, told, f"records from offset {base} on were compacted")
 
 
@@ -316,9 +316,8 @@ def test_keep_valid_has_from_the_snapshot_what_damage_before_it_took_from_the_lo
     rescued = 0
     for position in positions[:-1]:
         damaged = kept(files)
-        content = damaged._contents[LOG]
         for at in range(position + 61, position + 90):  # no key of it can be read any more
-            content[at] ^= 0x55
+            flip(damaged, LOG, at, 0x55)
         caplog.clear()
         core = start(damaged, recovery="keep-valid")
         assert in_force(core) == expected
@@ -347,7 +346,7 @@ def test_keep_valid_loses_nothing_that_a_start_with_the_snapshot_keeps(rng: rand
     before = in_force(core)
     for batch in list(log.batches()):
         damaged = kept(files)
-        damaged._contents[LOG][batch.position + 40] ^= 1
+        flip(damaged, LOG, batch.position + 40)
         found = in_force(start(kept(damaged), recovery="keep-valid"))
         without = in_force(start(kept(damaged), 0, recovery="keep-valid"))
         if batch.header.last_offset < snapshot.head.replay_from:
@@ -364,7 +363,7 @@ def test_a_snapshot_is_ignored_where_damage_was_after_it(told: Callable[[], list
     (hosted,) = client.core.runtime.all_shards()
     position = list(hosted.log.batches())[-2].position
     damaged = kept(files)
-    damaged._contents[LOG][position + 40] ^= 1
+    flip(damaged, LOG, position + 40)
     told()
     found = in_force(start(damaged, recovery="keep-valid"))
     assert any("records from offset" in line for line in told())
@@ -411,12 +410,12 @@ def test_a_large_log_with_a_snapshot_is_opened_without_reading_it(
     assert contents(core) == expected
     CoreClient(core).commit("g", {("t", 0): 1})
     core.close()
-    files._contents[PATH][50] ^= 1
+    flip(files, PATH, 50)
     (hosted,) = start(kept(files)).runtime.all_shards()
     assert hosted.log.is_verified, "without the snapshot all is read, and looked at before"
     (hosted,) = start(kept(files), 0).runtime.all_shards()
     assert hosted.log.is_verified
-    files._contents[LOG][70] ^= 1
+    flip(files, LOG, 70)
     with pytest.raises(StorageError, match="checksum"):
         start(kept(files))
 
@@ -426,16 +425,16 @@ def test_damage_before_the_snapshot_is_no_harm_until_it_is_read(monkeypatch: pyt
     monkeypatch.setattr(snapshots, "_LARGE_LOG_BYTES", 1)
     files = written()
     expected = contents_after_start(files, 0)
-    content = files._contents[LOG]
+    size = len(raw(files, LOG))
     refused = []
-    for at in range(0, len(content), 3):
-        content[at] ^= 1
+    for at in range(0, size, 3):
+        flip(files, LOG, at)
         try:
             found = contents_after_start(files)
         except StorageError as error:  # in the last batch, or the header of one on the way to it
             refused.append(str(error))
         else:
             assert found == expected
-        content[at] ^= 1
+        flip(files, LOG, at)
     assert all(LOG in text for text in refused)
-    assert 0 < len(refused) < len(content) // 6
+    assert 0 < len(refused) < size // 6

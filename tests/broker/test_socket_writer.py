@@ -79,6 +79,22 @@ def test_what_is_held_back_is_not_copied_into_the_transport(pieces: list[bytes |
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("kind", ["own", "view of a log in memory"])
+def test_the_rest_of_an_answer_counts_with_all_its_memory_unless_a_log_has_it(kind: str) -> None:
+    async def run() -> None:
+        peer, theirs = await connected()
+        size = 5_000_000
+        own, view = bytes(size), memoryview(bytearray(2 * size))[:size].toreadonly()
+        peer.writer.write([own if kind == "own" else view])
+        buffered = peer.transport.get_write_buffer_size()
+        held = peer.writer.unsent_bytes - buffered
+        assert held == size if kind == "own" else buffered < held + buffered < size
+        theirs.close()
+        await peer.closed.wait()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("pieces", [[b"small"], [b"head", bytes(5_000_000)]])
 def test_nothing_is_written_to_a_peer_that_has_closed(
     pieces: list[bytes | bytearray], caplog: pytest.LogCaptureFixture

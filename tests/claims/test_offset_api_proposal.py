@@ -30,6 +30,7 @@ from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed
 from tests.client.consumers import consumers, read
 from tests.conftest import REPOSITORY
 from tests.drivers.core import commit_request
+from tests.drivers.raw_files import cut, raw, replace
 
 LOG = "__consumer_offsets-0/00000000000000000000.log"
 MISMATCH = ErrorCode.COMMITTED_OFFSET_MISMATCH
@@ -117,13 +118,13 @@ def test_a_commit_of_several_partitions_is_in_the_log_completely_or_not_at_all()
     client.commit("g", {("t", 0): 1, ("t", 1): 1})
     files = core.directory.files
     assert isinstance(files, MemoryFiles)
-    before = len(files._contents[LOG])
+    before = len(raw(files, LOG))
     client.commit("g", {("t", 0): 2, ("t", 1): 2})
-    whole = bytes(files._contents[LOG])
+    whole = raw(files, LOG)
     seen = set()
     for size in range(before, len(whole) + 1):
         left = kept(files)
-        left._contents[LOG] = bytearray(whole[:size])
+        replace(left, LOG, whole[:size])
         seen.add(tuple(CoreClient(broker(left)).committed("g").items()))
     assert seen == {tuple({("t", 0): n, ("t", 1): n}.items()) for n in (1, 2)}
 
@@ -147,7 +148,7 @@ def test_a_partial_write_never_makes_compaction_delete_the_right_value() -> None
     assert isinstance(files, MemoryFiles)
     client.commit("g", {("t", 0): 2, ("t", 1): 2})
     torn = kept(files)
-    del torn._contents[LOG][-1:]
+    cut(torn, LOG, -1)
     later = broker(torn)
     assert [value is not None for _, value in offsets_topic(later)] == [True, True]
     CoreClient(later).commit("h", {("t", 0): 7})

@@ -32,13 +32,6 @@ class LastingFiles(MemoryFiles):
 
     outlives_process = True
 
-    def copy(self) -> "LastingFiles":
-        """The files as they are, out of the reach of objects that still hold the old ones; no lock is held."""
-        copied = LastingFiles()
-        copied._directories = {path: set(names) for path, names in self._directories.items()}
-        copied._contents = {path: bytearray(content) for path, content in self._contents.items()}
-        return copied
-
 
 class ObservedCore(BrokerCore):
     """A broker that takes down what it does.

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
 from kafka_offsets.storage.files import File, MemoryFile, MemoryFiles, join, parent
+from kafka_offsets.storage.memory_content import MemoryContent
 
 ROOT = 0
 SECTOR = 512
@@ -223,9 +224,9 @@ class RecordingFiles(MemoryFiles):
         self._inodes = directories | files
         self._next_inode = max([*self.base.entries, *self.base.contents, ROOT]) + 1
         self._directories = {path: set(self.base.entries[inode]) for path, inode in directories.items()}
-        self._contents = {
-            path: bytearray(self.base.contents.get(inode, b"")) for path, inode in files.items()
-        }
+        for path, inode in files.items():
+            self._contents[path] = MemoryContent()
+            self._contents[path].append(self.base.contents.get(inode, b""))
 
     def die(self) -> None:
         """The process is gone and the machine is not: its locks are free, its files are as it left them."""
@@ -285,7 +286,7 @@ class RecordingFiles(MemoryFiles):
 class RecordingFile(MemoryFile):
     __slots__ = ("_inode", "_operations")
 
-    def __init__(self, files: RecordingFiles, path: str, content: bytearray, inode: int) -> None:
+    def __init__(self, files: RecordingFiles, path: str, content: MemoryContent, inode: int) -> None:
         super().__init__(path, content)
         self._operations = files.operations
         self._inode = inode

@@ -72,10 +72,7 @@ class FaultyFiles(MemoryFiles):
 
     def survivors(self) -> MemoryFiles:
         """What a new process finds: the same bytes, and no locks."""
-        files = MemoryFiles()
-        files._directories = {path: set(names) for path, names in self._directories.items()}
-        files._contents = {path: bytearray(content) for path, content in self._contents.items()}
-        return files
+        return MemoryFiles.copy_of(self)
 
 
 class FaultyFile(File):

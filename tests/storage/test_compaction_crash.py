@@ -13,6 +13,7 @@ from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.segment import walk
 from kafka_offsets.storage.repair.check import Checker, Severity
+from tests.drivers.raw_files import flip
 from tests.storage.batches import copy_of, write
 from tests.storage.crash_files import LOST, WHOLE, CrashPoint, RecordingFiles, Sync
 from tests.storage.faults import Crash, FaultyFiles
@@ -99,9 +100,8 @@ def test_a_crash_while_a_swap_is_completed_leaves_it_to_the_next_start() -> None
         if not [name for name in left.list_directory("t-0") if name.endswith(".swap")]:
             continue
         for second_crash in count(1):
-            again = FaultyFiles(crash=True, fail_at=second_crash)
-            again._directories = {path: set(names) for path, names in left._directories.items()}
-            again._contents = {path: bytearray(content) for path, content in left._contents.items()}
+            again = FaultyFiles.copy_of(left)
+            again.crash, again.fail_at = True, second_crash
             try:
                 log = Log.open(again, "t-0", LOG_CONFIG)
             except Crash:
@@ -377,7 +377,7 @@ def test_keep_valid_takes_a_damaged_swap_only_where_its_segments_are_deleted(rem
     file = files.open(path)
     batches = [batch for batch, _, _ in walk(file, 0, file.size)]
     hit = batches[1 if part == "first" else -2]
-    files._contents[path][hit.position + hit.size - 1] ^= 1
+    flip(files, path, hit.position + hit.size - 1)
     found = Log.open(files, "t-0", LOG_CONFIG, keep_valid=True)
     (damage,) = found.damages
     assert damage.path == path and damage.position == hit.position
@@ -410,7 +410,7 @@ def test_the_check_reads_what_a_start_will_use(removed: int) -> None:
 
 def test_the_check_finds_damage_in_a_swap() -> None:
     files, _ = interrupted(removed=1)
-    files._contents[f"t-0/{FIRST}.log.swap"][-1] ^= 1
+    flip(files, f"t-0/{FIRST}.log.swap", -1)
     findings = Checker(files, {}).check_partition("t-0")
     (damage,) = (finding for finding in findings if finding.kind is Severity.DAMAGE)
     assert damage.path == f"t-0/{FIRST}.log.swap" and damage.position is not None

@@ -16,6 +16,7 @@ from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.segment import DamagedBatchError, Recovery, Segment
 from tests.conftest import SEED
 from tests.drivers.core import CoreClient, commit_request, make_core
+from tests.drivers.raw_files import flip
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import (
     LOST,
@@ -115,7 +116,7 @@ def test_a_sector_that_was_never_written_ends_the_log_where_whole_batches_follow
 def test_a_whole_batch_after_damage_without_a_hole_is_still_no_torn_tail() -> None:
     files, positions = log_with_a_hole(lambda calls: [WHOLE] * len(calls))
     path = "t-0/00000000000000000000.log"
-    files._contents[path][positions[1] + 100] ^= 1
+    flip(files, path, positions[1] + 100)
     with pytest.raises(DamagedBatchError, match=f"follows at byte {positions[2]}"):
         Log.open(files, "t-0", LogConfig())
 

@@ -12,6 +12,7 @@ from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.opening import has_gap_after
 from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
+from tests.drivers.raw_files import flip
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.keyed import WALL, put, table
@@ -39,10 +40,7 @@ def put_many(log: Log) -> None:
 
 def killed(files: MemoryFiles) -> MemoryFiles:
     """The directory after the death of the process: the same bytes, and no locks."""
-    left = MemoryFiles()
-    left._directories = {path: set(names) for path, names in files._directories.items()}
-    left._contents = {path: bytearray(data) for path, data in files._contents.items()}
-    return left
+    return MemoryFiles.copy_of(files)
 
 
 @pytest.mark.slow
@@ -129,7 +127,7 @@ def test_a_log_of_kafka_is_verified_from_its_own_recovery_point() -> None:
     position = next(log.batches(7)).position
     left = killed(files)
     write(left, RECOVERY_POINT_CHECKPOINT, encode_offsets({KEY: 7}))
-    left._contents["t-0/00000000000000000005.log"][position + 70] ^= 1
+    flip(left, "t-0/00000000000000000005.log", position + 70)
     with pytest.raises(StorageError, match="the checksum of the batch is wrong"):
         DataDirectory(left).open_log("t", 0, SMALL)
 
@@ -140,7 +138,7 @@ def test_what_keep_valid_takes_out_is_no_loss_at_the_next_crash() -> None:
     fill(log, 20)
     last = next(log.batches(9)).position
     left = killed(files)
-    left._contents["t-0/00000000000000000005.log"][last + 70] ^= 1
+    flip(left, "t-0/00000000000000000005.log", last + 70)
     kept = content(DataDirectory(left, keep_valid=True).open_log("t", 0, SMALL))
     assert [offset for offset, _ in kept] == [*range(9), *range(10, 20)]
     directory.close()

@@ -18,6 +18,7 @@ from kafka_offsets.storage.log.summary import (
     remove_summary,
     summarized_segments,
 )
+from tests.drivers.raw_files import flip
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.faults import FaultyFiles
@@ -188,7 +189,7 @@ def test_damage_that_a_summary_passes_over_is_found_by_verify(rng: random.Random
     end = stopped(files, rng)
     log = opened(files, end)
     name = log.segments[-1].path
-    files._contents[name][-1] ^= 1
+    flip(files, name, -1)
     with pytest.raises(StorageError, match="checksum"):
         log.verify()
 
@@ -240,10 +241,10 @@ def test_after_a_crash_damage_at_the_end_of_a_summarized_segment_is_found(rng: r
     path = log.segments[1].path
     last = log.segments[1].position_of(log.segments[1].end_offset - 1)
     for at in (last + 7, last + 11, last + 16):  # offset, length, magic
-        files._contents[path][at] ^= 1
+        flip(files, path, at)
         with pytest.raises(StorageError, match=path):
             opened(files, None, synced_offset=log.recovery_point)
-        files._contents[path][at] ^= 1
+        flip(files, path, at)
     assert not opened(files, None, synced_offset=log.recovery_point).is_verified
 
 

@@ -21,7 +21,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts
-from kafka_offsets.protocol.records import batch_headers
+from kafka_offsets.protocol.records import Buffer, batch_headers
 from kafka_offsets.replication.divergence import OutOfRange, divergence
 from kafka_offsets.replication.leader import LeaderReplica
 
@@ -107,7 +107,7 @@ class _Watched(NamedTuple):
     """
 
     partition: Partition
-    records: bytes
+    records: Buffer
     most: int
 
     def readable_bytes(self, end_offset: int) -> int:
@@ -393,7 +393,7 @@ class _Reader:
         # records use.
         stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
         readable = stable if self.aborted else end
-        records = b""
+        records: Buffer = b""
         limit = min(asked.partition_max_bytes, self.left)
         if asked.fetch_offset < readable and limit < 0:
             return self._refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -411,7 +411,7 @@ class _Reader:
             last_stable_offset=min(stable, high_watermark),
             log_start_offset=start,
             aborted_transactions=_aborted(partition, asked.fetch_offset, records) if self.aborted else None,
-            records=records,
+            records=records,  # type: ignore[arg-type]  # it is only encoded, and that takes views
         )
 
     def _check_role(self, partition: Partition, *, is_follower: bool) -> ErrorCode:
@@ -495,7 +495,7 @@ def _read(
 
 
 def _aborted(
-    partition: Partition, fetch_offset: int, records: bytes
+    partition: Partition, fetch_offset: int, records: Buffer
 ) -> list[messages.FetchResponse.AbortedTransaction]:
     """List the aborted transactions whose records are among those in the response."""
     if not records or not partition.producers.aborted:

@@ -68,11 +68,11 @@ class SocketWriter:
 
     @property
     def unsent_bytes(self) -> int:
-        """The memory of unsent pieces; a piece is freed when all of it is sent."""
+        """The memory of unsent pieces; a piece is freed when all of it is sent, and a log in memory keeps its bytes."""
         held = self._held
         unsent = sum(map(len, held)) + self._transport.get_write_buffer_size()
-        if held and isinstance(held[0], memoryview):
-            unsent += len(held[0].obj) - len(held[0])  # type: ignore[arg-type]
+        if held and isinstance(held[0], memoryview) and isinstance(held[0].obj, bytes):
+            unsent += len(held[0].obj) - len(held[0])
         return unsent
 
     def write(self, pieces: list[bytes | bytearray]) -> None:

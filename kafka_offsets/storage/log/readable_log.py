@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafka_offsets.protocol.records import Buffer
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.log.segment import Segment
 from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of
@@ -43,13 +44,13 @@ class ReadableLog:
 
     def read(
         self, offset: int, max_bytes: int, *, at_least_one: bool = True, end_offset: int | None = None
-    ) -> bytes:
+    ) -> Buffer:
         """Return whole batches, from the one that contains `offset`, or the first one after it.
 
         max_bytes     the most bytes to return; the first batch may be larger with `at_least_one`
         end_offset    only batches that end before it, such as the last stable offset; None for the log end
-        Empty at the end. One call reads from one segment. ValueError when `offset` is not between log start and
-        log end. Checksums are not checked: the decoder of the batches checks them.
+        Empty at the end. A log in memory returns a read-only view. One call reads from one segment. ValueError when
+        `offset` is not between log start and log end. Checksums are not checked: the decoder checks them.
         """
         log_end = self.log_end_offset
         if not self.log_start_offset <= offset <= log_end:
@@ -66,7 +67,7 @@ class ReadableLog:
             return active.read(offset, max_bytes, at_least_one, limit)
         return self._read_sealed(offset, max_bytes, at_least_one, limit)
 
-    def _read_sealed(self, offset: int, max_bytes: int, at_least_one: bool, limit: int) -> bytes:
+    def _read_sealed(self, offset: int, max_bytes: int, at_least_one: bool, limit: int) -> Buffer:
         for segment in self._segments[self._slot(offset) :]:
             if segment.base_offset >= limit:
                 break

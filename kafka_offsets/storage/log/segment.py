@@ -28,6 +28,7 @@ from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     LOG_OVERHEAD,
     MAGIC_POSITION,
+    Buffer,
     header_struct,
 )
 from kafka_offsets.storage.files import File, Files, join
@@ -162,9 +163,13 @@ class UnfinishedBatchError(DamagedBatchError):
 def read_exactly(file: File, position: int, size: int) -> bytes:
     """Return `size` bytes; StorageError when the file ends before."""
     data = file.read(position, size)
+    _check_size(data, size, file, position)
+    return data
+
+
+def _check_size(data: Buffer, size: int, file: File, position: int) -> None:
     if len(data) != size:
         raise StorageError(f"{size} bytes expected, {len(data)} found", file.path, position)
-    return data
 
 
 def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterator[tuple[BatchAt, bytes, int]]:
@@ -597,7 +602,7 @@ class Segment:
         slot = bisect_left(self._entry_timestamps, timestamp) - 1
         return self._entry_positions[slot] if slot >= 0 else 0
 
-    def read(self, offset: int, max_bytes: int, at_least_one: bool, end_offset: int) -> bytes:
+    def read(self, offset: int, max_bytes: int, at_least_one: bool, end_offset: int) -> Buffer:
         """Return whole batches, from the one that contains `offset` or follows it, as many as fit into `max_bytes`.
 
         Empty when all batches of the segment end before `offset`, or when none fits. Batches that reach `end_offset`
@@ -607,7 +612,11 @@ class Segment:
         stop = self.size if end_offset >= self.end_offset else self.position_of(end_offset)
         if stop - position > max_bytes:
             stop = self._boundary(position, position + max_bytes, at_least_one)
-        return read_exactly(self.file, position, stop - position) if stop > position else b""
+        if stop <= position:
+            return b""
+        data = self.file.view(position, stop - position)
+        _check_size(data, stop - position, self.file, position)
+        return data
 
     def _boundary(self, position: int, limit: int, at_least_one: bool) -> int:
         """Return the last batch boundary up to `limit`, searched from the boundary `position` on."""

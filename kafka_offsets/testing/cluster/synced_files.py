@@ -1,12 +1,25 @@
 """Synced files: files in memory that know what of them a power failure leaves."""
 
+from typing import Self
+
 from kafka_offsets.storage.files import File, MemoryFile, MemoryFiles
+from kafka_offsets.storage.memory_content import MemoryContent
 
 
-class _Content(bytearray):
+class _Content(MemoryContent):
     """The bytes of a file; the first `synced` of them are on the disk."""
 
-    synced = 0
+    __slots__ = ("synced",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced = 0
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        copied = super().copy()
+        copied.synced = self.synced
+        return copied
 
 
 class _SyncedFile(MemoryFile):
@@ -22,7 +35,7 @@ class _SyncedFile(MemoryFile):
 
     def sync(self) -> None:
         """Note that every byte appended before this call is on the disk."""
-        self._content.synced = len(self._content)
+        self._content.synced = self._content.size
 
 
 class SyncedFiles(MemoryFiles):
@@ -40,20 +53,10 @@ class SyncedFiles(MemoryFiles):
         assert isinstance(content, _Content)
         return _SyncedFile(path, content)
 
-    def copy(self) -> "SyncedFiles":
-        """Return an independent copy of the tree, without locks."""
-        copied = SyncedFiles()
-        copied._directories = {path: set(names) for path, names in self._directories.items()}
-        for path, content in self._contents.items():
-            assert isinstance(content, _Content)
-            copied._contents[path] = kept = _Content(content)
-            kept.synced = content.synced
-        return copied
-
-    def after_power_failure(self) -> "SyncedFiles":
+    def after_power_failure(self) -> Self:
         """Return a copy of what is on the disk."""
         copied = self.copy()
         for content in copied._contents.values():
             assert isinstance(content, _Content)
-            del content[content.synced :]
+            content.truncate(content.synced)
         return copied

@@ -15,6 +15,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.metadata.image import Place
 from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.storage.log.log import Log
+from tests.drivers.raw_files import raw
 from tests.replication.simulation.history import Record
 from tests.simulation.cluster.metadata import LateMembership
 from tests.simulation.cluster.network import CLUSTER_ID, Connection
@@ -270,7 +271,7 @@ class Node:
         """Return the records of a log as they are now."""
         place = Place(partition.topic, partition.index)
         found = self.mirrors.setdefault(place, Mirror())
-        contents, directory = self.files._contents, partition.log.directory
+        directory = partition.log.directory
         names = sorted(name for name in self.files._directories[directory] if name.endswith(".log"))
-        found.update(partition.log, b"".join(contents[f"{directory}/{name}"] for name in names))
+        found.update(partition.log, b"".join(raw(self.files, f"{directory}/{name}") for name in names))
         return found

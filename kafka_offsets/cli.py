@@ -26,13 +26,23 @@ _ASKS = {
 }
 """The commands that manage the groups of a broker."""
 
-_LATE = _ASKS | {
-    "spark": (
-        "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
-    ),
-    "inspect": "explain a segment file, a record or a frame, byte by byte",
-    "completion": "print a script by which a shell completes the commands and options",
+_RECORDS = {
+    "produce": "produce the lines of standard input as records, on any Kafka broker, with the options of kcat",
+    "consume": "print the records of a topic, of any Kafka broker, with the options and formats of kcat",
 }
+"""The commands for records."""
+
+_LATE = (
+    _ASKS
+    | _RECORDS
+    | {
+        "spark": (
+            "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
+        ),
+        "inspect": "explain a segment file, a record or a frame, byte by byte",
+        "completion": "print a script by which a shell completes the commands and options",
+    }
+)
 """The commands whose arguments are in a module that is imported when they are used."""
 
 _INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$", re.DOTALL)
@@ -102,6 +112,10 @@ def _run(words: list[str]) -> int:
 
         rest = arguments.with_action(words[1:]) if words[0] == "groups" else words[1:]
         return arguments.run(_parser_of(words[0]).parse_args(rest))
+    if words and words[0] in _RECORDS:
+        from kafka_offsets.commands.records import arguments as of_records
+
+        return of_records.run(_parser_of(words[0]).parse_args(words[1:]))
     if words[:1] == ["spark"]:
         from kafka_offsets.commands import spark as spark_command
 
@@ -145,6 +159,10 @@ def _fill(parser: argparse.ArgumentParser, command: str) -> None:
         from kafka_offsets.commands import inspect
 
         inspect.add_arguments(parser)
+    elif command in _RECORDS:
+        from kafka_offsets.commands.records import arguments as of_records
+
+        of_records.add_command(parser, command)
     else:
         from kafka_offsets.commands.groups import arguments
 
@@ -187,6 +205,7 @@ def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
         action="store_true",
         help="first roll to a new segment: the active segment is never compacted",
     )
+    compact.add_argument("--json", action="store_true", help="print an object a line")
     _add_config_options(compact)
     for name, help_ in _LATE.items():
         late = commands.add_parser(name, help=help_, add_help=is_whole)
@@ -431,28 +450,9 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _compact(options: argparse.Namespace) -> int:
-    from kafka_offsets.broker.config.keys import Config
-    from kafka_offsets.clock import SystemClock
-    from kafka_offsets.commands.compact import compact_directory
+    from kafka_offsets.commands import compact
 
-    config = Config.load(dict(options.set), options.config)
-    is_whole = True
-    found = compact_directory(
-        options.directory,
-        config,
-        SystemClock().now(),
-        dry_run=options.dry_run,
-        include_active=options.include_active,
-    )
-    for each in found:
-        is_whole &= each.error is None
-        print(each.line(dry_run=options.dry_run))
-    if not each.records_gone and each.active_bytes:  # of the sum, which is the last one
-        print(
-            f"nothing to remove outside of the active segments ({each.active_bytes} bytes); "
-            "--include-active compacts them too"
-        )
-    return 0 if is_whole else 1
+    return compact.run(options)
 
 
 def os_error_text(error: OSError, host: str, port: int) -> str:

@@ -1,5 +1,6 @@
 """`kafka-offsets compact`: what a broker would compact, without one; a dry run tells and changes nothing."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -44,7 +45,8 @@ def directory(tmp_path: Path) -> Path:
 def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, list[str]]:
     code = cli.main(["compact", *map(str, words)])
     said = capsys.readouterr()
-    assert said.err == ""
+    advised = "--dry-run" in words and said.err.startswith("kafka-offsets: with --include-active ")
+    assert said.err == "" or advised
     return code, said.out.splitlines()
 
 
@@ -115,9 +117,26 @@ def test_a_dry_run_changes_nothing(
     assert contents(directory) == before
 
 
-@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_dry_run_says_what_active_segments_would_add(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = []
+    for options in ([], ["--include-active"]):
+        _, lines = run(capsys, "--dry-run", "--json", *options, directory)
+        counts.append(json.loads(lines[-1]))
+    more, more_bytes = (counts[1][name] - counts[0][name] for name in ("records_gone", "bytes_gone"))
+    assert more > 0
+    said = f"kafka-offsets: with --include-active {more} more records would go, {more_bytes} bytes\n"
+    for options, expected in (([], said), (["--include-active"], "")):
+        assert cli.main(["compact", "--dry-run", *options, str(directory)]) == 0
+        assert capsys.readouterr().err == expected
+    run(capsys, "--include-active", directory)
+    assert cli.main(["compact", "--dry-run", str(directory)]) == 0
+    assert capsys.readouterr().err == "", "nothing more would go"
+
+
 def test_bytes_in_active_segments_alone_are_reported_with_the_option_that_compacts_them(
-    directory: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+    directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It printed "0 of 0 records", as for a directory where nothing can be removed."""
     run(capsys, directory)
@@ -126,11 +145,11 @@ def test_bytes_in_active_segments_alone_are_reported_with_the_option_that_compac
         for name in ("__consumer_offsets-0", "__consumer_offsets-1", "keyed-0")
     )
     hint = f"nothing to remove outside of the active segments ({active} bytes); --include-active compacts them too"
-    code, lines = run(capsys, *options, directory)
+    code, lines = run(capsys, directory)
     assert (code, lines[-2].split(":")[0], lines[-1]) == (0, "in all", hint)
     _, lines = run(capsys, "--include-active", directory)
     assert lines[-1].startswith("in all: ")
-    _, lines = run(capsys, *options, directory)
+    _, lines = run(capsys, directory)
     assert lines[-1].startswith("in all: 0 of ")
 
 
@@ -251,7 +270,7 @@ def test_empty_partitions_are_not_reported_and_not_created(
     code, lines = run(capsys, *options, tmp_path)
     assert code == 0
     assert [line.split(":")[0] for line in lines[:2]] == [used, "in all"]
-    assert "active segments" in "".join(lines[2:]) or options == ["--include-active"]
+    assert ("active segments" in "".join(lines[2:])) is (options == [])
     assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == folders
 
 

@@ -15,7 +15,8 @@ from kafka_offsets.protocol.records import batch_headers
 EARLIEST, LATEST = -2, -1
 """Special timestamps of ListOffsets: the first offset of a partition, and the next one to be written."""
 
-_METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 1
+_METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 2
+_PRODUCE_VERSION, _ALL_REPLICAS = 7, -1
 _FETCH_VERSION, _FETCH_BYTES, _FETCH_WAIT_MS = 11, 4 << 20, 500
 _LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
 
@@ -52,10 +53,13 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
 
-    def leaders(self, topics: Iterable[str]) -> dict[Place, int]:
-        """Return the leader of each partition of topics. RefusedError for a topic that does not exist."""
+    def leaders(self, topics: Iterable[str], *, create: bool = False) -> dict[Place, int]:
+        """Return the leader of each partition of topics. RefusedError for a topic that does not exist.
+
+        create  whether the broker may create missing topics; it may refuse the first requests for them
+        """
         wanted = messages.MetadataRequest
-        asked = wanted([wanted.Topic(name=name) for name in sorted(set(topics))], False)
+        asked = wanted([wanted.Topic(name=name) for name in sorted(set(topics))], create)
         answer = self._bootstrap.call(asked, _METADATA_VERSION)
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = {}
@@ -66,10 +70,11 @@ class Cluster:
                 found[topic.name, partition.partition_index] = partition.leader_id
         return found
 
-    def offsets_at(self, times: Mapping[Place, int]) -> dict[Place, int]:
+    def offsets_at(self, times: Mapping[Place, int], *, committed_only: bool = False) -> dict[Place, int]:
         """Return the first offset of each partition whose record is not older than a timestamp, -1 for none.
 
-        times  in ms of wall time, or EARLIEST, or LATEST
+        times           in ms of wall time, or EARLIEST, or LATEST
+        committed_only  LATEST is the last stable offset: the first of an open transaction, if there is one
         RefusedError for a partition that does not exist, or has no leader.
         """
         leaders = self.leaders(topic for topic, _ in times)
@@ -82,18 +87,18 @@ class Cluster:
         for leader, places in by_leader.items():
             if leader not in self._brokers:
                 raise RefusedError(f"{places[0][0]}-{places[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-            found.update(self._offsets_at(self._broker(leader), places, times))
+            found.update(self._offsets_at(self._broker(leader), places, times, int(committed_only)))
         return found
 
     def _offsets_at(
-        self, broker: Connection, places: list[Place], times: Mapping[Place, int]
+        self, broker: Connection, places: list[Place], times: Mapping[Place, int], isolation_level: int
     ) -> dict[Place, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
         for place in places:
             partition = made.ListOffsetsPartition(place[1], timestamp=times[place])
             topics.setdefault(place[0], made.ListOffsetsTopic(place[0])).partitions.append(partition)
-        answer = broker.call(made(-1, topics=list(topics.values())), _LIST_OFFSETS_VERSION)
+        answer = broker.call(made(-1, isolation_level, list(topics.values())), _LIST_OFFSETS_VERSION)
         found = {}
         for topic in answer.topics:
             for partition in topic.partitions:
@@ -124,6 +129,32 @@ class Cluster:
                 return  # compaction has emptied the rest
             yield found.records
             position = headers[-1].last_offset + 1
+
+    def produce(self, batches: Mapping[Place, bytes]) -> dict[Place, int]:
+        """Append a batch to each partition; return the offset of its first record.
+
+        Returns when all in-sync replicas have them. RefusedError for the first that is refused; others may be written.
+        """
+        leaders = self.leaders(topic for topic, _ in batches)
+        made = messages.ProduceRequest
+        by_leader: dict[int, dict[str, messages.ProduceRequest.TopicProduceData]] = {}
+        for place, batch in batches.items():
+            leader = leaders.get(place, -1)
+            if leader not in self._brokers:
+                raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+            topics = by_leader.setdefault(leader, {})
+            data = topics.setdefault(place[0], made.TopicProduceData(place[0], partition_data=[]))
+            data.partition_data.append(made.PartitionProduceData(place[1], batch))
+        found = {}
+        for leader, topics in by_leader.items():
+            request = made(None, _ALL_REPLICAS, round(self._timeout_s * 1000), list(topics.values()))
+            answer = self._broker(leader).call(request, _PRODUCE_VERSION)
+            for topic in answer.responses:
+                for partition in topic.partition_responses:
+                    if partition.error_code:
+                        raise RefusedError(f"{topic.name}-{partition.index}", partition.error_code)
+                    found[topic.name, partition.index] = partition.base_offset
+        return found
 
     def groups(self) -> list[ListedGroup]:
         """Return the groups of all brokers, sorted by name."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.commands.progress import progress
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
@@ -116,6 +117,11 @@ def existing_directory(path: Path) -> Path:
     return path
 
 
+def segment_bytes(directory: Path) -> int:
+    """Return the size of all segments in a data directory, or in the folder of one partition."""
+    return sum(path.stat().st_size for path in directory.rglob(f"*{LOG_SUFFIX}") if path.is_file())
+
+
 def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     """Check a directory; yield a line for each finding and a summary, each with whether it reports damage.
 
@@ -133,9 +139,10 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
         )
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
         found = dict.fromkeys(Severity, 0)
-        for finding in findings:
-            found[finding.kind] += 1
-            yield _line(finding, as_json=as_json), finding.kind is not Severity.ADVICE
+        with progress("checking", segment_bytes(directory), lambda: checker.counts.bytes):
+            for finding in findings:
+                found[finding.kind] += 1
+                yield _line(finding, as_json=as_json), finding.kind is not Severity.ADVICE
         if not is_folder and not checker.counts.partitions and not files.exists(META_PROPERTIES):
             raise StorageError("no partition of a topic is in it", str(directory))
         yield _summary(checker, found, as_json=as_json), False

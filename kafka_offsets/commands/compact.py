@@ -1,5 +1,8 @@
 """`kafka-offsets compact`: compacts the logs of a data directory that no broker uses, or shows the effect."""
 
+import json
+import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -11,8 +14,9 @@ from kafka_offsets.broker.config.topic import TopicConfig
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import adopted_configs, cleanup_policy, compaction_config
 from kafka_offsets.broker.partition.partitions import Topics
-from kafka_offsets.clock import Now
-from kafka_offsets.commands.check import existing_directory, is_partition_folder
+from kafka_offsets.clock import Now, SystemClock
+from kafka_offsets.commands.check import existing_directory, is_partition_folder, segment_bytes
+from kafka_offsets.commands.progress import progress
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
 from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, DataDirectory, partition_folders
@@ -24,6 +28,38 @@ _ONE_ROUND = 1 << 62
 """An offset map without a limit: one pass with room for all keys has the result of all passes together."""
 
 _NOTHING = "no partition of a topic that is compacted is in it"
+
+
+def run(options: Namespace) -> int:
+    """Compact as the options say, and print the results; return the exit code."""
+    config, now = Config.load(dict(options.set), options.config), SystemClock().now()
+    is_whole = True
+    for each in compact_directory(
+        options.directory, config, now, dry_run=options.dry_run, include_active=options.include_active
+    ):
+        is_whole &= each.error is None
+        print(json.dumps(each._asdict()) if options.json else each.line(dry_run=options.dry_run))
+    if (
+        not options.json and each.active_bytes and not options.include_active
+    ):  # of the sum, which is the last one
+        _advise(options, config, now, each)
+    return 0 if is_whole else 1
+
+
+def _advise(options: Namespace, config: Config, now: Now, total: Compacted) -> None:
+    """Print what could be removed of active segments."""
+    if not options.dry_run:
+        if not total.records_gone:
+            print(
+                f"nothing to remove outside of the active segments ({total.active_bytes} bytes); "
+                "--include-active compacts them too"
+            )
+        return
+    *_, whole = compact_directory(options.directory, config, now, dry_run=True, include_active=True)
+    more, more_bytes = whole.records_gone - total.records_gone, whole.bytes_gone - total.bytes_gone
+    if more > 0:
+        line = f"kafka-offsets: with --include-active {more} more records would go, {more_bytes} bytes"
+        print(line, file=sys.stderr)
 
 
 def compact_directory(
@@ -49,13 +85,15 @@ def compact_directory(
         if is_folder and not (root / META_PROPERTIES).exists()
         else run.data_directory(files, config, directory.name if is_folder else None)
     )
-    count = 0
-    for each in found:
-        count += 1
-        if each is None:
-            continue
-        total = total.plus(each)
-        yield each
+    count = done = 0
+    with progress("compacting", segment_bytes(directory), lambda: done):
+        for each in found:
+            count += 1
+            if each is None:
+                continue
+            total = total.plus(each)
+            done = total.bytes
+            yield each
     if not count:
         raise StorageError(_NOTHING, str(directory))
     yield total

@@ -208,7 +208,9 @@ def _session(options: argparse.Namespace) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers run the `python3` of PATH
     builder = SparkSession.builder.appName(f"kafka-offsets {options.action}")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
-        builder = builder.master(options.master or "local[*]").config("spark.ui.showConsoleProgress", "false")
+        builder = builder.master(options.master or "local[*]")
+        # Spark's own bar: the tasks of each stage.
+        builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
         # Spark's default of 200 tasks after each shuffle takes one machine a minute, even for little data.
         builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     elif options.master is not None:

@@ -6,7 +6,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,7 @@ from kafka_offsets.commands.groups.connections import (
     why_refused,
     why_without_offsets,
 )
+from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import CommitRefusedError, RefusedError
 
@@ -201,10 +201,12 @@ def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
             whose = "its" if len(found) == 1 else "their"
             note(f"{which} unchanged: add --execute to move {whose} offsets")
         return 0
-    code = 0
-    for move in found:
-        with coordinator_of(options, move.group) as coordinator:
-            code |= _committed(coordinator, move.wanted, {})
+    code = done = 0
+    with progress("committing", len(found), lambda: done, unit="groups"):
+        for move in found:
+            with coordinator_of(options, move.group) as coordinator:
+                code |= _committed(coordinator, move.wanted, {})
+            done += 1
     return code
 
 
@@ -267,9 +269,11 @@ def import_offsets(options: argparse.Namespace) -> int:
     if not by_group:
         whose = "" if options.group is None else f" of group {options.group}"
         raise MoveError(f"{options.file} has no offsets{whose}")
-    found = []
-    with ExitStack() as stack:
-        cluster = stack.enter_context(cluster_of(options))
+    found: list[_Move] = []
+    with (
+        cluster_of(options) as cluster,
+        progress("reading", len(by_group), lambda: len(found), unit="groups"),
+    ):
         for group, offsets in by_group.items():
             with coordinator_of(options, group) as coordinator:
                 _check_without_members(coordinator)

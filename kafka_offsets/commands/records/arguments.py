@@ -1,0 +1,106 @@
+"""Arguments of `kafka-offsets produce` and `consume`: kcat's letters, with long names."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kafka_offsets.commands import argument_types as types
+from kafka_offsets.commands.groups.arguments import add_broker_options, apply_client_properties
+from kafka_offsets.commands.records import consuming, formats, producing
+from kafka_offsets.errors import ConfigError
+
+Parser = argparse.ArgumentParser
+
+
+def add_command(parser: Parser, command: str) -> None:
+    """Add the arguments of `produce` or `consume` to its parser."""
+    parser.add_argument("topic", metavar="TOPIC", nargs="?")
+    parser.add_argument("-t", "--topic", dest="topic_option", metavar="TOPIC", help="the same as TOPIC")
+    parser.add_argument("-p", "--partition", type=types.whole_number, metavar="N", help="only this partition")
+    parser.add_argument(
+        "-K",
+        dest="key_delimiter",
+        metavar="TEXT",
+        help="what is between key and value; \\t and the like are allowed",
+    )
+    parser.add_argument("-Z", dest="null", action="store_true", help=_NULL[command])
+    (_add_produce if command == "produce" else _add_consume)(parser)
+    parser.add_argument("-q", action="store_true", help=argparse.SUPPRESS)
+    add_broker_options(parser)
+
+
+_NULL = {"produce": "an empty value is null", "consume": "print null as NULL, and not as nothing"}
+
+
+def _add_produce(parser: Parser) -> None:
+    parser.add_argument("-k", dest="key", metavar="KEY", help="the key of every record without one")
+    parser.add_argument(
+        "-H",
+        dest="header",
+        type=types.key_and_value,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a header of every record; may be given several times",
+    )
+    parser.add_argument(
+        "-D", dest="delimiter", default="\\n", metavar="TEXT", help="what is between records (\\n)"
+    )
+    parser.add_argument(
+        "-z",
+        dest="compression",
+        choices=list(producing.COMPRESSIONS),
+        default="none",
+        help="of the batches (none)",
+    )
+    parser.add_argument(
+        "-l", dest="file", type=Path, metavar="FILE", help="read this file, not standard input"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print an object with partition and first offset for each batch"
+    )
+    parser.set_defaults(run=producing.produce)
+
+
+def _add_consume(parser: Parser) -> None:
+    parser.add_argument(
+        "-o",
+        "--offset",
+        dest="start",
+        type=types.typed(consuming.parse_start),
+        metavar="beginning|end|N|-N|s@MS",
+        help="where to start: N is an offset, -N records before the end, s@MS a time in ms (beginning)",
+    )
+    parser.add_argument(
+        "-e", "--exit", action="store_true", help="end when everything is read that is there now"
+    )
+    parser.add_argument("-c", "--count", type=types.whole_number, metavar="N", help="end after N records")
+    parser.add_argument(
+        "-f",
+        "--format",
+        metavar="FORMAT",
+        help="of a record: %%t %%p %%o %%T topic, partition, offset, timestamp; %%k %%s %%h key, value, headers; "
+        "%%K %%S lengths of key and value",
+    )
+    parser.add_argument("-J", "--json", action="store_true", help="print an object a line")
+    parser.add_argument(
+        "-G", "--group", metavar="GROUP", help="as a member of a group, from its committed offsets on"
+    )
+    parser.set_defaults(run=consuming.consume)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return the exit code. Raises KafkaOffsetsError."""
+    if (options.topic is None) == (options.topic_option is None):
+        raise ConfigError("name one topic")
+    options.topic = options.topic or options.topic_option
+    apply_client_properties(options)
+    try:
+        for text in (options.key_delimiter, getattr(options, "delimiter", None)):
+            formats.unescaped(text or "")
+        formats.parse_format(getattr(options, "format", None) or "")
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    code: int = options.run(options)
+    return code

@@ -1,0 +1,135 @@
+"""`kafka-offsets consume`: writes the records of a topic to standard output, committed ones only."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from kafka_offsets.client import Consumer
+from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
+from kafka_offsets.client.commits import Place
+from kafka_offsets.client.connection import connect_to_any
+from kafka_offsets.client.consumer.record import ConsumerRecord
+from kafka_offsets.commands.records.formats import Render, as_json, parse_format
+from kafka_offsets.errors import ConfigError
+
+_POLL_MS = 500
+_AT_ONCE = 500
+
+
+class _ConsumerWithPositions(Consumer):
+    """A consumer that tells how far it has read."""
+
+    def has_reached(self, ends: dict[Place, int]) -> bool:
+        """Return whether everything before these offsets was returned."""
+        positions = self._positions.consumed()
+        return all(positions.get(place, -1) >= end for place, end in ends.items())
+
+
+def parse_start(text: str) -> tuple[str, int]:
+    """Parse where to start: beginning, end, an offset, -N before the end, s@MS. ValueError for anything else."""
+    if text in ("beginning", "end"):
+        return text, 0
+    kind = "time" if text.startswith("s@") else "before the end" if text.startswith("-") else "offset"
+    digits = text.removeprefix("s@").removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise ValueError(f"{text} is none of beginning, end, OFFSET, -COUNT and s@MILLISECONDS")
+    return kind, int(digits)
+
+
+def consume(options: argparse.Namespace) -> int:
+    """Write records until there are enough, or all partitions are read with --exit, or Ctrl-C."""
+    render = _render(options)
+    if options.group is not None and (options.partition is not None or options.start is not None):
+        raise ConfigError("-p and -o are without --group: a group has its partitions and offsets")
+    timeout_s = options.timeout / 1000
+    with connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s)) as cluster:
+        places = _places(options, cluster.leaders([options.topic]))
+        starts = (
+            {} if options.group is not None else _starts(options.start or ("beginning", 0), cluster, places)
+        )
+        # Read before the first record: what is produced meanwhile does not keep --exit from its end.
+        ends = cluster.offsets_at(dict.fromkeys(places, LATEST), committed_only=True) if options.exit else {}
+    with _ConsumerWithPositions(_properties(options)) as consumer:
+        if options.group is not None:
+            consumer.subscribe(options.topic)
+            assigned = set(consumer.get_partitions())
+            ends = {place: end for place, end in ends.items() if place in assigned}
+        for (topic, partition), offset in starts.items():
+            consumer.subscribe(topic, partition, offset)
+        _write(consumer, render, options.count, ends if options.exit else None)
+    return 0
+
+
+def _render(options: argparse.Namespace) -> Render:
+    if options.json:
+        return as_json
+    null = b"NULL" if options.null else b""
+    if options.format is not None:
+        return parse_format(options.format, null)
+    if options.key_delimiter is None:
+        return parse_format("%s\\n", null)
+    return parse_format("%k" + options.key_delimiter.replace("%", "%%") + "%s\\n", null)
+
+
+def _places(options: argparse.Namespace, leaders: Iterable[Place]) -> list[Place]:
+    places = sorted(leaders)
+    if options.partition is None:
+        return places
+    if (options.topic, options.partition) not in places:
+        raise ConfigError(f"topic {options.topic} has no partition {options.partition}: it has {len(places)}")
+    return [(options.topic, options.partition)]
+
+
+def _starts(start: tuple[str, int], cluster: Cluster, places: list[Place]) -> dict[Place, int]:
+    """Return the first offset to read of each partition, within its log."""
+    kind, number = start
+    first, end = (cluster.offsets_at(dict.fromkeys(places, which)) for which in (EARLIEST, LATEST))
+    if kind == "beginning":
+        return first
+    if kind == "end":
+        return end
+    if kind == "time":
+        at = cluster.offsets_at(dict.fromkeys(places, number))
+        return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
+    wanted = {place: number if kind == "offset" else end[place] - number for place in places}
+    return {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
+
+
+def _properties(options: argparse.Namespace) -> dict[str, object]:
+    servers = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in options.bootstrap_server
+    )
+    properties: dict[str, object] = {
+        "bootstrap.servers": servers,
+        "isolation.level": "read_committed",
+        "max.poll.records": min(options.count or _AT_ONCE, _AT_ONCE),
+        "default.api.timeout.ms": options.timeout,
+        "allow.auto.create.topics": False,
+    }
+    if options.group is not None:
+        properties |= {"group.id": options.group, "auto.offset.reset": "earliest"}
+    return properties
+
+
+def _write(
+    consumer: _ConsumerWithPositions, render: Render, count: int | None, ends: dict[Place, int] | None
+) -> None:
+    """Write records until `count` or the ends are reached."""
+    written = 0
+    output = sys.stdout.buffer
+    while (count is None or written < count) and (ends is None or not consumer.has_reached(ends)):
+        records: list[ConsumerRecord] = consumer.poll(_POLL_MS)
+        if count is not None and len(records) > count - written:
+            records = records[: count - written]
+            # What is not written is not consumed: with --group it is not committed.
+            consumer.position(_after(records))
+        for record in records:
+            output.write(render(record))
+        written += len(records)
+        output.flush()
+
+
+def _after(records: list[ConsumerRecord]) -> list[tuple[str, int, int]]:
+    return list({each[:2]: (each.topic, each.partition, each.offset + 1) for each in records}.values())

@@ -1,0 +1,136 @@
+"""`kafka-offsets produce`: makes records of the lines of standard input, or of a file."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.connection import connect_to_any
+from kafka_offsets.commands.records.formats import unescaped
+from kafka_offsets.errors import ConfigError, ErrorCode, RefusedError
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.testing.seeding import NewRecord, choose_partitions
+
+COMPRESSIONS = {each.name.lower(): each for each in Compression}
+
+_AT_ONCE, _AT_ONCE_BYTES = 1000, 512 << 10
+_READ_BYTES = 64 << 10
+_PAUSE_S = 0.1
+_NOT_READY = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+)
+
+
+def produce(options: argparse.Namespace) -> int:
+    """Produce every line as a record. RefusedError names the partition that refuses a batch."""
+    timeout_s = options.timeout / 1000
+    with (
+        connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s)) as cluster,
+        _input(options) as lines,
+    ):
+        partition_count = _partition_count(cluster, options.topic, time.monotonic() + timeout_s)
+        if options.partition is not None and options.partition >= partition_count:
+            raise ConfigError(
+                f"topic {options.topic} has no partition {options.partition}: it has {partition_count}"
+            )
+        turns = itertools.cycle(range(partition_count))
+        for records in _together(_records(options, lines), at_once=not lines.isatty()):
+            _send(cluster, options, records, turns, partition_count)
+    return 0
+
+
+def _input(options: argparse.Namespace) -> BinaryIO:
+    if options.file is None:
+        return sys.stdin.buffer
+    try:
+        return open(options.file, "rb")
+    except OSError as error:
+        raise ConfigError(f"{options.file}: {error.strerror}") from error
+
+
+def _partition_count(cluster: Cluster, topic: str, until: float) -> int:
+    """Return the number of partitions; the broker may create the topic, and needs a moment for that."""
+    while True:
+        try:
+            found = cluster.leaders([topic], create=True)
+            if found and min(found.values()) >= 0:
+                return len(found)
+            error = RefusedError(f"topic {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
+        except RefusedError as refused:
+            error = refused
+        if error.error_code not in _NOT_READY or time.monotonic() > until:
+            raise error
+        time.sleep(_PAUSE_S)
+
+
+def _records(options: argparse.Namespace, lines: BinaryIO) -> Iterator[NewRecord]:
+    key_delimiter = None if options.key_delimiter is None else unescaped(options.key_delimiter)
+    key = None if options.key is None else options.key.encode()
+    headers = tuple((name, value.encode()) for name, value in options.header)
+    for line in _split(lines, unescaped(options.delimiter)):
+        own_key, value = key, line
+        if key_delimiter is not None and key_delimiter in line:
+            own_key, _, value = line.partition(key_delimiter)
+        null = options.null and not value
+        yield NewRecord(
+            own_key, None if null else value, headers, options.partition, round(time.time() * 1000)
+        )
+
+
+def _split(lines: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
+    """Yield what is between delimiters; the last one may be missing."""
+    if delimiter == b"\n":
+        for line in lines:
+            yield line.removesuffix(b"\n")
+        return
+    rest = b""
+    while data := lines.read(_READ_BYTES):
+        *whole, rest = (rest + data).split(delimiter)
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _together(records: Iterator[NewRecord], *, at_once: bool) -> Iterator[list[NewRecord]]:
+    """Yield lists of records; from a terminal each record alone, as soon as it is there."""
+    found: list[NewRecord] = []
+    size = 0
+    for record in records:
+        found.append(record)
+        size += len(record.key or b"") + len(record.value or b"")
+        if not at_once or len(found) >= _AT_ONCE or size >= _AT_ONCE_BYTES:
+            yield found
+            found, size = [], 0
+    if found:
+        yield found
+
+
+def _send(
+    cluster: Cluster,
+    options: argparse.Namespace,
+    records: list[NewRecord],
+    turns: Iterator[int],
+    partition_count: int,
+) -> None:
+    placed = [
+        each._replace(partition=next(turns)) if each.key is None and each.partition is None else each
+        for each in records
+    ]
+    batches = {}
+    for partition, some in choose_partitions(placed, partition_count).items():
+        rows = [(each.key, each.value, each.headers, each.timestamp or 0) for each in some]
+        compression = COMPRESSIONS[options.compression]
+        batches[options.topic, partition] = bytes(encode_batch(rows, compression=compression))
+    answered = cluster.produce(batches)
+    for (topic, partition), offset in sorted(answered.items()):
+        if options.json:
+            print(json.dumps({"topic": topic, "partition": partition, "offset": offset}))

@@ -1,5 +1,6 @@
 """The documents cannot rot: tables are printed from the code, links lead somewhere. tests/documents runs snippets."""
 
+import configparser
 import pkgutil
 import re
 import subprocess
@@ -103,6 +104,27 @@ def test_every_link_leads_to_a_file_or_a_heading(page: Path) -> None:
         path = (page.parent / target).resolve() if target else page
         assert path.exists(), f"{page.name} links to {target}"
         assert not anchor or anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
+
+
+def test_the_links_of_the_readme_also_lead_somewhere_on_the_package_index() -> None:
+    text = README.read_text(encoding="utf-8")
+    urls = configparser.ConfigParser()
+    urls.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    here = urls["metadata"]["url"] + "/blob/main/"
+    assert not _LINK.findall(text), (
+        "it has no base there: write [text][name], and [name]: https://… at the end"
+    )
+    defined = dict(re.findall(r"^\[([\w-]+)\]: (\S+)$", text, re.MULTILINE))
+    assert set(re.findall(r"\]\[([\w-]+)\]", text)) == set(defined)
+    for url in defined.values():
+        assert url.startswith(here)
+        name, _, anchor = url.removeprefix(here).partition("#")
+        assert (REPOSITORY / name).is_file()
+        assert not anchor or anchor in anchors(REPOSITORY / name)
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) < 120
 
 
 def test_the_stored_commit_of_the_format_page_is_what_is_written(generated: GeneratedPart) -> None:

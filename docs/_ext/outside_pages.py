@@ -1,8 +1,9 @@
-"""README.md, CONTRIBUTING.md and CHANGES.md as pages, and links to files of the source that are no pages.
+"""CONTRIBUTING.md and CHANGES.md as pages, and links to files of the source that are no pages.
 
-They are at the top of the project, where most people read them. `readme.md`, `contributing.md` and `changes.md` in this
-folder only give them a place among the pages. A link to a file that is not a page, such as a test, becomes the path
-of the file, since the pages may be read without the source. tests/test_documents.py checks that the file exists.
+They are at the top of the project, where most people read them. `contributing.md` and `changes.md` in this folder only
+give them a place among the pages; the first page stands for the README. A link to a file that is not a page, such as a
+test, becomes the path of the file, since the pages may be read without the source. tests/test_documents.py checks that
+the file exists.
 """
 
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANGES.md": "changes.md"}
+PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGES.md": "changes.md"}
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
 
@@ -33,7 +34,7 @@ def rewritten(text: str, folder: Path) -> str:
 
 
 def _read(_app: Any, page: str, source: list[str]) -> None:
-    outside = {made.removesuffix(".md"): name for name, made in PAGES.items()}
+    outside = {made.removesuffix(".md"): name for name, made in PAGES.items() if made != "index.md"}
     if page in outside:
         source[0] = rewritten((TOP / outside[page]).read_text(encoding="utf-8"), TOP)
     else:

@@ -1,7 +1,9 @@
 """How `make docs` reads docstrings and the pages outside docs/."""
 
 import importlib
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -47,12 +49,12 @@ def test_a_docstring_is_plain_text_with_columns(
     ("link", "folder", "expected"),
     [
         ("[a](docs/faults.md#time)", "", "[a](faults.md#time)"),
-        ("[a](../README.md#what-is-served)", "docs", "[a](readme.md#what-is-served)"),
+        ("[a](../CONTRIBUTING.md#style)", "docs", "[a](contributing.md#style)"),
+        ("[a](../README.md)", "docs", "[a](index.md)"),
         ("[tests](../tests)", "docs", "`tests`"),
         ("[the format](schemas/headers.schema)", "", "the format (`schemas/headers.schema`)"),
         ("[here](#time)", "docs", "[here](#time)"),
         ("[there](https://kafka.apache.org)", "docs", "[there](https://kafka.apache.org)"),
-        ("![a picture](pictures/lag.png)", "docs", "![a picture](pictures/lag.png)"),
     ],
 )
 def test_links_lead_from_where_the_pages_are(
@@ -66,3 +68,18 @@ def test_every_page_is_in_the_index() -> None:
     pages = Path(REPOSITORY / "docs").rglob("*.md")
     names = {page.relative_to(REPOSITORY / "docs").with_suffix("").as_posix() for page in pages}
     assert names - {"index"} <= set(index)
+
+
+def test_no_two_pages_of_the_sidebar_have_one_title() -> None:
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = [
+        name
+        for part in re.findall(r"^```\{toctree\}\n(.*?)^```$", index, re.MULTILINE | re.DOTALL)
+        for name in part.split("\n")
+        if name and not name.startswith(":")
+    ]
+    titles = [
+        (REPOSITORY / "docs" / f"{name}.md").read_text(encoding="utf-8").partition("\n")[0] for name in pages
+    ]
+    assert len(pages) > 30
+    assert [title for title, count in Counter(titles).items() if count > 1] == []

@@ -22,7 +22,6 @@ from tests.documents.pages import ADDRESS, ADDRESSES, BLOCKS, WARNINGS, Block
 from tests.http.conftest import OneBroker, Serving
 
 NOT_RUN = {
-    "README.md": 1,
     "clients.md": 1,
     "clusters.md": 1,
     "from-docker.md": 3,

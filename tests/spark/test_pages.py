@@ -1,4 +1,4 @@
-"""The blocks of docs/spark.md and docs/from-docker.md that need a session of Spark run as they are printed."""
+"""The blocks of docs/spark.md, docs/index.md and docs/from-docker.md that need Spark run as they are printed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +57,7 @@ def test_the_page_on_spark_runs_from_top_to_bottom(
             "\n...\n": "\nquery.processAllAvailable()\n",
         }
         names: dict[str, object] = {"spark": spark}
-        run(here("spark.md"), names, replaced)
+        run(here("spark.md") + here("index.md"), names, replaced)
         assert broker.committed("job-1")["orders", 0].offset == 2
     shown = capfd.readouterr().out
     assert "billing" in shown and "orders" in shown

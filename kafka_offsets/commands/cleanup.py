@@ -8,8 +8,6 @@ it uses its offsets. Source: the design of the inbuilt offset management, 5 (b),
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +16,8 @@ from typing import NamedTuple
 
 from kafka_offsets.client.cluster import Cluster
 from kafka_offsets.client.coordinator import Coordinator
-from kafka_offsets.commands.groups.connections import cluster_of, coordinator_of, why_without_offsets
+from kafka_offsets.commands.groups.connections import cluster_of, coordinator_of, note, why_without_offsets
+from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
@@ -32,6 +31,13 @@ _REFUSED = 1
 _TOGETHER = 1000
 """How many offsets one request deletes: their tombstones are one batch, whose size a broker limits."""
 
+_COLUMNS = {
+    "group": "GROUP",
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "offset": "CURRENT-OFFSET",
+    "commit_timestamp": "COMMITTED",
+}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
@@ -42,13 +48,13 @@ class _TimedOffset(NamedTuple):
     offset: int
     commit_timestamp: int
 
-    def line(self, *, as_json: bool) -> str:
-        """Return the line that is printed: the fields with the commit time in UTC, or a JSON object."""
+    def row(self, *, as_json: bool) -> dict[str, object]:
+        """Return the fields; in a table with the commit time in UTC."""
         if as_json:
-            return json.dumps(self._asdict())
+            return self._asdict()
         committed = _EPOCH + timedelta(milliseconds=self.commit_timestamp)
         when = committed.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-        return f"{self.group} {self.topic} {self.partition} {self.offset} {when}"
+        return {**self._asdict(), "commit_timestamp": when}
 
 
 def clean_up(options: argparse.Namespace) -> int:
@@ -66,33 +72,33 @@ def clean_up(options: argparse.Namespace) -> int:
     if options.older_than is None:
         _print(found, options)
         return refused.code
-    count = 0
     period, period_ms = options.older_than
     before_ms = round(time.time() * 1000) - period_ms
     old = [each for each in found if each.commit_timestamp <= before_ms]
+    chosen: dict[str, list[_TimedOffset]] = {}
     for group, some in groupby(old, lambda each: each.group):
-        offsets = list(some)
         with coordinator_of(options, group) as coordinator:
             state = coordinator.describe().state
-            if state not in _WITHOUT_MEMBERS:
-                message = f"group {group} is {state}: only offsets of a group without members are deleted"
-                refused.add(message, counts=group in options.groups)
-                continue
-            _print(offsets, options)
-            count += len(offsets)
-            if options.execute:
+        if state in _WITHOUT_MEMBERS:
+            chosen[group] = list(some)
+        else:
+            message = f"group {group} is {state}: only offsets of a group without members are deleted"
+            refused.add(message, counts=group in options.groups)
+    _print([each for offsets in chosen.values() for each in offsets], options)
+    if options.execute:
+        for group, offsets in chosen.items():
+            with coordinator_of(options, group) as coordinator:
                 _delete(coordinator, offsets, refused)
+    count = sum(map(len, chosen.values()))
     if not old and not refused.code:
-        print(f"kafka-offsets: nothing is older than {period}", file=sys.stderr)
+        note(f"nothing is older than {period}")
     if count and not options.execute:
-        which = "it" if count == 1 else f"these {count}"
-        print(f"kafka-offsets: nothing is deleted: add --execute to delete {which}", file=sys.stderr)
+        note(f"nothing is deleted: add --execute to delete {'it' if count == 1 else f'these {count}'}")
     return refused.code
 
 
 def _print(offsets: Sequence[_TimedOffset], options: argparse.Namespace) -> None:
-    for each in offsets:
-        print(each.line(as_json=options.json))
+    print_rows(_COLUMNS, [each.row(as_json=options.json) for each in offsets], as_json=options.json)
 
 
 class _Refusals:
@@ -102,7 +108,7 @@ class _Refusals:
         self.code = 0
 
     def add(self, message: str, *, counts: bool = True) -> None:
-        print(f"kafka-offsets: {message}", file=sys.stderr)
+        note(message)
         if counts:
             self.code = _REFUSED
 

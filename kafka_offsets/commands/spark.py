@@ -73,7 +73,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     )
     merge.add_argument("--state", metavar="PATH", required=True, help="the folder of the state")
     merge.add_argument("--full", action="store_true", help="write all of it anew")
-    lag = action("lag", "how far groups are behind, in records and in time")
+    lag = action("lag", "the lag of groups, in records and in time")
     lag.add_argument(
         "--ends", metavar="HOST:PORT", type=_address, required=True, help="a broker that knows the topics"
     )

@@ -92,7 +92,7 @@ def test_old_offsets_are_deleted_with_execute_alone(
     when_the_first_is_old(home, group, monkeypatch)
     assert run(home, group, "--older-than", "PT10S") == 0
     said = capsys.readouterr()
-    assert [line.split()[-4:-1] for line in said.out.splitlines()] == [["cleaned", "0", "5"]]
+    assert [line.split()[-4:-1] for line in said.out.splitlines()[1:]] == [["cleaned", "0", "5"]]
     assert said.err == "kafka-offsets: nothing is deleted: add --execute to delete it\n"
     assert committed(home, group) == {0: 5, 1: 6}
     assert run(home, group, "--older-than", "PT10S", "--execute") == 0

@@ -89,7 +89,7 @@ class MemoryServer:
         """Make a change, and call who watches what has changed."""
         old, self.nodes = self.nodes, nodes
         called = []
-        for path in {*old, *nodes}:
+        for path in dict.fromkeys((*old, *nodes)):
             if old.get(path) != nodes.get(path):
                 called += self.watches.pop(path, [])
             if (path in old) is not (path in nodes):

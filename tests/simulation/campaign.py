@@ -1,7 +1,7 @@
 """The long form: seeds of 200 steps, in slices that two processes take; resumes where it stopped.
 
 python -m tests.simulation.campaign --seeds 100000 --seconds 3600 --processes 2
-python -m tests.simulation.campaign --of tests.replication.simulation --seeds 5000
+python -m tests.simulation.campaign --of tests.simulation.cluster.zookeeper --seeds 5000
 """
 
 import argparse
@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.conftest import REPOSITORY
@@ -44,8 +43,10 @@ def run_slice(package: str, first: int, seeds: int = SLICE) -> Outcome:
 
 
 def _of_this_form(package: str) -> str:
-    """A name for what a seed means: another one when the simulation has changed."""
-    sources = sorted((REPOSITORY / Path(*package.split("."))).glob("*.py"))
+    """A name for what a seed means: another one when the simulation, or one that it builds on, has changed."""
+    parts = package.split(".")
+    folders = [REPOSITORY.joinpath(*parts[:count]) for count in range(2, len(parts) + 1)]
+    sources = [source for folder in folders for source in sorted(folder.glob("*.py"))]
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     return f"{'-'.join(package.split('.')[1:])}-{digest[:8]}"
 

@@ -6,9 +6,9 @@ import sys
 from tests.conftest import REPOSITORY
 
 
-def check_same_run(module: str) -> None:
-    """Check that three seeds of `python -m module` leave the same trace in every process."""
-    command = [sys.executable, "-m", module, "5", "--count", "3", "--trace"]
+def check_same_run(module: str, seeds: int = 3) -> None:
+    """Check that some seeds of `python -m module` leave the same trace in every process."""
+    command = [sys.executable, "-m", module, "5", "--count", str(seeds), "--trace"]
     traces = []
     for hash_seed in "1", "2":
         environment = {"PYTHONPATH": str(REPOSITORY), "PYTHONHASHSEED": hash_seed}
@@ -17,5 +17,5 @@ def check_same_run(module: str) -> None:
         )
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr
         traces.append([line for line in done.stdout.splitlines() if "steps/s" not in line])
-    assert len(traces[0]) > 500
+    assert len(traces[0]) > 150 * seeds
     assert traces[0] == traces[1]

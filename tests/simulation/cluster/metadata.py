@@ -7,8 +7,7 @@ from kafka_offsets.metadata.image import Delta, Place
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata
 from kafka_offsets.metadata.membership import Decided
 from kafka_offsets.replication.elections import IsrProposal
-from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
-from tests.replication.simulation.history import require
+from kafka_offsets.replication.partition_state import PartitionState
 from tests.replication.simulation.network import CONTROLLER
 
 if TYPE_CHECKING:
@@ -21,10 +20,9 @@ CALL_TIMEOUT_MS = 1000
 class LateMembership(InProcessMembership):
     """The metadata of one run of a node; `stream` counts how often it was connected with the controller."""
 
-    def __init__(self, metadata: "LateMetadata", broker_id: int) -> None:
+    def __init__(self, metadata: "LateMetadata", broker_id: int, run: int) -> None:
         super().__init__(metadata, broker_id)
-        self._world = metadata.world
-        self._run = metadata.world.run_of(broker_id)
+        self._world, self._run = metadata.world, run
         self.stream = self._sent = self._arrived = 0
         self.due_ms = 0
 
@@ -55,12 +53,12 @@ class LateMembership(InProcessMembership):
 
 
 class LateMetadata(InProcessMetadata):
-    """The controller; it does not fail. `returning` is a node that registers after a crash: it may lack records."""
+    """The controller; it does not fail. `returning` are nodes that register after a crash: they may lack records."""
 
     def __init__(self, world: "World") -> None:
         super().__init__(world.plan.node_ids, min_isr=2)
         self.world = world
-        self.returning: int | None = None
+        self.returning: tuple[int, ...] = ()
         self.states: dict[Place, PartitionState] = {}
 
     def publish(self, delta: Delta, besides: int | None = None) -> None:
@@ -90,20 +88,6 @@ class LateMetadata(InProcessMetadata):
         del self._members[broker_id]
 
     def _observe(self) -> None:
-        """Look at the decisions: a leader without all visible records is the outcome of an unclean election."""
         for place, state in self.image.placed():
-            before = self.states.get(place)
+            self.world.decided(place, self.states.get(place), state, self.returning)
             self.states[place] = state
-            if before is None or before == state:
-                continue
-            self.world.trace(f"{self.world.network.now_ms}: {place} {state}")
-            require(
-                state.leader in (before.leader, NO_LEADER) or state.leader_epoch > before.leader_epoch,
-                f"{before} became {state}: same epoch",
-            )
-            require(state.leader in (NO_LEADER, *state.isr), f"{state}: its leader is not in the ISR")
-            if state.leader in (before.leader, NO_LEADER) and state.leader != self.returning:
-                continue
-            in_sync = state.leader in (*before.isr, *before.elr)
-            if state.leader == self.returning or (not in_sync and state.leader == before.last_leader):
-                self.world.histories[place].begin_anew(state.leader_epoch)

@@ -36,9 +36,8 @@ class Connection:
         if node_id not in self.world.nodes:
             return ClientEnd()
         node = self.world.nodes[node_id]
-        if not node.is_up or (node_id == self.source and node.run != self.run):
-            return None
-        return node
+        is_there = node.run == self.run if node_id == self.source else node.accepts
+        return node if node.is_up and is_there else None
 
     def carry(self, source: int, target: int, deliver: Callable[[], None]) -> bool:
         """Have `deliver` called later; False: the connection is lost."""

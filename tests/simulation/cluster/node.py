@@ -13,6 +13,7 @@ from kafka_offsets.broker.network.nodes import part
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.metadata.image import Place
+from kafka_offsets.metadata.membership import Membership
 from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.raw_files import raw
@@ -77,8 +78,11 @@ class Mirror:
 class Node:
     """A broker, or its files while it is down.
 
-    run  counts its processes: what belongs to an earlier one arrives nowhere
+    run      counts its processes: what belongs to an earlier one arrives nowhere
+    accepts  whether clients and other nodes reach it, while it is up
     """
+
+    accepts = True
 
     core: BrokerCore
     apis: Apis
@@ -100,7 +104,18 @@ class Node:
 
     def start(self) -> None:
         """Start with the files that there are, and register."""
-        world, plan = self.world, self.world.plan
+        membership = LateMembership(self.world.metadata, self.id, self.run + 1)
+        self._begin_run(membership)
+        metadata, was_clean = self.world.metadata, self.core.directory.stopped_cleanly
+        metadata.returning = () if was_clean else (self.id,)
+        metadata.join(membership, "127.0.0.1", 9000 + self.id, was_clean=was_clean)
+        metadata.returning = ()
+        part.catch_up(self.core)
+        self.request_turn()
+
+    def _begin_run(self, membership: Membership) -> None:
+        """Start a process with the files that there are."""
+        plan = self.world.plan
         self.run += 1
         self._inbox, self._timer_ms, self._has_turn = [], None, False
         self.mirrors: dict[Place, Mirror] = {}
@@ -110,6 +125,7 @@ class Node:
             "fsync.interval.ms": 700,
             "min.insync.replicas": 2,
             "replica.lag.time.max.ms": plan.lag_max_ms,
+            "broker.session.timeout.ms": 3000,
             "offsets.topic.num.partitions": 1,
             "offsets.topic.segment.bytes": plan.segment_bytes,
             "offsets.commit.timeout.ms": 3000,
@@ -119,22 +135,15 @@ class Node:
             "connections.max.idle.ms": -1,
             "log.cleaner.enable": False,
         })  # fmt: skip
-        config = replace(config, given=frozenset({*config.given, "node.id"}))
+        self.config = replace(config, given=frozenset({*config.given, "node.id"}))
         self._connections: list[Connection] = []
         cluster = ClusterPart(CLUSTER_ID, self._channel_to)
-        self.core = BrokerCore(config, self.files, self.clock, cluster=cluster)
-        membership = LateMembership(world.metadata, self.id)
+        self.core = BrokerCore(self.config, self.files, self.clock, cluster=cluster)
         part.connect(self.core, membership)
         self.apis = self.core.context.apis
         self._observe()
         self.is_up = True
-        was_clean = self.core.directory.stopped_cleanly
         membership.on_change = self._apply
-        world.metadata.returning = None if was_clean else self.id
-        world.metadata.join(membership, "127.0.0.1", 9000 + self.id, was_clean=was_clean)
-        world.metadata.returning = None
-        part.catch_up(self.core)
-        self.request_turn()
 
     def _channel_to(self, target: int) -> InnerChannel:
         connection = Connection(self.world, self.id, target)

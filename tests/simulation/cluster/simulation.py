@@ -2,7 +2,7 @@
 
 import random
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tests import seeds
 from tests.seeds import Failure, Step
@@ -54,25 +54,33 @@ def plan_of(seed: int) -> Plan:
     )
 
 
-def steps_of(seed: int, count: int = STEPS) -> list[Step]:
+def steps_of(seed: int, count: int = STEPS, weights: Mapping[str, float] = WEIGHTS) -> list[Step]:
     """Return the steps of a seed."""
     r = random.Random(f"steps of {seed}")
-    kinds = r.choices([*WEIGHTS], [*WEIGHTS.values()], k=count)
+    kinds = r.choices([*weights], [*weights.values()], k=count)
     return [(kind, r.randrange(60), r.getrandbits(32)) for kind in kinds]
 
 
-def run(plan: Plan, steps: Sequence[Step], trace: Callable[[str], None] | None = None) -> Failure | None:
+def run(
+    plan: Plan,
+    steps: Sequence[Step],
+    trace: Callable[[str], None] | None = None,
+    new_world: Callable[..., World] = World,
+) -> Failure | None:
     """Carry out steps; return what went wrong, if something did."""
     at = -1
     with determined(plan.seed) as complaints:
+        world = new_world(plan, complaints, trace)
         try:
-            world = World(plan, complaints, trace)
+            world.begin()
             for step in steps:
                 at += 1
                 world.do(step)
             world.settle()
         except Exception as error:  # noqa: BLE001 -- whatever a broker does wrong is a finding
             return Failure(at, "".join(traceback.format_exception(error)), type(error).__name__)
+        finally:
+            world.close()
     return None
 
 

@@ -2,7 +2,7 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kafka_offsets.broker.partition.partitions import Partition
@@ -11,7 +11,7 @@ from kafka_offsets.metadata.image import Place
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.follower import FollowerReplica
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
-from kafka_offsets.replication.partition_state import NO_LEADER
+from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from tests.replication.simulation.history import History, require
 from tests.replication.simulation.network import CONTROLLER, Network
 from tests.seeds import Step
@@ -42,7 +42,7 @@ class World:
         self.network = Network(loss=0, repeat=0)
         self.histories: dict[Place, History] = defaultdict(History)
         self.nodes: dict[int, Node] = {}
-        self.metadata = LateMetadata(self)
+        self.metadata = self._new_metadata()
         self.sent: set[bytes] = set()
         self.offsets = 0
         self.committed: dict[tuple[str, int], set[int]] = {}
@@ -50,16 +50,31 @@ class World:
         self.kept: dict[tuple[str, int], tuple[int, int]] = {}
         self.assignments: dict[tuple[int, int], str] = {}
         self._forwarded: dict[tuple[str, int], int] = defaultdict(int)
-        self.nodes.update((number, Node(self, number)) for number in plan.node_ids)
-        for node in self.nodes.values():
-            node.start()
-        self.metadata.publish(self.metadata.controller.create(self._topics()))
         self.clients = [Client(self, number) for number in range(3)]
         self.members = [Member(self, number) for number in (3, 4)]
-        self.network.run(3000)
-        self.network.loss = plan.loss
 
-    def _topics(self) -> list[PlacedTopic]:
+    def begin(self) -> None:
+        """Start the nodes, and create the topics."""
+        self.nodes.update((number, self._new_node(number)) for number in self.plan.node_ids)
+        for node in self.nodes.values():
+            node.start()
+        self._create_topics()
+        self.network.run(self.network.now_ms + 3000)
+        self.network.loss = self.plan.loss
+
+    def close(self) -> None:
+        """Nothing of this world outlives it."""
+
+    def _new_metadata(self) -> Any:
+        return LateMetadata(self)
+
+    def _new_node(self, number: int) -> Node:
+        return Node(self, number)
+
+    def _create_topics(self) -> None:
+        self.metadata.publish(self.metadata.controller.create(self.topics()))
+
+    def topics(self) -> list[PlacedTopic]:
         """Return the topics: two partitions whose preferred leaders differ."""
         ids, count = self.plan.node_ids, self.plan.replicas
         return [
@@ -97,6 +112,27 @@ class World:
         require(record[-1] == value, f"{value!r} at {offset} is acknowledged, {record} is visible there")
         history.acked[offset] = record
 
+    def decided(
+        self, place: Place, before: PartitionState | None, state: PartitionState, returning: Collection[int]
+    ) -> None:
+        """A controller has decided: a leader without all visible records is the outcome of an unclean election.
+
+        returning  nodes that register with that after a crash
+        """
+        if before is None or before == state:
+            return
+        self.trace(f"{self.network.now_ms}: {place} {state}")
+        require(
+            state.leader in (before.leader, NO_LEADER) or state.leader_epoch > before.leader_epoch,
+            f"{before} became {state}: same epoch",
+        )
+        require(state.leader in (NO_LEADER, *state.isr), f"{state}: its leader is not in the ISR")
+        if state.leader in (before.leader, NO_LEADER) and state.leader not in returning:
+            return
+        in_sync = state.leader in (*before.isr, *before.elr)
+        if state.leader in returning or (not in_sync and state.leader == before.last_leader):
+            self.histories[place].begin_anew(state.leader_epoch)
+
     def forwarded(self, request: Any) -> None:
         """A node passes a commit on: once, whatever other nodes know."""
         if isinstance(request, messages.OffsetCommitRequest):
@@ -114,8 +150,7 @@ class World:
                 if partition.replica is None:
                     continue
                 self.visible(node, partition, partition.log.high_watermark)
-                state = self.metadata.states.get(place)
-                if state is not None and node.id in (*state.isr, *state.elr):
+                if self._may_lead_next(node, place):
                     self.histories[place].in_sync(f"{node}, {place}", node.mirror(partition))
                 if place == ORDERS:
                     records = node.mirror(partition).read(0, partition.log.log_end_offset)
@@ -123,6 +158,10 @@ class World:
                         {record[-1] for record in records} <= self.sent,
                         f"{node}: a record that no client sent",
                     )
+
+    def _may_lead_next(self, node: Node, place: Place) -> bool:
+        state = self.metadata.states.get(place)
+        return state is not None and node.id in (*state.isr, *state.elr)
 
     def settle(self) -> None:
         """Mend everything: then all replicas are in sync and equal, with everything that was acknowledged."""
@@ -133,16 +172,21 @@ class World:
         for node in self.nodes.values():
             if node.is_paused:
                 self._resume(node)
-            if not node.is_up:
-                node.start()
         end_ms = network.now_ms + SETTLE_MS
         while network.now_ms < end_ms and not self._is_settled():
+            self._tend()
             network.run(network.now_ms + 500)
             self.check()
         require(self._is_settled(), f"not settled: {self.metadata.states}")
         for place, history in self.histories.items():
             history.complete(self._leading(place))
         self._check_offsets()
+
+    def _tend(self) -> None:
+        """Do what an operator does now and then."""
+        for node in self.nodes.values():
+            if not node.is_up and not self._is_apart(node.id):
+                node.start()
 
     def _leading(self, place: Place) -> Any:
         node = self.nodes[self.metadata.states[place].leader]

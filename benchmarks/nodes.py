@@ -31,6 +31,15 @@ Each table in one run, 5 rounds of 1 s, load 7 to 12, 2026-11-23; CPU of one com
     two brokers, two replicas        12700     53.3           81    683.8
     Kafka, one broker                10975    105.0          329    276.3
 
+The same day, 5 rounds of 1 s with --kafka, load 15 to 17:
+
+                                 commits/s   CPU us
+    one broker                       12023     28.0
+    two brokers, one replica          7964     39.3
+    two brokers, two replicas         4707     81.6
+    Cluster(brokers=2)                1852     74.5
+    Kafka, one broker                  604    525.4     its JVM had hardly warmed up
+
 The same day, 5 rounds of 1 s with --zookeeper, load 11 to 31, which makes the rates noise:
 
                                             CPU us

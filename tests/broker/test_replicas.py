@@ -626,6 +626,29 @@ def test_a_request_for_the_controller_waits_for_its_answer_and_no_other_request_
 
 
 @pytest.mark.parametrize(
+    ("request_of", "version"),
+    [
+        (lambda: messages.MetadataRequest([messages.MetadataRequest.Topic(name="orders")]), 8),
+        (lambda: messages.FindCoordinatorRequest("g"), 3),
+    ],
+    ids=["Metadata", "FindCoordinator"],
+)
+def test_a_request_that_creates_a_topic_waits_for_the_controller_and_the_next_one_does_not(
+    node, request_of, version
+):
+    waiting = []
+    node.membership.when_answering = waiting.append
+    client = CoreClient(node.core)
+    client.send((request_of(), version))
+    client.turn()
+    assert client.take() == []
+    waiting.pop()()
+    client.turn()
+    assert len(client.take()) == 1 and len(node.core.topics.names()) == 1
+    assert client.call(request_of(), version) and not waiting
+
+
+@pytest.mark.parametrize(
     ("error", "code"),
     [(StorageError("full"), ErrorCode.KAFKA_STORAGE_ERROR), (KeyError(1), ErrorCode.UNKNOWN_SERVER_ERROR)],
 )

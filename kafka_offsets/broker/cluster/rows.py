@@ -20,6 +20,7 @@ from kafka_offsets.broker.cluster.held_answers import decide, decide_and_change,
 from kafka_offsets.broker.cluster.view import ClusterView
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.partition.partitions import Topic
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.requests import fail_request
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
@@ -55,6 +56,35 @@ _BROKER_RESOURCES = (4, 8)
 """A broker, and its loggers, as the resource types of ListConfigResources."""
 
 
+def _names_new_topics(core: Context, request: messages.MetadataRequest) -> bool:
+    return (
+        request.allow_auto_topic_creation
+        and core.config.auto_create_topics_enable
+        and any(each.name is not None and core.topics.get(each.name) is None for each in request.topics or ())
+    )
+
+
+def _needs_new_coordinators(core: Context, request: messages.FindCoordinatorRequest) -> bool:
+    return core.topics.get(TRANSACTIONS_TOPIC if request.key_type == _TRANSACTION else OFFSETS_TOPIC) is None
+
+
+Creates = Callable[[Context, Any], bool]
+"""Whether a request creates a topic."""
+
+_CREATES: dict[str, Creates] = {"Metadata": _names_new_topics, "FindCoordinator": _needs_new_coordinators}
+
+
+def _decide_now(row: Api, core: Context, request: Any, context: RequestContext) -> None:
+    """Decide a request that has waited, and answer it."""
+    try:
+        response = row.handle(core, request, context, core.clock.now())
+    except Exception as error:  # noqa: BLE001 - fail_request logs it
+        fail_request(core, row, context, error)
+        return
+    if response is not None:
+        pass_on(core, context, response)
+
+
 class ClusterRows:
     """The rows of one broker of a cluster."""
 
@@ -82,26 +112,31 @@ class ClusterRows:
 
     def _row(self, row: Api) -> Api:
         made = self._made_row(row)
-        if not row.decided_by_controller:
-            return made
-        return replace(made, handle=partial(self._if_reachable, made))
+        if row.decided_by_controller:
+            return replace(made, handle=partial(self._if_reachable, made))
+        if row.name in _CREATES:
+            return replace(made, handle=partial(self._if_known, made, _CREATES[row.name]))
+        return made
 
-    def _if_reachable(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
+    def _if_reachable(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> None:
         """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
 
         def decide_now() -> None:
-            if not self._membership.is_reachable:  # Kafka waits for the time-out
+            if self._membership.is_reachable:
+                _decide_now(row, core, request, context)
+            else:  # Kafka waits for the time-out
                 pass_on(core, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
-                return
-            try:
-                response = row.handle(core, request, context, core.clock.now())
-            except Exception as error:  # noqa: BLE001 - fail_request logs it
-                fail_request(core, row, context, error)
-                return
-            if response is not None:
-                pass_on(core, context, response)
 
         self._membership.when_answering(decide_now)
+
+    def _if_known(
+        self, row: Api, creates: Creates, core: Context, request: Any, context: RequestContext, now: Now
+    ) -> Any:
+        """Decide a request at once if it creates no topic, else once the controller answers or is not reached."""
+        if not creates(core, request):
+            return row.handle(core, request, context, now)
+        self._membership.when_answering(partial(_decide_now, row, core, request, context))
+        return None
 
     def _made_row(self, row: Api) -> Api:
         handle: Handle

@@ -7,6 +7,8 @@ a browser that reaches this address by another name (DNS rebinding) or from anot
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import inspect
 import ipaddress
 import json
@@ -14,7 +16,9 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from http import HTTPStatus
+from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,8 +45,8 @@ _CALLS = 64
 """So many calls are executed at a time: some of them wait for replicas of a cluster that do not answer."""
 
 _BODY_SECONDS = 30.0
-_OPEN_PATHS = ("/healthz", "/readyz")
-"""What needs no token: it says nothing but that the process lives."""
+_OPEN_PATHS = ("/", "/healthz", "/readyz")
+"""What needs no token: it says nothing but that the process lives. The page requests what it shows, with a token."""
 
 _STATUS_OF: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
@@ -79,6 +83,7 @@ class App:
             for each in operations()
         ]
         routes += [
+            Route("/", self._page),
             Route("/openapi.json", self._openapi),
             Route("/metrics", self._main_metrics),
             Route("/brokers/{broker}/prometheus", self._broker_metrics),
@@ -122,6 +127,16 @@ class App:
         finally:
             self._waits -= operation.waits
 
+    async def _page(self, request: Request) -> Response:
+        """Answer the page. Its policy lets it load nothing, run its own script only, and call this server only."""
+        text, policy = page()
+        headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Cache-Control": "no-cache",
+        }
+        return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+
     async def _openapi(self, request: Request) -> Response:
         return json_response(document(operations()))
 
@@ -153,6 +168,24 @@ class App:
         if loading:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{loading:g} partitions of offsets are loading")
         return Response("ok\n", media_type="text/plain")
+
+
+@cache
+def page() -> tuple[str, str]:
+    """Return the page, and the Content-Security-Policy that names its script and its style by their hashes."""
+    text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    sources = [
+        "default-src 'none'",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ]
+    for kind in ("script", "style"):
+        (content,) = re.findall(f"<{kind}>(.*?)</{kind}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        sources.append(f"{kind}-src 'sha256-{digest}'")
+    return text, "; ".join(sources)
 
 
 async def read_arguments(request: Request, operation: Operation) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -135,6 +136,14 @@ class RequestsView(NamedTuple):
     requests: list[RequestView]
 
 
+class CountsView(NamedTuple):
+    """How many requests of each API came, how many errors of each name they got, and the number of the last event."""
+
+    last_event: int
+    requests: dict[str, int]
+    errors: dict[str, int]
+
+
 class ControlledBroker:
     """One running broker."""
 
@@ -195,6 +204,19 @@ class ControlledBroker:
             api, client_id=client_id, group=group, topic=topic, error=error, node=node
         )
         return RequestsView(last, [RequestView.of(each, decoded=decoded) for each in chosen])
+
+    def request_counts(self, after: int = 0) -> CountsView:
+        """Count the recorded requests of each API, and the errors in their responses by name.
+
+        after  only requests after this `last_event` of an earlier answer
+        """
+        last = self.broker.last_event
+        apis: Counter[str] = Counter()
+        errors: Counter[str] = Counter()
+        for each in self.broker.requests_after(after):
+            apis[each.api] += 1
+            errors.update(each.errors)
+        return CountsView(last, dict(apis), dict(errors))
 
     def capture(self) -> str:
         """Return the recorded requests as lines of JSON, a file for `kafka-offsets inspect`."""

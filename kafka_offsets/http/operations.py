@@ -188,6 +188,7 @@ def _of_brokers() -> list[Operation]:
         *(_row("GET", name, getattr(Broker, name), broker) for name in _READS),
         *(_row("POST", name, getattr(Broker, name), broker) for name in _CHANGES),
         _row("GET", "requests", ControlledBroker.requests, itself),
+        _row("GET", "request_counts", ControlledBroker.request_counts, itself),
         _row("GET", "capture", ControlledBroker.capture, itself),
         _row("POST", "snapshot", ControlledBroker.snapshot, itself),
         _row("POST", "restore", ControlledBroker.restore, itself),

@@ -1,0 +1,146 @@
+"""A headless Chromium, over its pipe for debuggers: one page, its script, its keyboard.
+
+Source: the Chrome DevTools Protocol; a message is JSON and a null byte, over descriptors 3 and 4.
+"""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_SECONDS = 60.0
+_OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--mute-audio",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_TAKE_PIPES = """
+import os, sys
+from fcntl import F_DUPFD, fcntl
+held = [fcntl(int(each), F_DUPFD, 10) for each in sys.argv[1:3]]
+for number, each in enumerate(held, 3):
+    os.dup2(each, number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""Makes the pipes the descriptors 3 and 4, and becomes the browser."""
+
+_KEYS = {"Tab": 9, "Enter": 13, " ": 32}
+
+
+class Page:
+    """One page of the browser."""
+
+    def __init__(self, sending: int, receiving: int) -> None:
+        self._sending, self._receiving = sending, receiving
+        self._numbers = itertools.count(1)
+        self._held = b""
+        self._session: str | None = None
+        self.problems: list[str] = []
+        """What the page has logged as an error, and refusals of its policy."""
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+
+    def _call(self, method: str, **given: Any) -> Any:
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": given}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._sending, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def _receive(self) -> Any:
+        while b"\0" not in self._held:
+            data = os.read(self._receiving, 1 << 16)
+            assert data, "the browser has ended"
+            self._held += data
+        frame, _, self._held = self._held.partition(b"\0")
+        message = json.loads(frame)
+        event, given = message.get("method"), message.get("params", {})
+        if event == "Runtime.exceptionThrown":
+            self.problems.append(str(given["exceptionDetails"]))
+        elif event == "Log.entryAdded" and given["entry"]["level"] == "error":
+            self.problems.append(given["entry"]["text"])
+        return message
+
+    def open(self, url: str) -> None:
+        """Load a page; return when all of it is there."""
+        self._call("Page.navigate", url=url)
+        self.wait_for("document.readyState === 'complete'")
+
+    def run(self, script: str) -> Any:
+        """Return the value of an expression in the page; a promise is awaited."""
+        done = self._call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in done, done
+        return done["result"].get("value")
+
+    def wait_for(self, condition: str) -> None:
+        """Return when an expression in the page is true."""
+        look = f"const look = () => ({condition}) ? is(true) : setTimeout(look, 20)"
+        self.run(f"new Promise((is) => {{ {look}; look(); }})")
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        named = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": _KEYS[key]}
+        text = {"Enter": "\r", " ": " "}.get(key)
+        down = named | ({"text": text} if text else {})
+        self._call("Input.dispatchKeyEvent", type="keyDown", **down)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **named)
+
+    def prefer(self, scheme: str) -> None:
+        """Prefer the colours `light` or `dark`."""
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[Page]:
+    """Yield a page of a new browser; skip without one."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("chromium is not installed: apt-get install -y chromium")
+    to_browser, sending = os.pipe()
+    receiving, from_browser = os.pipe()
+    words = [path, *_OPTIONS, "--remote-debugging-pipe", f"--user-data-dir={folder}"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _TAKE_PIPES, str(to_browser), str(from_browser), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(to_browser, from_browser),
+        start_new_session=True,
+    )
+    os.close(to_browser)
+    os.close(from_browser)
+    ending = threading.Timer(_SECONDS, process.kill)
+    ending.start()
+    try:
+        yield Page(sending, receiving)
+    finally:
+        ending.cancel()
+        os.close(sending)  # the browser ends with its debugger
+        os.close(receiving)
+        try:
+            process.wait(10)
+        finally:
+            process.kill()
+            process.wait()

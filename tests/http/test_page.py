@@ -1,0 +1,155 @@
+"""The page at /, in a headless browser: what it shows, its keyboard, its colours, and that it loads nothing else."""
+
+import re
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from tests.http.browser import Page, chromium
+from tests.http.conftest import Client, OneBroker, Serving
+from tests.http.test_app import commit_as_client
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(100)]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One page for all tests: the browser takes a second to start."""
+    with chromium(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture
+def main(client: Client) -> Iterator[OneBroker]:
+    """The broker that the page shows first, with a topic and a group."""
+    found = OneBroker(client, "main", client.get("/brokers/main").value["bootstrap_servers"])
+    empty = found.post("snapshot")["snapshot"]
+    found.post("create_topic", name="orders", partitions=2)
+    found.post("produce", topic="orders", records=["a", "b", "c"], partition=0)
+    found.post("commit", group="<b>billing</b>", offsets={"orders": {"0": 1}})
+    yield found
+    found.delete("faults")
+    found.post("restore", snapshot=empty)
+
+
+def focus(page: Page, selector: str) -> None:
+    """Go to an element by the key Tab alone."""
+    page.run("document.activeElement?.blur()")
+    for _ in range(30):
+        page.press("Tab")
+        if page.run(f"document.activeElement.matches({selector!r})"):
+            return
+    raise AssertionError(f"Tab does not reach {selector}")
+
+
+def test_groups_lag_and_errors_are_shown_as_they_change(page: Page, client: Client, main: OneBroker) -> None:
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelector('details[data-group]')")
+    summary = page.run("document.querySelector('summary').innerText")
+    assert re.sub(r"\s+", " ", summary) == "<b>billing</b> Empty, classic 0 members lag 2"
+    assert page.run("document.querySelector('#lag').textContent") == "2"
+    main.post("produce", topic="orders", records=["d"], partition=1)
+    page.wait_for("document.querySelector('#lag').textContent === '3'")
+    assert page.run("document.querySelectorAll('polyline')[0].getAttribute('points').split(' ').length") >= 2
+    commit_as_client(main, 2, "other")
+    page.wait_for("document.querySelector('#apis').innerText.includes('OffsetCommit')")
+    main.post("faults/error", api="OffsetCommit", error="NOT_COORDINATOR")
+    commit_as_client(main, 2, "other")
+    page.wait_for("document.querySelector('#apis').innerText.includes('error NOT_COORDINATOR')")
+    page.wait_for("document.querySelector('#count').textContent === '2'")
+    assert page.run("document.querySelector('#address').textContent") == main.bootstrap_servers
+    assert page.problems == []
+
+
+def test_the_keyboard_opens_a_group_and_ends_a_fault(page: Page, client: Client, main: OneBroker) -> None:
+    main.post("faults/error", api="Heartbeat", error="NOT_COORDINATOR", n=5)
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelector('#faults button') && document.querySelector('summary')")
+    focus(page, "summary")
+    page.press("Enter")
+    page.wait_for("document.querySelector('details').open")
+    inside = page.run("document.querySelector('.inside').innerText")
+    assert "orders-0" in inside and "committed offset" in inside
+    page.wait_for("document.querySelector('.inside').innerText.includes('orders-1')")
+    assert page.run("document.activeElement.tagName") == "SUMMARY"  # updates leave the focus where it is
+    focus(page, "#faults button")
+    assert page.run("document.activeElement.getAttribute('aria-label')").endswith(", error")
+    page.press("Enter")
+    page.wait_for("document.querySelector('#faults').hidden")
+    assert [each["is_active"] for each in main.get("faults")][-1] is False
+    focus(page, "#pause")
+    page.press(" ")
+    assert page.run("document.querySelector('#state').textContent") == "paused"
+
+
+def test_another_broker_can_be_chosen(page: Page, client: Client, main: OneBroker) -> None:
+    other = client.post("/brokers", manual_clock=True).value
+    try:
+        page.open(f"{client.url}/")
+        page.wait_for("document.querySelectorAll('#brokers option').length === 2")
+        focus(page, "#brokers")
+        page.run("document.activeElement.selectedIndex = 1")
+        page.run("document.activeElement.dispatchEvent(new Event('change'))")
+        page.wait_for("document.querySelector('#clock').textContent.startsWith('manual clock')")
+        page.wait_for("document.querySelector('#count').textContent === '0'")
+        assert page.run("document.querySelector('#no-groups').hidden") is False
+    finally:
+        client.delete(f"/brokers/{other['broker']}")
+    page.wait_for("document.querySelector('#count').textContent === '1'")  # main again, as the other is gone
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast_in_light_and_in_dark(
+    page: Page, client: Client, main: OneBroker, scheme: str
+) -> None:
+    """At least 4.5 to 1. Source: WCAG 2.2, 1.4.3."""
+    page.prefer(scheme)
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelector('summary')")
+    colours = {
+        name: luminance(page.run(f"getComputedStyle(document.querySelector('{where}')).{what}"))
+        for name, where, what in [
+            ("back", "body", "backgroundColor"),
+            ("panel", "button", "backgroundColor"),
+            ("text", "body", "color"),
+            ("soft", "#clock", "color"),
+            ("mark", "polyline", "stroke"),
+        ]
+    }
+    assert (colours["back"] > 0.5) == (scheme == "light")
+    for back in ("back", "panel"):
+        for name in ("text", "soft", "mark"):
+            bright, dim = sorted((colours[back], colours[name]), reverse=True)
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (back, name)
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of a computed colour. Source: WCAG 2.2."""
+    parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def test_with_a_token_the_page_asks_for_it(page: Page) -> None:
+    with Serving("s3cret") as client:
+        page.open(f"{client.url}/")
+        page.wait_for("!document.querySelector('#login').hidden")
+        assert "a token is missing" in page.run("document.querySelector('#state').textContent")
+        focus(page, "#token")
+        page.run("document.activeElement.value = 's3cret'")
+        page.press("Enter")
+        page.wait_for("document.querySelector('#address').textContent.startsWith('127.0.0.1:')")
+        assert page.run("document.querySelector('#login').hidden") is True
+
+
+def test_the_page_names_no_other_server_and_its_policy_allows_none(client: Client) -> None:
+    with urllib.request.urlopen(f"{client.url}/") as response:
+        policy, text = response.headers["Content-Security-Policy"], response.read().decode()
+    assert "default-src 'none'; connect-src 'self'" in policy
+    assert re.findall(r"script-src 'sha256-[\w+/]{43}='", policy)
+    assert set(re.findall(r"https?://[\w.]+", text)) == {"http://www.w3.org"}  # the name space of SVG
+    assert not re.search(r'(src|href)="(?!data:,)', text)
+    assert len(text.encode()) < 20_000

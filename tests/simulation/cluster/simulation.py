@@ -4,6 +4,7 @@ import random
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 
+from kafka_offsets.zookeeper.steps import MOST_BYTES
 from tests import seeds
 from tests.seeds import Failure, Step
 from tests.simulation.cluster.plan import Plan
@@ -51,6 +52,7 @@ def plan_of(seed: int) -> Plan:
         lag_max_ms=r.choice([700, 2000, 6000]),
         forwards=r.random() < 0.3,
         segment_bytes=r.choice([600, 100_000]),
+        most_bytes=r.choice([600, MOST_BYTES, MOST_BYTES]),
     )
 
 

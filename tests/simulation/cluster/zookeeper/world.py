@@ -4,11 +4,13 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from greenlet import getcurrent
 
 from kafka_offsets.metadata.image import Place
 from kafka_offsets.metadata.membership import Membership
 from kafka_offsets.replication.partition_state import PartitionState
+from kafka_offsets.zookeeper import cluster_changes
 from kafka_offsets.zookeeper import cluster_znodes as znodes
 from kafka_offsets.zookeeper.requests import Node as Znode
 from tests.replication.simulation.history import require
@@ -69,21 +71,16 @@ class StoredMetadata:
             self.every_state[place].add(state)
 
     def _registered(self, before: dict[str, Znode], after: dict[str, Znode]) -> list[int]:
-        """Note new registrations; return the nodes that have lost records before them."""
+        """Note new registrations; return the nodes that may lack records, and are not known to be registered."""
         found = after.get(znodes.REGISTRATIONS)
-        if found is None or found == before.get(znodes.REGISTRATIONS):
-            return []
-        returning = []
-        for broker in znodes.decode_registrations(found.data).by_id.values():
-            known, run = self.epochs.get(broker.id, (-1, 0)), run_of(broker.port)
-            require(broker.epoch >= known[0], f"broker {broker.id}: epoch {broker.epoch} after {known}")
-            if broker.epoch == known[0]:
-                continue
-            self.epochs[broker.id] = broker.epoch, run
-            node = self._world.nodes[broker.id]
-            if node.run == run and not node.is_clean and not node.membership._has_registered:
-                returning.append(broker.id)
-        return returning
+        if found is not None and found != before.get(znodes.REGISTRATIONS):
+            for broker in znodes.decode_registrations(found.data).by_id.values():
+                known, _ = self.epochs.get(broker.id, (-1, 0))
+                require(broker.epoch >= known, f"broker {broker.id}: epoch {broker.epoch} after {known}")
+                if broker.epoch > known:
+                    self.epochs[broker.id] = broker.epoch, run_of(broker.port)
+        nodes = self._world.nodes.values()
+        return [node.id for node in nodes if not node.is_clean and not node.membership._has_registered]
 
 
 class ZooKeeperWorld(World):
@@ -103,6 +100,7 @@ class ZooKeeperWorld(World):
         self.stalled: dict[tuple[int, int], list[Callable[[], None]]] = {}
         self.defects: list[str] = []
         self.is_rough = False
+        self._patch = pytest.MonkeyPatch()
         super().__init__(*arguments)
 
     def _new_metadata(self) -> StoredMetadata:
@@ -125,6 +123,7 @@ class ZooKeeperWorld(World):
                 self.nodes[1].request(create)
         require(len(self.metadata.states) == 2, "the cluster did not start")
         self.is_rough = True
+        self._patch.setattr(cluster_changes, "MOST_BYTES", self.plan.most_bytes)
 
     def delay_ms(self) -> int:
         """Return how long a frame of a stream takes: those after it wait, so few are slow."""
@@ -134,6 +133,7 @@ class ZooKeeperWorld(World):
 
     def close(self) -> None:
         """End all threads."""
+        self._patch.undo()
         for node in self.nodes.values():
             for thread in node.threads:
                 thread.kill()

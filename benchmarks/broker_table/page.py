@@ -31,8 +31,8 @@ def number(value: float | None) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose first column is text and whose others are numbers."""
-    ruler = ["---", *["---:"] * (len(head) - 1)]
+    """Return a table whose first column is text, and goals are; the others are numbers."""
+    ruler = ["---" if name in (head[0], "goal") else "---:" for name in head]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ruler, *rows))
 
 
@@ -43,7 +43,7 @@ def about(section: Mapping[str, Any]) -> str:
     return (
         f"{section['machine']}; load average {section['load'][0]:.1f} at the beginning and {section['load'][1]:.1f} "
         f"at the end. {versions}. {section['date']}, commit {section['commit']}; "
-        f"{times['rounds']} rounds of {times['seconds']:g} s."
+        f"{times['rounds']} round{'s' if times['rounds'] > 1 else ''} of {times['seconds']:g} s."
     )
 
 

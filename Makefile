@@ -208,9 +208,11 @@ walks: $(VENV)/test.stamp
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.stories.record $(DIFFERENTIAL_ARGS)
 
-## The pages of docs/ as HTML in build/docs, with the API from the docstrings. A broken link is an error.
+## The pages of docs/ as HTML in build/docs, with the API from the docstrings. A broken link is an error,
+## and a page that scrolls sideways at 1280 px (where there is a chromium).
 docs: $(VENV)/docs.stamp
 	$(SPHINX) -b html docs build/docs
+	$(BIN)/python -m tests.documents.widths
 
 ## Requests every outside page that docs/ links to.
 linkcheck: $(VENV)/docs.stamp

@@ -22,6 +22,8 @@ exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
 html_title = f"kafka_offsets {version}"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
 html_show_sphinx = False
 
 # Links to headings, as GitHub makes them; one that leads nowhere is a warning, and `make docs` fails at warnings.

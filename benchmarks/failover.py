@@ -25,6 +25,15 @@ work (load 30), in one run, 2026-11-23:
     kafka         1000      7.48       11.22   8.37 12.75 11.22
     kafka       100000      2.93        7.12   7.12 5.89 10.34
 
+In another run, with --entries 10000 100000, load 22 to 32, 2026-11-23:
+
+    brokers      10000      0.44        0.78   0.48 0.78 0.95
+    brokers     100000      0.38        2.93   2.92 4.18 2.93
+    zookeeper    10000      0.36        0.38   0.38 4.00 0.35
+    zookeeper   100000      0.38        2.47   2.47 2.09 2.92
+    kafka        10000      3.55        6.35   6.35 11.83 6.34
+    kafka       100000      3.40       12.32   17.11 12.32 9.08
+
 Of a million offsets in one run (load 12 to 30), and of two partitions in another one (load 9 to 18), 2026-11-23:
 
     brokers    1000000      0.15       11.37   11.37 1.57 11.87

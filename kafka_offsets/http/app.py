@@ -14,7 +14,7 @@ import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
@@ -76,8 +76,7 @@ class App:
         self._control = control
         self._metrics = metrics
         self._waits = 0
-        self._calling = ThreadPoolExecutor(_CALLS, thread_name_prefix="kafka-offsets-http")
-        self._waiting = ThreadPoolExecutor(MAX_WAITS, thread_name_prefix="kafka-offsets-http-wait")
+        self._threads = ThreadPoolExecutor(_CALLS, thread_name_prefix="kafka-offsets-http")
         routes = [
             Route(each.path, self._answer_to(each), methods=[each.method], name=each.name)
             for each in operations()
@@ -94,16 +93,14 @@ class App:
 
     def close(self) -> None:
         """Wait for the calls that are being executed; the brokers must have stopped."""
-        self._calling.shutdown()
-        self._waiting.shutdown()
+        self._threads.shutdown()
 
     def _answer_to(self, operation: Operation) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             """Execute an operation; an exception becomes a problem."""
             try:
                 broker = request.path_params.get("broker", "")
-                arguments = await read_arguments(request, operation)
-                return await self._execute(operation, broker, arguments)
+                return await self._execute(operation, broker, request)
             except HTTPException:
                 raise
             except Exception as error:  # noqa: BLE001 - described to the client, and logged if it is ours
@@ -111,21 +108,25 @@ class App:
 
         return answer
 
-    async def _execute(self, operation: Operation, broker: str, arguments: dict[str, Any]) -> Response:
+    async def _execute(self, operation: Operation, broker: str, request: Request) -> Response:
         """Execute an operation: in the loop, or in a thread if it waits for the loop."""
+        arguments = await read_arguments(request, operation)
+        if not operation.in_loop:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, lambda: _success(operation, operation.run(self._control, broker, arguments))
+            )
         if operation.waits and self._waits >= MAX_WAITS:
             raise HTTPException(503, f"{MAX_WAITS} requests wait already")
-        self._waits += operation.waits
-        try:
-            if operation.in_loop:
-                result = operation.run(self._control, broker, arguments)
-                return _success(operation, await result if inspect.isawaitable(result) else result)
-            threads = self._waiting if operation.waits else self._calling
-            return await asyncio.get_running_loop().run_in_executor(
-                threads, lambda: _success(operation, operation.run(self._control, broker, arguments))
-            )
-        finally:
-            self._waits -= operation.waits
+        result = operation.run(self._control, broker, arguments)
+        if operation.waits:
+            self._waits += 1
+            try:
+                result = await _while_connected(request, result)
+            finally:
+                self._waits -= 1
+        elif inspect.isawaitable(result):
+            result = await result
+        return _success(operation, result)
 
     async def _page(self, request: Request) -> Response:
         """Answer the page. Its policy lets it load nothing, run its own script only, and call this server only."""
@@ -151,7 +152,7 @@ class App:
 
         loop = asyncio.get_running_loop()
         try:
-            text = await loop.run_in_executor(self._calling, self._metrics, broker)
+            text = await loop.run_in_executor(self._threads, self._metrics, broker)
         except Exception as error:  # noqa: BLE001 - as above
             return problem_of(error)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
@@ -168,6 +169,25 @@ class App:
         if loading:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, f"{loading:g} partitions of offsets are loading")
         return Response("ok\n", media_type="text/plain")
+
+
+async def _while_connected(request: Request, waiting: Coroutine[Any, Any, Any]) -> Any:
+    """Await a result, until the client closes its connection: then nobody needs it."""
+    result, gone = asyncio.ensure_future(waiting), asyncio.ensure_future(_disconnect(request))
+    try:
+        await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)
+        if result.done():
+            return result.result()
+        raise ConflictError("the client has closed its connection")
+    finally:
+        result.cancel()
+        gone.cancel()
+
+
+async def _disconnect(request: Request) -> None:
+    """Return when the client has closed its connection; the body must have been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @cache

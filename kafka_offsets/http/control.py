@@ -18,6 +18,7 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.testing.broker import Broker, Snapshot
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.cluster.cluster import Cluster
+from kafka_offsets.testing.events import Event
 from kafka_offsets.testing.faults.fault import Fault
 from kafka_offsets.testing.recording import RecordedRequest
 
@@ -237,14 +238,20 @@ class ControlledBroker:
         """End a fault. Does nothing if it is already over."""
         self._fault(fault).remove()
 
-    def wait_for_fault(self, fault: int, hits: int = 1, timeout: float = WAIT_SECONDS) -> FaultView:
+    async def wait_for_fault(self, fault: int, hits: int = 1, timeout: float = WAIT_SECONDS) -> FaultView:  # noqa: ASYNC109 - as in `async_wait_for`
         """Wait until a fault has struck `hits` times, or until it is over.
 
         timeout  in seconds of real time
         """
         found = self._fault(fault)
-        found.wait(hits, check_timeout(timeout))
-        return FaultView.of(found)
+
+        def look(core: object) -> FaultView | None:
+            if found.hits < hits and not found.is_active:
+                raise TimeoutError(repr(found))
+            return FaultView.of(found) if found.hits >= hits else None
+
+        event = Event(f"fault {fault} has struck {hits} times", look, lambda core: repr(found))
+        return await self.broker.async_wait_for(event, check_timeout(timeout))
 
     def _fault(self, number: int) -> Fault:
         found = next((each for each in self.broker.faults.named if each.number == number), None)

@@ -89,9 +89,9 @@ class Operation(NamedTuple):
     function    its text, and the type of its result, are those of the operation
     parameters  by name; those that the path names are parts of the path, but for `broker`
     status      of a success that has a result
-    waits       whether it waits for something that may not happen
     in_loop     whether it is executed in the thread of the brokers, for which it never waits: a fault is then in force
                 without a change of threads, which takes milliseconds on a busy machine
+    waits       whether it is a coroutine that waits, in the loop, for something that may not happen
     """
 
     method: str
@@ -212,7 +212,7 @@ def _of_faults() -> list[Operation]:
         _row("DELETE", "faults/{fault}", ControlledBroker.remove_fault, itself),
     ]
     waiting = _row("POST", "faults/{fault}/wait", ControlledBroker.wait_for_fault, itself, waits=True)
-    return [*(row._replace(in_loop=True) for row in rows), waiting]
+    return [row._replace(in_loop=True) for row in (*rows, waiting)]
 
 
 def _of_clocks() -> list[Operation]:

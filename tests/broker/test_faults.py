@@ -41,6 +41,27 @@ def client(broker: Broker) -> Iterator[Connection]:
         yield client
 
 
+def test_a_wait_for_a_fault_ends_with_it(faults: Faults, client: Connection) -> None:
+    fault = faults.error("OffsetCommit", NOT_COORDINATOR)
+    outcomes: list[str] = []
+
+    def wait() -> None:
+        with pytest.raises(TimeoutError) as caught:
+            fault.wait(2, timeout=100)
+        outcomes.append(str(caught.value))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    commit(client)
+    fault.remove()
+    waiting.join(20)
+    assert outcomes == ["<fault error: OffsetCommit NOT_COORDINATOR, struck once, over>"]
+
+
+def test_faults_are_numbered(faults: Faults) -> None:
+    assert [each.number for each in (faults.drop(), faults.drop(), faults.slow_disk(1))] == [1, 2, 3]
+
+
 # -- errors ------------------------------------------------------------------------------------------------------
 
 

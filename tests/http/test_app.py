@@ -1,6 +1,7 @@
 """Requests and answers: brokers, records, offsets, faults, time, snapshots, events, and what is refused."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -17,7 +18,6 @@ from kafka_offsets.http.operations import operations
 from kafka_offsets.http.server import Address, HttpServer
 from kafka_offsets.testing import Broker
 from kafka_offsets.testing.broker import InspectedServer
-from kafka_offsets.testing.faults.fault import Fault
 from tests.http.conftest import Client, OneBroker
 
 Start = Callable[..., OneBroker]
@@ -276,11 +276,18 @@ def test_a_wait_that_ends_says_what_is_the_case(broker: OneBroker) -> None:
     )
 
 
-def test_waits_end_with_their_broker(start: Start, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Released when a request has begun to wait."""
     begun = threading.Semaphore(0)
-    watch, wait = InspectedServer.watch, Fault.wait
+    watch = InspectedServer.watch
     monkeypatch.setattr(InspectedServer, "watch", lambda *given: (watch(*given), begun.release())[0])
-    monkeypatch.setattr(Fault, "wait", lambda *given: (begun.release(), wait(*given)))
+    return begun
+
+
+def test_waits_end_with_their_broker(
+    start: Start, client: Client, begun: threading.Semaphore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broker = start()
     fault = broker.post("faults/drop")["fault"]
     outcomes: list[tuple[int, str, str]] = []
@@ -304,6 +311,37 @@ def test_waits_end_with_their_broker(start: Start, client: Client, monkeypatch: 
         ),
         (504, "TimeoutError", "<fault drop: every API, struck 0 times, over>"),
     ]
+
+
+def test_a_wait_ends_when_its_client_goes_away(
+    broker: OneBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "MAX_WAITS", 1)
+    host, port = client.address.split(":")
+    path, given = f"{broker.path}/wait_for/committed", b'{"group": "g", "timeout": 600}'
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(given)}"
+    with socket.create_connection((host, int(port)), 30) as waiting:
+        waiting.sendall(f"{head}\r\n\r\n".encode() + given)
+        while client.post(path, group="g", timeout=0).status != 503:
+            pass  # it does not wait yet
+    while client.post(path, group="g", timeout=0).status == 503:
+        pass  # the server has not seen the end yet
+    assert client.post(path, group="g", timeout=0).status == 504
+
+
+def test_a_refused_connection_is_a_hit_that_is_waited_for(
+    broker: OneBroker, begun: threading.Semaphore
+) -> None:
+    fault = broker.post("faults/down")["fault"]
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(broker.post(f"faults/{fault}/wait", timeout=600)))
+    waiting.start()
+    begun.acquire()
+    host, port = broker.bootstrap_servers.rsplit(":", 1)
+    with contextlib.suppress(ConnectionError):
+        socket.create_connection((host, int(port)), 30).close()
+    waiting.join(20)
+    assert [each["hits"] for each in found] == [1]
 
 
 # -- clusters

@@ -448,6 +448,8 @@ class Faults:
         for fault in self._faults:
             if fault.kind == "down":
                 fault.strike()
+        if self._server is not None:
+            self._server.request_turn()  # for events that wait for this
 
     def _table(self, served: Apis) -> Apis:
         rows: list[Api] = []

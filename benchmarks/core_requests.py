@@ -270,6 +270,12 @@ class Worker:
         self._process.communicate()
 
 
+def version_of(python: str) -> str:
+    """The version of an interpreter."""
+    command = [python, "-c", "import platform; print(platform.python_version())"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def measure(workers: dict[str, Worker], case: Case, options: argparse.Namespace) -> None:
     """All rounds of one case; print its figures."""
     found = {name: Figures(worker.ask(case, -options.counted_turns), []) for name, worker in workers.items()}
@@ -282,7 +288,7 @@ def measure(workers: dict[str, Worker], case: Case, options: argparse.Namespace)
     for name, figures in found.items():
         cpu = figures.cpu_us
         print(
-            f"{case!s:>16}{name:>12}{figures.calls:9.1f}{min(cpu):9.1f}{statistics.median(cpu):9.1f}", end=""
+            f"{case!s:>16}{name:>8}{figures.calls:9.1f}{min(cpu):9.1f}{statistics.median(cpu):9.1f}", end=""
         )
         if name != "this":
             ratios = sorted(mine / other for mine, other in zip(found["this"].cpu_us, cpu, strict=True))
@@ -317,10 +323,11 @@ def main() -> None:
         workers = {"this": Worker(sys.executable, this, of_work)}
         if options.beside:
             workers["other"] = Worker(sys.executable, options.beside.resolve(), of_work)
-        workers |= {python[-12:]: Worker(python, this, of_work) for python in options.pythons}
+        for python in options.pythons:
+            workers[version_of(python)] = Worker(python, this, of_work)
         for worker in workers.values():
             stack.callback(worker.close)
-        print(f"{'':28}{'calls':>9}{'us least':>9}{'median':>9}{'ratio' if len(workers) > 1 else '':>9}")
+        print(f"{'':24}{'calls':>9}{'us least':>9}{'median':>9}{'ratio' if len(workers) > 1 else '':>9}")
         for what in (each for each in VERSIONS if each in options.only):
             for partitions in options.partitions if what in BY_PARTITIONS else [1]:
                 measure(workers, Case(what, partitions), options)

@@ -34,6 +34,11 @@ In another run, with --entries 10000 100000, load 22 to 32, 2026-11-23:
     kafka        10000      3.55        6.35   6.35 11.83 6.34
     kafka       100000      3.40       12.32   17.11 12.32 9.08
 
+The same day with --entries 1000000, load 20 to 30:
+
+    brokers    1000000      0.17       12.95   13.96 3.39 12.95
+    zookeeper  1000000      0.48       12.88   17.47 1.91 12.88
+
 Of a million offsets in one run (load 12 to 30), and of two partitions in another one (load 9 to 18), 2026-11-23:
 
     brokers    1000000      0.15       11.37   11.37 1.57 11.87

@@ -12,7 +12,7 @@ from tests.simulation.cluster.zookeeper.streams import Stream
 if TYPE_CHECKING:
     from tests.simulation.cluster.zookeeper.world import ZooKeeperWorld
 
-TIMEOUT_MS = 6000
+TIMEOUT_MS = 4000
 
 
 class ObservedServer(MemoryServer):

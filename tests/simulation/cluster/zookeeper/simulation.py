@@ -9,7 +9,22 @@ from tests.simulation.cluster.plan import Plan
 from tests.simulation.cluster.simulation import STEPS, plan_of
 from tests.simulation.cluster.zookeeper.world import ZooKeeperWorld
 
-WEIGHTS = {**simulation.WEIGHTS, "expire": 2, "away": 1.5}
+WEIGHTS = {
+    **simulation.WEIGHTS,
+    "time": 70,
+    "kill": 1.5,
+    "power": 1.5,
+    "stop": 1.5,
+    "start": 20,
+    "isolate": 3.5,
+    "cut": 2,
+    "heal": 14,
+    "release": 8,
+    "resume": 12,
+    "expire": 1.5,
+    "away": 1,
+}
+"""More time passes between faults: a node that is back waits for the end of its session, and for a controller."""
 
 __all__ = ["plan_of", "report", "run", "shrink", "steps_of"]
 

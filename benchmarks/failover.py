@@ -38,6 +38,7 @@ The same day with --entries 1000000, load 20 to 30:
 
     brokers    1000000      0.17       12.95   13.96 3.39 12.95
     zookeeper  1000000      0.48       12.88   17.47 1.91 12.88
+    kafka      1000000      2.92       13.50   22.04 13.50 10.73
 
 Of a million offsets in one run (load 12 to 30), and of two partitions in another one (load 9 to 18), 2026-11-23:
 

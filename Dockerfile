@@ -6,7 +6,7 @@ COPY setup.cfg pyproject.toml README.md LICENSE ./
 COPY schemas schemas
 COPY kafka_offsets kafka_offsets
 COPY pyspark_kafka_offsets pyspark_kafka_offsets
-RUN python -m venv /opt/kafka-offsets && /opt/kafka-offsets/bin/pip install --no-cache-dir ".[fast,prometheus]"
+RUN python -m venv /opt/kafka-offsets && /opt/kafka-offsets/bin/pip install --no-cache-dir ".[fast,http]"
 
 FROM python:3.13-slim
 COPY --from=build /opt/kafka-offsets /opt/kafka-offsets
@@ -16,6 +16,6 @@ ENV KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092
 ENV KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092
 USER kafka
 WORKDIR /data
-EXPOSE 9092
+EXPOSE 9092 8080
 HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["kafka-offsets", "groups", "list", "--bootstrap-server", "localhost:9092", "--timeout", "2000"]
 ENTRYPOINT ["kafka-offsets", "serve", "--env"]

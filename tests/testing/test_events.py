@@ -202,14 +202,6 @@ def test_a_cancelled_wait_is_forgotten(broker: Broker) -> None:
     assert not watched(broker)
 
 
-def test_a_wait_that_blocks_a_loop_names_the_form_for_coroutines(broker: Broker) -> None:
-    async def run() -> None:
-        with pytest.raises(TimeoutError, match=r"use `await broker.async_wait_for\(event\)`$"):
-            broker.wait_for(committed("nobody"), 0.01)
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("make", "result"),
     [

@@ -214,7 +214,7 @@ def test_a_wait_that_has_blocked_an_event_loop_says_so(broker: Broker) -> None:
         broker.wait_for(caught_up("g"), timeout=0.01)
 
     with pytest.raises(
-        TimeoutError, match=r"has blocked this thread's event loop: use `await asyncio.to_thread"
+        TimeoutError, match=r"blocked this thread's event loop: use `await broker.async_wait_for\(event\)`$"
     ):
         asyncio.run(wait())
     with pytest.raises(TimeoutError, match=r"now: no offset$"):

@@ -209,7 +209,7 @@ def test_what_is_restored_while_the_clock_moves_moves_with_it() -> None:
         restored = broker._begin(lambda server: server.restoring(snapshot._state))
         days = 8 * 86_400_000
         advanced = pool.submit(clock.advance, days)
-        while not broker._call(lambda server: server._time_driver._until_ms == days):
+        while not broker._call(lambda server: server._time_driver._end_ms == days):
             pass
         for _ in range(5):
             broker._call(lambda server: None)

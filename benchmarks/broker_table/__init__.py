@@ -2,6 +2,6 @@
 
     python -m benchmarks.broker_table [--quick] [--growth] [--docs] [--without kafka] [--lines commit-1 find]
 
-lines.py has the rows of the table, the dimensions of growth, and the goals; load.py drives one server, rounds.py all of
+lines.py has the rows of the table and the dimensions of growth; load.py drives one server, rounds.py all of
 them in turn; figures.py computes medians and ratios; page.py and plots.py present them.
 """

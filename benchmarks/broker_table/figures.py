@@ -1,10 +1,10 @@
-"""What the runs of servers amount to: medians, spread, ratios, growth, goals. Pure functions of the stored JSON."""
+"""What the runs of servers amount to: medians, spread, ratios, growth. Pure functions of the stored JSON."""
 
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from benchmarks.broker_table.lines import Goal, Growth
+from benchmarks.broker_table.lines import Growth
 
 GROWN = 1.5
 """The cost at the highest level, divided by that at the lowest, from which it counts as grown."""
@@ -28,17 +28,6 @@ def ratio(measured: Mapping[str, Any], server: str, peer: str, measure: str) -> 
     """Return the median of one server divided by that of another; None without either."""
     own, other = figure(measured, server, measure), figure(measured, peer, measure)
     return own.median / other.median if own and other and other.median else None
-
-
-def reached(measured: Mapping[str, Any], goal: Goal) -> tuple[float, bool] | None:
-    """Return how ours with its log compares with the best peer of a goal, and whether that reaches it."""
-    ratios = [
-        found for peer in goal.peers if (found := ratio(measured, "disk", peer, goal.measure)) is not None
-    ]
-    if not ratios:
-        return None
-    worst = min(ratios) if goal.at_least else max(ratios)
-    return worst, worst >= goal.bound if goal.at_least else worst <= goal.bound
 
 
 def cost(growth: Growth, line: str, level: str, measured: Mapping[str, Any], server: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The rows of the table, the dimensions in which each of them may grow, and the goals."""
+"""The rows of the table, and the dimensions in which each of them may grow."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -112,37 +112,4 @@ GROWTHS = (
         ("commit-100", "fetch-all", "list-offsets", "produce-small"),
         ("commit-100", "fetch-all"),
     ),
-)
-
-
-class Goal(NamedTuple):
-    """What `disk` shall reach at a line: its `measure` divided by that of the best of `peers` has a bound."""
-
-    line: str
-    measure: str
-    bound: float
-    peers: tuple[str, ...] = ("kfake",)
-
-    @property
-    def at_least(self) -> bool:
-        """A rate shall be high, a time low."""
-        return self.measure == "rate"
-
-
-GOALS = (
-    Goal("commit-1", "rate", 2),
-    Goal("commit-1", "rate", 5, ("kafka",)),
-    Goal("commit-100", "rate", 1),
-    Goal("commit-100", "cpu_us", 0.25, ("kafka",)),
-    Goal("lock-step", "p50_ms", 1),
-    Goal("lock-step", "cpu_us", 1),
-    Goal("fetch-1", "rate", 2),
-    Goal("fetch-all", "rate", 2),
-    Goal("list-offsets", "rate", 2),
-    Goal("find", "rate", 2),
-    Goal("api-versions", "rate", 2),
-    Goal("produce-small", "rate", 1.5, ("kafka", "kfake")),
-    Goal("produce-batch", "rate", 1.5, ("kafka", "kfake")),
-    Goal("consume-1", "rate", 1, ("kafka",)),
-    Goal("consume-8", "rate", 1, ("kafka",)),
 )

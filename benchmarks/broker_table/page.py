@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.broker_table.figures import GROWN, Figure, cost, factor, figure, ratio, reached, servers_of
-from benchmarks.broker_table.lines import GOALS, GROWTHS, LINES, SERVERS, Goal, Growth, Line
+from benchmarks.broker_table.figures import GROWN, Figure, cost, factor, figure, ratio, servers_of
+from benchmarks.broker_table.lines import GROWTHS, LINES, SERVERS, Growth, Line
 
 NONE = "-"
 RATIOS = (
@@ -31,8 +31,8 @@ def number(value: float | None) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table whose first column is text, and goals are; the others are numbers."""
-    ruler = ["---" if name in (head[0], "goal") else "---:" for name in head]
+    """Return a table whose first column is text; the others are numbers."""
+    ruler = ["---", *["---:"] * (len(head) - 1)]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ruler, *rows))
 
 
@@ -99,26 +99,14 @@ def failed(found: Mapping[str, Any]) -> list[str]:
 
 
 def ratios_text(lines: Sequence[Line], found: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Return ours with its log divided by each peer, and the goals."""
+    """Return ours with its log divided by each peer."""
     shown = [(peer, measure) for peer, measure in RATIOS if peer in names and "disk" in names]
     rows = []
     for line in lines:
         ratios = (number(ratio(found[line.name], "disk", peer, measure)) for peer, measure in shown)
-        goals = [goal_text(goal, found[line.name]) for goal in GOALS if goal.line == line.name]
-        rows.append([line.title, *ratios, "; ".join(filter(None, goals)) or NONE])
-    head = ["", *(f"{MEASURES[measure]} / {SERVERS[peer]}" for peer, measure in shown), "goal"]
+        rows.append([line.title, *ratios])
+    head = ["", *(f"{MEASURES[measure]} / {SERVERS[peer]}" for peer, measure in shown)]
     return f"**Ours with its log on disk, divided by each peer**\n\n{table(head, rows)}"
-
-
-def goal_text(goal: Goal, measured: Mapping[str, Any]) -> str:
-    """Return a goal in words, and whether it is reached; nothing if it was not measured."""
-    found = reached(measured, goal)
-    if found is None:
-        return ""
-    which = " and ".join(SERVERS[peer] for peer in goal.peers)
-    sign = "≥" if goal.at_least else "≤"
-    verdict = "yes" if found[1] else f"no, {number(found[0])}"
-    return f"{MEASURES[goal.measure]} {sign} {goal.bound:g} times {which}: {verdict}"
 
 
 def growth_text(growth: Growth, section: Mapping[str, Any]) -> str:

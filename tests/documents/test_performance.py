@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.broker_table import __main__ as command
 from benchmarks.broker_table import load, rounds
-from benchmarks.broker_table.figures import Figure, factor, figure, ratio, reached
-from benchmarks.broker_table.lines import GOALS, GROWTHS, LINES, SERVERS, Goal, Growth, Line
+from benchmarks.broker_table.figures import Figure, factor, figure, ratio
+from benchmarks.broker_table.lines import GROWTHS, LINES, SERVERS, Growth, Line
 from benchmarks.broker_table.load import Driver, LoadError
 from benchmarks.broker_table.page import document, growth_table, number, table_text, write
 from benchmarks.broker_table.rounds import Times, measure, suited
@@ -49,24 +49,6 @@ def test_a_ratio_is_that_of_medians() -> None:
     assert ratio(found, "disk", "kfake", "rate") is None
 
 
-@pytest.mark.parametrize(
-    ("goal", "expected"),
-    [
-        (Goal("commit-1", "rate", 2), (2.0, True)),
-        (Goal("commit-1", "rate", 2.1), (2.0, False)),
-        (Goal("commit-1", "rate", 3, ("kafka", "kfake")), (2.0, False)),  # the better peer counts
-        (Goal("commit-1", "cpu_us", 1.0), (1.0, True)),
-        (Goal("commit-1", "cpu_us", 0.9), (1.0, False)),
-        (Goal("commit-1", "rate", 1, ("kfake-log",)), None),
-    ],
-    ids=["reached", "missed", "the better of two", "a time", "too long a time", "not measured"],
-)
-def test_a_goal_compares_ours_on_disk_with_the_best_of_its_peers(
-    goal: Goal, expected: tuple[float, bool] | None
-) -> None:
-    assert reached(measured(disk=[2000], memory=[9999], kafka=[400], kfake=[1000]), goal) == expected
-
-
 def test_growth_is_the_cost_at_the_last_level_by_that_at_the_first() -> None:
     growth = Growth("partitions", "partitions", {1: {}, 100: {}}, ("commit-1", "find"), ("commit-1",))
     levels = {"1": at_cost(disk=20, kafka=50), "100": at_cost(disk=400)}
@@ -103,16 +85,12 @@ def test_the_tables_have_a_row_a_line_and_a_column_a_server() -> None:
         "|  | ours, log on disk | Kafka |",
         "| OffsetCommit, 1 partition (a second) | 1,100 (1,000 to 1,300) | 100 |",
         "| FindCoordinator (a second) | 5.00 | - |",
-        "|  | rate / Kafka | CPU / Kafka | goal |",
-        "| OffsetCommit, 1 partition | 11.0 | 1.00 | rate ≥ 5 times Kafka: yes |",
-        "| FindCoordinator | - | - | - |",
+        "|  | rate / Kafka | CPU / Kafka |",
+        "| OffsetCommit, 1 partition | 11.0 | 1.00 |",
+        "| FindCoordinator | - | - |",
         "- find: Kafka: it ended",
     ):
         assert row in text.splitlines()
-
-
-def test_a_missed_goal_says_by_how_much() -> None:
-    assert "rate ≥ 5 times Kafka: no, 4.00 |" in table_text({"commit-1": measured(disk=[400], kafka=[100])})
 
 
 def test_a_cost_that_grows_is_printed_bold() -> None:
@@ -137,12 +115,9 @@ def test_a_page_is_written_between_its_markers(tmp_path: Path) -> None:
         write(page, {"growth": "new"})
 
 
-def test_the_names_of_goals_and_dimensions_are_those_of_lines_and_servers() -> None:
+def test_the_names_of_dimensions_are_those_of_lines() -> None:
     lines = {line.name for line in LINES}
     assert len(lines) == len(LINES)
-    for goal in GOALS:
-        assert goal.line in lines
-        assert set(goal.peers) <= set(SERVERS)
     for growth in GROWTHS:
         assert {*growth.lines, *growth.per_partition} <= lines
 

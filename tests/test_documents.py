@@ -123,8 +123,10 @@ def test_the_links_of_the_readme_also_lead_somewhere_on_the_package_index() -> N
         assert not anchor or anchor in anchors(REPOSITORY / name)
 
 
-def test_the_readme_is_short() -> None:
-    assert len(README.read_text(encoding="utf-8").splitlines()) < 120
+def test_the_readme_is_short_and_names_the_commands_of_a_clone() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 120
+    assert "`make run`" in text and "`make test`" in text
 
 
 def test_the_stored_commit_of_the_format_page_is_what_is_written(generated: GeneratedPart) -> None:

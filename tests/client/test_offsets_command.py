@@ -38,7 +38,13 @@ def run(broker: Broker, capsys: pytest.CaptureFixture[str], *words: str) -> tupl
 
 def test_what_was_committed_is_listed(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(broker, capsys, "commit", "billing", "orders:2=7", "orders:0=42") == (0, "", "")
-    assert run(broker, capsys, "list", "billing") == (0, "orders 0 42\norders 2 7\n", "")
+    code, said, complaints = run(broker, capsys, "list", "billing")
+    assert (code, complaints) == (0, "")
+    assert [line.split() for line in said.splitlines()] == [
+        ["TOPIC", "PARTITION", "CURRENT-OFFSET", "METADATA"],
+        ["orders", "0", "42", "-"],
+        ["orders", "2", "7", "-"],
+    ]
     code, said, _ = run(broker, capsys, "list", "billing", "--json")
     place = {"group": "billing", "topic": "orders", "metadata": ""}
     expected = [place | {"partition": 0, "offset": 42}, place | {"partition": 2, "offset": 7}]

@@ -41,16 +41,18 @@ def groups(home: str) -> Iterator[None]:
             subscribed_topic_regex=None,
             topic_partitions=[],
         )
-        epoch = connection.call(joined, 1).member_epoch
+        first = connection.call(joined, 1)
         ended = threading.Event()
 
         def beat() -> None:
-            """Keep the session, which is shorter than a start of the script."""
+            """Keep the session, which is shorter than a start of the script, also in a later epoch of the group."""
+            last = first
             while not ended.wait(0.5):
                 request = messages.ConsumerGroupHeartbeatRequest(
-                    READING, "m", epoch, subscribed_topic_regex=None
+                    READING, "m", last.member_epoch, subscribed_topic_regex=None
                 )
-                assert connection.call(request, 1).error_code == 0
+                last = connection.call(request, 1)
+                assert last.error_code == 0, last
 
         thread = threading.Thread(target=beat)
         thread.start()

@@ -14,13 +14,13 @@ SPHINX = $(BIN)/python -m sphinx -q -W -n --keep-going -d build/doctrees
 # A worker for each processor and two more, as many tests wait for sockets and JVMs, up to four; `make test WORKERS=0` runs all
 # tests in one process. tests/conftest.py says which tests stay together.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2) --maxprocesses 4
-# Quick tests do not wait.
-QUICK_WORKERS := logical --maxprocesses 4
+# Quick tests wait seldom.
+QUICK_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --maxprocesses 4
 # What `make quick` does not even import: other clients, Spark, long searches, and what no request passes through.
-NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing questions walks test_examples.py \
-	test_cli.py test_check_command.py test_compact_command.py
+NOT_QUICK := interop processes zookeeper spark properties simulation inspect testing http questions walks test_examples.py \
+	test_cli.py test_check_command.py test_compact_command.py test_serve_options.py test_progress.py
 QUICK := $(filter-out $(addprefix tests/,$(NOT_QUICK)),$(patsubst %/,%,$(dir $(wildcard tests/*/test_*.py))) $(wildcard tests/test_*.py))
-COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing test_cli.py test_check_command.py test_compact_command.py))
+COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_c% test_p% test_s%,$(NOT_QUICK))))
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules

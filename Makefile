@@ -86,7 +86,7 @@ lint: $(VENV)/test.stamp
 		echo "--- $$step"; $(BIN)/python -m $$step || failed=1; \
 	done; exit $$failed
 
-## The table of docs/performance.md and its pictures: requests beside Apache Kafka and kfake, and what makes them dear.
+## The table of docs/performance.md and its pictures: requests compared with Apache Kafka and kfake, and how the cost grows.
 ## BENCH_ARGS=--quick: ten minutes, into build/performance. BENCH_ARGS="--docs --without kafka": no JVM. Needs Go.
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m benchmarks.broker_table $(BENCH_ARGS)

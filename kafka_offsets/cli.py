@@ -22,7 +22,7 @@ CANNOT = 2
 _ASKS = {
     "groups": "list, describe, reset or delete groups, on any Kafka broker",
     "offsets": "list, commit, reset, delete, clean up, export or import offsets of groups, on any Kafka broker",
-    "lag": "print how many records groups have not read, once or again and again, on any Kafka broker",
+    "lag": "print the lag of groups, once or repeatedly, on any Kafka broker",
 }
 """The commands that manage the groups of a broker."""
 
@@ -40,7 +40,7 @@ _LATE = (
             "analyses of a log of committed offsets: state, lag, expiry, activity, audit, reports, by Apache Spark"
         ),
         "inspect": "explain a segment file, a record or a frame, byte by byte",
-        "completion": "print a script by which a shell completes the commands and options",
+        "completion": "print a shell script that completes commands and options",
     }
 )
 """The commands whose arguments are in a module that is imported when they are used."""
@@ -177,7 +177,7 @@ def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="kafka-offsets", description="A Kafka broker for offsets and groups, and its tools."
     )
-    parser.add_argument("--version", action="store_true", help="print the version and end")
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     _add_serve_options(
         commands.add_parser(
@@ -190,7 +190,7 @@ def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
         epilog="Exit code: 0 when there is no damage, 1 when there is, 2 when it cannot be read or a broker uses it.",
     )
     check.add_argument("directory", type=_directory, metavar="DIR")
-    check.add_argument("--json", action="store_true", help="print one object per line")
+    check.add_argument("--json", action="store_true", help="print one JSON object per line")
     compact = commands.add_parser(
         "compact",
         help="compact the logs of a data directory, or of one partition's folder, that no broker uses",
@@ -203,9 +203,9 @@ def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
     compact.add_argument(
         "--include-active",
         action="store_true",
-        help="first roll to a new segment: the active segment is never compacted",
+        help="roll to a new segment first, so that the active segment is compacted too",
     )
-    compact.add_argument("--json", action="store_true", help="print an object a line")
+    compact.add_argument("--json", action="store_true", help="print one JSON object per line")
     _add_config_options(compact)
     for name, help_ in _LATE.items():
         late = commands.add_parser(name, help=help_, add_help=is_whole)
@@ -218,7 +218,7 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
     serve.add_argument("--host", help="where to listen (127.0.0.1)")
     serve.add_argument(
-        "--data-dir", type=_directory, help="where topics and offsets are kept; in memory when not given"
+        "--data-dir", type=_directory, help="directory for topics and offsets; default: in memory"
     )
     serve.add_argument(
         "--metrics-port",
@@ -245,34 +245,34 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         "--http",
         type=_http_address,
         metavar="[HOST:]PORT",
-        help="serve the interface for tests in any language, as JSON over HTTP; 0 takes a free port; default: disabled",
+        help="control for tests in any language, as JSON over HTTP; port 0 takes a free port; default: disabled",
     )
     serve.add_argument(
         "--http-token",
         metavar="TOKEN",
-        help="with --http: what requests must have as `Authorization: Bearer TOKEN` (KAFKA_OFFSETS_HTTP_TOKEN)",
+        help="with --http: requests need the header `Authorization: Bearer TOKEN` (variable KAFKA_OFFSETS_HTTP_TOKEN)",
     )
     serve.add_argument(
         "--manual-clock",
         action="store_true",
-        help="with --http: the time of the broker passes only by requests to its clock",
+        help="with --http: the broker's clock stands still until a request moves it",
     )
     serve.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
-        help="how lines are written to standard error: text, or a JSON object each",
+        help="format of the lines on standard error: text, or one JSON object per line",
     )
     serve.add_argument(
         "--brokers",
         type=_broker_count,
         metavar="N",
-        help="run a cluster of N brokers, each in a process of its own, at this and the next ports",
+        help="run a cluster of N brokers, each in its own process, at this and the next ports",
     )
     serve.add_argument(
         "--zookeeper",
         metavar="HOST:PORT[/PATH]",
-        help="run one broker of a cluster whose metadata are in ZooKeeper; its brokers may be on different machines",
+        help="run one broker of a cluster with its metadata in ZooKeeper; brokers may be on different machines",
     )
     serve.add_argument(
         "--node-id", type=_node_id, metavar="ID", help="with --zookeeper: the id of this broker"

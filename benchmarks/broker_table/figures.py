@@ -39,7 +39,7 @@ def cost(growth: Growth, line: str, level: str, measured: Mapping[str, Any], ser
 
 
 def factor(growth: Growth, line: str, levels: Mapping[str, Any], server: str) -> float | None:
-    """Return how many times as dear a line is at its last level as at its first."""
+    """Return the cost of a line at its last level divided by that at its first."""
     costs = [cost(growth, line, level, measured, server) for level, measured in levels.items()]
     first, last = costs[0], costs[-1]
     return last / first if first and last else None

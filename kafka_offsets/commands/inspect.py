@@ -121,18 +121,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         metavar=("API", "VERSION"),
         help="the hex is the response to a request of this API, by name or key, and version; "
-        "else it is guessed when it is no request",
+        "without this option, a frame that is not a request is guessed to be a response",
     )
     kinds.add_argument(
         "--record",
         action="store_true",
-        help="the hex is a record of the offsets topic or of --topic: its key, and in the next line its value",
+        help="the hex is a record of the offsets topic or of --topic: the key, and on the next line the value",
     )
     topics = parser.add_mutually_exclusive_group()
     topics.add_argument(
         "--topic",
         choices=list(STORED),
-        help="records are those of this topic (assumed of files in its folders; for --record: __consumer_offsets)",
+        help="the topic of the records (default: that of the file's folder; for --record: __consumer_offsets)",
     )
     topics.add_argument(
         "--offsets-topic",
@@ -144,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--frames", action="store_true", help="explain each frame of a capture below its line"
     )
-    parser.add_argument("--json", action="store_true", help="print a JSON object a line, errors as well")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line, also for errors")
 
 
 def _explain(options: argparse.Namespace) -> Iterable[Line]:

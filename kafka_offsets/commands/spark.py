@@ -56,23 +56,19 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
                 "--output", metavar="PATH", help="write the result there instead of printing it"
             )
             made.add_argument(
-                "--format", choices=FORMATS, default="parquet", help="of what is written (parquet)"
+                "--format", choices=FORMATS, default="parquet", help="format of the written result (parquet)"
             )
-            made.add_argument("--json", action="store_true", help="print an object a line")
+            made.add_argument("--json", action="store_true", help="print one JSON object per line")
         return made
 
     latest = action("latest", "what is committed at the end of the log")
     latest.add_argument(
-        "--keep-tombstones", action="store_true", help="deleted keys too, in a column tombstone"
+        "--keep-tombstones", action="store_true", help="include deleted keys, marked in the column tombstone"
     )
-    latest.add_argument(
-        "--snapshot", metavar="PATH", help="a state in Parquet that the log is the continuation of"
-    )
-    merge = action(
-        "merge-state", "bring a state that is kept in Parquet up to date with the log", result=False
-    )
+    latest.add_argument("--snapshot", metavar="PATH", help="a state in Parquet; the log continues it")
+    merge = action("merge-state", "update a state in Parquet from the log", result=False)
     merge.add_argument("--state", metavar="PATH", required=True, help="the folder of the state")
-    merge.add_argument("--full", action="store_true", help="write all of it anew")
+    merge.add_argument("--full", action="store_true", help="write the whole state again")
     lag = action("lag", "the lag of groups, in records and in time")
     lag.add_argument(
         "--ends", metavar="HOST:PORT", type=_address, required=True, help="a broker that knows the topics"
@@ -83,18 +79,20 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     _add_expiry(action("stale", "offsets that expire, and why"))
     activity = action("activity", "commits, rewinds, rebalances and members over time")
     activity.add_argument(
-        "--window", default="10 minutes", metavar="INTERVAL", help="10 minutes, if not given"
+        "--window", default="10 minutes", metavar="INTERVAL", help="length of a window (10 minutes)"
     )
-    action("audit", "what the log consists of, and what is not as it should be")
+    action("audit", "gaps, rewinds, unreadable records, and the groups that fill the log")
     write = action("write-segments", "write a compacted log directory", result=False)
-    write.add_argument("directory", type=Path, metavar="DIRECTORY", help="which must not exist")
+    write.add_argument(
+        "directory", type=Path, metavar="DIRECTORY", help="the directory to write; it must not exist"
+    )
     write.add_argument("--partitions", type=int, default=50, help="offsets.topic.num.partitions (50)")
     write.add_argument(
         "--segment-bytes", type=int, default=100 << 20, help="offsets.topic.segment.bytes (104857600)"
     )
     report = action("report", "a page of tables and plots", result=False)
     report.add_argument("page", type=Path, metavar="FILE.html")
-    report.add_argument("--window", default="1 hour", metavar="INTERVAL", help="1 hour, if not given")
+    report.add_argument("--window", default="1 hour", metavar="INTERVAL", help="length of a window (1 hour)")
     report.add_argument(
         "--ends", metavar="HOST:PORT", type=_address, help="a broker that knows the topics: adds the lag"
     )
@@ -106,35 +104,37 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
         "log", metavar="LOG", help="a log directory, one of its folders, a pattern, or a URL of fsspec"
     )
     parser.add_argument(
-        "--cluster", action="store_true", help="LOG is HOST:PORT of a broker, whose cluster's log is read"
+        "--cluster", action="store_true", help="LOG is HOST:PORT of a broker: read the log of its cluster"
     )
     parser.add_argument(
-        "--parquet", action="store_true", help="LOG is Parquet with rows of the log, read before"
+        "--parquet", action="store_true", help="LOG is Parquet with rows of a log that was read before"
     )
     parser.add_argument(
         "--skip-unreadable",
         action="store_true",
         help="skip records that cannot be read, instead of failing",
     )
-    parser.add_argument(
-        "--master", help="where Spark runs, local[*] if not given; spark-submit says it itself"
-    )
+    parser.add_argument("--master", help="the Spark master (local[*]); spark-submit sets it by itself")
     parser.add_argument(
         "--conf",
         action="append",
         default=[],
         type=_key_and_value,
         metavar="KEY=VALUE",
-        help="of Spark, may be repeated",
+        help="a setting of Spark; may be given several times",
     )
 
 
 def _add_expiry(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--retention", default=parse_duration(_WEEK), type=_duration, metavar="DURATION", help=f"{_WEEK}"
+        "--retention",
+        default=parse_duration(_WEEK),
+        type=_duration,
+        metavar="DURATION",
+        help=f"retention of offsets ({_WEEK})",
     )
     parser.add_argument(
-        "--at", type=_time, metavar="TIME", help="such as 2026-01-31T23:59:00, in UTC; now, if not given"
+        "--at", type=_time, metavar="TIME", help="a time in UTC such as 2026-01-31T23:59:00 (now)"
     )
 
 

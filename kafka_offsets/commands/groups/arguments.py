@@ -102,14 +102,14 @@ def add_command(parser: Parser, command: str) -> None:
 def _add_lag(parser: Parser) -> None:
     """Add the arguments of `lag`."""
     _add_chosen_groups(parser, "all groups when none is named")
-    parser.add_argument("--json", action="store_true", help="print an object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     parser.add_argument(
         "--watch",
         type=float,
         nargs="?",
         const=_WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"again and again, with what has changed, until Ctrl-C ({_WATCH_SECONDS:g} seconds apart)",
+        help=f"repeat every SECONDS ({_WATCH_SECONDS:g}), with the changes, until Ctrl-C",
     )
     parser.set_defaults(run=describing.lag)
     add_broker_options(parser)
@@ -128,14 +128,14 @@ def _add_groups(actions: argparse._SubParsersAction[Any]) -> None:
             metavar="NAME[,NAME…]",
             help=f"only those of: {', '.join(names)}; may be given several times",
         )
-    listing.add_argument("--json", action="store_true", help="print an object a line")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.add_argument("--verbose", action="store_true", help=argparse.SUPPRESS)
     listing.set_defaults(run=describing.list_groups)
     _add_describe(actions)
     delete = actions.add_parser(
         "delete",
         help="delete groups without members, with their offsets",
-        epilog="Exit code: 0 done, 1 when a group was not deleted, 2 when the broker cannot be asked.",
+        epilog="Exit code: 0 done, 1 when a group was not deleted, 2 when the broker does not respond.",
     )
     _add_chosen_groups(delete)
     delete.set_defaults(run=moving.delete_groups)
@@ -160,19 +160,21 @@ def _add_describe(actions: argparse._SubParsersAction[Any]) -> None:
     describe.add_argument(
         "--verbose", action="store_true", help="also leader epochs, assignments and epochs of the group"
     )
-    describe.add_argument("--json", action="store_true", help="print an object a line")
+    describe.add_argument("--json", action="store_true", help="print one JSON object per line")
     describe.set_defaults(run=describing.describe)
 
 
 def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
-    listing = actions.add_parser("list", help="print topic, partition, offset and metadata of each")
+    listing = actions.add_parser(
+        "list", help="print topic, partition, offset and metadata of each committed offset"
+    )
     listing.add_argument("group", metavar="GROUP")
-    listing.add_argument("--json", action="store_true", help="print an object a line")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.set_defaults(run=moving.list_offsets)
     commit = actions.add_parser(
         "commit",
         help="commit offsets of a group without members",
-        epilog="Exit code: 0 committed, 1 when a partition was not, 2 when the broker cannot be asked.",
+        epilog="Exit code: 0 committed, 1 when a partition was not, 2 when the broker does not respond.",
     )
     commit.add_argument("group", metavar="GROUP")
     commit.add_argument("offsets", type=types.offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET")
@@ -193,23 +195,23 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     _add_clean_up(actions)
     export = actions.add_parser("export", help="print the offsets of groups, for import")
     _add_chosen_groups(export)
-    export.add_argument("--json", action="store_true", help="an object a line, in place of CSV")
+    export.add_argument("--json", action="store_true", help="print one JSON object per line instead of CSV")
     export.set_defaults(run=moving.export)
     imports = actions.add_parser(
-        "import", help="show what export printed would change; with --execute commit it"
+        "import", help="show what the output of export would change; commit it with --execute"
     )
     imports.add_argument("file", metavar="FILE", type=Path, help="- for standard input")
     imports.add_argument(
         "--group", help="the group of lines that name none; lines of other groups are skipped"
     )
-    _add_execute(imports, "commit, and not only say what would be committed")
-    imports.add_argument("--json", action="store_true", help="print an object a line")
+    _add_execute(imports, "commit them; without it, only print what would be committed")
+    imports.add_argument("--json", action="store_true", help="print one JSON object per line")
     imports.set_defaults(run=moving.import_offsets)
     _add_migrate(
         actions.add_parser(
             "migrate",
-            help="copy offsets between a data directory and ZooKeeper; says what it would, and copies with --execute",
-            epilog="Exit code: 0 all are there, 1 when some were left or skipped, 2 when it cannot be done.",
+            help="show which offsets to copy between a data directory and ZooKeeper; copy them with --execute",
+            epilog="Exit code: 0 all are copied, 1 when some were left or skipped, 2 when it cannot be done.",
         )
     )
 
@@ -217,40 +219,52 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
 def _add_clean_up(actions: argparse._SubParsersAction[Any]) -> None:
     cleanup = actions.add_parser(
         "cleanup",
-        help="print offsets with their commit times; deletes those older than a period with --execute",
-        epilog="Exit code: 0 done, 1 when an offset or a named group was refused, 2 when the broker cannot be asked.",
+        help="print offsets with their commit times; delete those older than a period with --execute",
+        epilog="Exit code: 0 done, 1 when an offset or a named group was refused, 2 when the broker does not respond.",
     )
     cleanup.add_argument("groups", metavar="GROUP", nargs="*", help="all groups when none is named")
     cleanup.add_argument(
         "--older-than",
         type=types.period,
         metavar="PERIOD",
-        help="only offsets of groups without members, committed before the last PT1H30M, P7D …",
+        help="only offsets of groups without members that were committed longer ago, such as PT1H30M or P7D",
     )
-    _add_execute(cleanup, "delete them, and not only print them")
-    cleanup.add_argument("--json", action="store_true", help="print an object a line")
+    _add_execute(cleanup, "delete them; without it, only print them")
+    cleanup.add_argument("--json", action="store_true", help="print one JSON object per line")
     cleanup.set_defaults(run=_clean_up)
 
 
 def _add_migrate(migrate: Parser) -> None:
     stores = ("log", "zookeeper")
-    migrate.add_argument("--from", dest="source", choices=stores, required=True, help="where they are")
-    migrate.add_argument("--to", dest="target", choices=stores, required=True, help="where they are copied")
     migrate.add_argument(
-        "--data-dir", type=Path, required=True, metavar="DIR", help="of the log; no broker may use it"
+        "--from", dest="source", choices=stores, required=True, help="where the offsets are now"
+    )
+    migrate.add_argument("--to", dest="target", choices=stores, required=True, help="where to copy them")
+    migrate.add_argument(
+        "--data-dir",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="data directory of the log; no broker may use it",
     )
     migrate.add_argument("--zookeeper", required=True, metavar="HOST:PORT[,HOST:PORT…][/PATH]")
-    migrate.add_argument("--group", dest="groups", action="append", default=[], help="only this one")
-    migrate.add_argument("--overwrite", action="store_true", help="replace offsets that are there and differ")
-    migrate.add_argument("--json", action="store_true", help="print an object a line")
-    _add_execute(migrate, "copy, and not only say what would be copied")
+    migrate.add_argument(
+        "--group",
+        dest="groups",
+        action="append",
+        default=[],
+        help="only this group; may be given several times",
+    )
+    migrate.add_argument("--overwrite", action="store_true", help="replace existing offsets that differ")
+    migrate.add_argument("--json", action="store_true", help="print one JSON object per line")
+    _add_execute(migrate, "copy them; without it, only print what would be copied")
     migrate.set_defaults(run=_migrate)
 
 
 def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> None:
     reset = actions.add_parser(
         "reset",
-        help="move the offsets of groups without members; says where to, and moves them with --execute",
+        help="show where the offsets of groups without members would move; move them with --execute",
         epilog="Exit code: 0 done, 1 when the broker refused something, 2 when it cannot be done as asked.",
     )
     if one_group:
@@ -262,15 +276,17 @@ def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> 
     reset.add_argument("--all-topics", action="store_true", help="the same as no --topic")
     where = reset.add_mutually_exclusive_group(required=True)
     where.add_argument("--to-earliest", action="store_true", help="to the first offset")
-    where.add_argument("--to-latest", action="store_true", help="to the end")
+    where.add_argument("--to-latest", action="store_true", help="to the end of the log")
     where.add_argument(
-        "--to-current", action="store_true", help="to what is committed, to the end where nothing is"
+        "--to-current",
+        action="store_true",
+        help="to the committed offset, or to the end of the log if there is none",
     )
     where.add_argument(
         "--to-offset", type=int, metavar="N", help="to this offset, or the nearer end of the log"
     )
     where.add_argument(
-        "--shift-by", type=int, metavar="N", help="N offsets forward, or back, or to the end of the log"
+        "--shift-by", type=int, metavar="N", help="by N offsets, back if N is negative, within the log"
     )
     where.add_argument(
         "--to-datetime",
@@ -285,11 +301,14 @@ def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> 
         help="to the first record of the last PT1H30M, P7D …",
     )
     where.add_argument(
-        "--from-file", type=Path, metavar="FILE", help="to what export printed; - standard input"
+        "--from-file",
+        type=Path,
+        metavar="FILE",
+        help="to the offsets in the output of export; - for standard input",
     )
-    _add_execute(reset, "move them, and not only say where to")
+    _add_execute(reset, "move them; without it, only print where to")
     reset.add_argument("--export", action="store_true", help="print the new offsets as CSV, for --from-file")
-    reset.add_argument("--json", action="store_true", help="print an object a line")
+    reset.add_argument("--json", action="store_true", help="print one JSON object per line")
     reset.set_defaults(run=moving.reset)
 
 
@@ -303,7 +322,7 @@ def _add_execute(parser: Parser, help_: str) -> None:
 def _add_chosen_groups(parser: Parser, help_: str | None = None) -> None:
     parser.add_argument("groups", metavar="GROUP", nargs="*", help=help_)
     parser.add_argument(
-        "--group", dest="more_groups", action="append", default=[], metavar="GROUP", help="the same"
+        "--group", dest="more_groups", action="append", default=[], metavar="GROUP", help="the same as GROUP"
     )
     parser.add_argument("--all-groups", action="store_true", help="every group of the cluster")
 

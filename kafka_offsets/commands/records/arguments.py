@@ -22,7 +22,7 @@ def add_command(parser: Parser, command: str) -> None:
         "-K",
         dest="key_delimiter",
         metavar="TEXT",
-        help="what is between key and value; \\t and the like are allowed",
+        help="separator between key and value; escapes such as \\t are allowed",
     )
     parser.add_argument("-Z", dest="null", action="store_true", help=_NULL[command])
     (_add_produce if command == "produce" else _add_consume)(parser)
@@ -30,7 +30,10 @@ def add_command(parser: Parser, command: str) -> None:
     add_broker_options(parser)
 
 
-_NULL = {"produce": "an empty value is null", "consume": "print null as NULL, and not as nothing"}
+_NULL = {
+    "produce": "produce an empty value as null",
+    "consume": "print null as NULL; default: as an empty text",
+}
 
 
 def _add_produce(parser: Parser) -> None:
@@ -45,14 +48,14 @@ def _add_produce(parser: Parser) -> None:
         help="a header of every record; may be given several times",
     )
     parser.add_argument(
-        "-D", dest="delimiter", default="\\n", metavar="TEXT", help="what is between records (\\n)"
+        "-D", dest="delimiter", default="\\n", metavar="TEXT", help="separator between records (\\n)"
     )
     parser.add_argument(
         "-z",
         dest="compression",
         choices=list(producing.COMPRESSIONS),
         default="none",
-        help="of the batches (none)",
+        help="compression of the batches (none)",
     )
     parser.add_argument(
         "-l", dest="file", type=Path, metavar="FILE", help="read this file, not standard input"
@@ -72,20 +75,18 @@ def _add_consume(parser: Parser) -> None:
         metavar="beginning|end|N|-N|s@MS",
         help="where to start: N is an offset, -N records before the end, s@MS a time in ms (beginning)",
     )
-    parser.add_argument(
-        "-e", "--exit", action="store_true", help="end when everything is read that is there now"
-    )
-    parser.add_argument("-c", "--count", type=types.whole_number, metavar="N", help="end after N records")
+    parser.add_argument("-e", "--exit", action="store_true", help="exit at the current end of the partitions")
+    parser.add_argument("-c", "--count", type=types.whole_number, metavar="N", help="exit after N records")
     parser.add_argument(
         "-f",
         "--format",
         metavar="FORMAT",
-        help="of a record: %%t %%p %%o %%T topic, partition, offset, timestamp; %%k %%s %%h key, value, headers; "
-        "%%K %%S lengths of key and value",
+        help="format of a record: %%t %%p %%o %%T topic, partition, offset, timestamp; %%k %%s %%h key, value, "
+        "headers; %%K %%S lengths of key and value",
     )
-    parser.add_argument("-J", "--json", action="store_true", help="print an object a line")
+    parser.add_argument("-J", "--json", action="store_true", help="print one JSON object per record")
     parser.add_argument(
-        "-G", "--group", metavar="GROUP", help="as a member of a group, from its committed offsets on"
+        "-G", "--group", metavar="GROUP", help="join this group and start at its committed offsets"
     )
     parser.set_defaults(run=consuming.consume)
 

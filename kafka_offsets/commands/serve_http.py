@@ -8,8 +8,11 @@ from pathlib import Path
 
 from kafka_offsets.commands.serve_one import create_topics
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.clock import ManualClock
+
+logger = new_logger(__name__)
 
 _VARIABLE = "KAFKA_OFFSETS_HTTP_TOKEN"
 _NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
@@ -27,6 +30,11 @@ def serve(options: Namespace, host: str, port: int, data_directory: Path | None)
         raise ConfigError(f"the token of --http-token, or of {_VARIABLE}, is empty")
     from kafka_offsets.http import server
 
+    http_host, http_port = options.http
+    if token is None and http_host not in ("127.0.0.1", "::1", "localhost"):
+        logger.warning(
+            "--http %s: other machines can control the broker; --http-token prevents that", http_host
+        )
     broker = Broker(
         dict(options.set),
         host=host,
@@ -36,6 +44,5 @@ def serve(options: Namespace, host: str, port: int, data_directory: Path | None)
         clock=ManualClock() if options.manual_clock else None,
         record=True,
     )
-    http_host, http_port = options.http
     prepare = partial(create_topics, topics=options.topic)
     server.serve(broker, server.Address(http_host, http_port, token), host, prepare)

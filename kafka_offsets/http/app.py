@@ -45,8 +45,11 @@ _CALLS = 64
 """So many calls are executed at a time: some of them wait for replicas of a cluster that do not answer."""
 
 _BODY_SECONDS = 30.0
-_OPEN_PATHS = ("/", "/healthz", "/readyz")
-"""What needs no token: it says nothing but that the process lives. The page requests what it shows, with a token."""
+_PROBES = ("/healthz", "/readyz")
+"""Probes of containers may have any Host and no token; the answers only say whether the broker is ready."""
+
+_PAGE = "/"
+"""Needs no token: it requests what it shows, with one."""
 
 _STATUS_OF: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
@@ -340,8 +343,10 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, path: str, headers: Headers) -> Response | None:
+        if path in _PROBES:
+            return None
         if self._token is not None:
-            if path in _OPEN_PATHS or self._has_token(headers.get("authorization", "")):
+            if path == _PAGE or self._has_token(headers.get("authorization", "")):
                 return None
             refused = problem(
                 HTTPStatus.UNAUTHORIZED, "the header `Authorization: Bearer TOKEN` is missing or wrong"

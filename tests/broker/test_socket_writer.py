@@ -64,6 +64,14 @@ def test_everything_arrives_in_order_before_the_connection_closes(sizes: tuple[i
     asyncio.run(run())
 
 
+def test_a_system_that_cannot_write_several_pieces_at_once_writes_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("os.writev")
+    monkeypatch.setattr("kafka_offsets.broker.network.socket_writer._HAS_WRITEV", False)
+    test_large_records_are_answered_whole()
+
+
 @pytest.mark.parametrize("pieces", [[b"head", bytes(50_000_000)], [bytes(50_000_000)]])
 def test_what_is_held_back_is_not_copied_into_the_transport(pieces: list[bytes | bytearray]) -> None:
     async def run() -> None:

@@ -120,6 +120,12 @@ def test_with_a_token_any_host_will_do_and_health_needs_none(secured: Client) ->
     assert secured.get("/healthz").status == secured.get("/readyz").status == 200
 
 
+def test_probes_of_containers_may_have_any_host(client: Client) -> None:
+    for path in ("/healthz", "/readyz"):
+        assert client.request("GET", path, headers={"Host": "10.1.2.3:8080"}).status == 200
+    assert client.request("GET", "/brokers", headers={"Host": "10.1.2.3:8080"}).status == 403
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "expected", "said"),
     [

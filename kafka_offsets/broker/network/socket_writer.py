@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from kafka_offsets.memory import keep_freed_memory
 
 _MOST_PIECES = 1000
+_HAS_WRITEV = hasattr(os, "writev")
 """Maximum number of pieces per call; IOV_MAX of Linux is 1024."""
 
 _CHUNK_BYTES = 96 << 10
@@ -116,7 +117,12 @@ class SocketWriter:
             self._transport.close()
 
     def _write_now(self, most: int) -> int:
-        """Write with a single call, without copying the pieces; return the number of bytes, at most `most`."""
+        """Write with a single call, without copying the pieces; return the number of bytes, at most `most`.
+
+        Windows has no such call: the transport writes.
+        """
+        if not _HAS_WRITEV:
+            return 0
         held, left = self._held, most
         pieces = []
         for piece in islice(held, _MOST_PIECES):

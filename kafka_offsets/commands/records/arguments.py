@@ -101,6 +101,8 @@ def run(options: argparse.Namespace) -> int:
         for text in (options.key_delimiter, getattr(options, "delimiter", None)):
             formats.unescaped(text or "")
         formats.parse_format(getattr(options, "format", None) or "")
+        if "" in (options.key_delimiter, getattr(options, "delimiter", None)):
+            raise ValueError("a delimiter has at least one character")
     except ValueError as error:
         raise ConfigError(str(error)) from error
     code: int = options.run(options)

@@ -22,9 +22,19 @@ class _ConsumerWithPositions(Consumer):
     """A consumer that tells how far it has read."""
 
     def has_reached(self, ends: dict[Place, int]) -> bool:
-        """Return whether everything before these offsets was returned."""
-        positions = self._positions.consumed()
-        return all(positions.get(place, -1) >= end for place, end in ends.items())
+        """Return whether everything before these offsets was returned, of the partitions that are still consumed."""
+        positions, held = self._positions.consumed(), self._positions.table
+        return self._is_assigned and all(
+            positions.get(place, -1) >= end for place, end in ends.items() if place in held
+        )
+
+    def read_again(self, records: list[ConsumerRecord]) -> None:
+        """Move back to these records: what is not written is not consumed, so a group does not commit it."""
+        first: dict[Place, int] = {}
+        for each in records:
+            first.setdefault((each.topic, each.partition), each.offset)
+        if first:
+            self.position([(*place, offset) for place, offset in first.items()])
 
 
 def parse_start(text: str) -> tuple[str, int]:
@@ -121,15 +131,13 @@ def _write(
     output = sys.stdout.buffer
     while (count is None or written < count) and (ends is None or not consumer.has_reached(ends)):
         records: list[ConsumerRecord] = consumer.poll(_POLL_MS)
-        if count is not None and len(records) > count - written:
-            records = records[: count - written]
-            # What is not written is not consumed: with --group it is not committed.
-            consumer.position(_after(records))
-        for record in records:
-            output.write(render(record))
-        written += len(records)
-        output.flush()
-
-
-def _after(records: list[ConsumerRecord]) -> list[tuple[str, int, int]]:
-    return list({each[:2]: (each.topic, each.partition, each.offset + 1) for each in records}.values())
+        wanted = records if count is None else records[: count - written]
+        try:
+            for record in wanted:
+                output.write(render(record))
+            output.flush()
+        except BaseException:  # a full disk, a closed pipe, Ctrl-C: the next run writes all of them
+            consumer.read_again(records)
+            raise
+        consumer.read_again(records[len(wanted) :])
+        written += len(wanted)

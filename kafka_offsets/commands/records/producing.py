@@ -21,6 +21,7 @@ from kafka_offsets.testing.seeding import NewRecord, choose_partitions
 COMPRESSIONS = {each.name.lower(): each for each in Compression}
 
 _AT_ONCE, _AT_ONCE_BYTES = 1000, 512 << 10
+_OVERHEAD_BYTES = 24  # at most, of a record and of each header: lengths, offset and time
 _READ_BYTES = 64 << 10
 _PAUSE_S = 0.1
 _NOT_READY = (
@@ -105,9 +106,14 @@ def _together(records: Iterator[NewRecord], *, at_once: bool) -> Iterator[list[N
     found: list[NewRecord] = []
     size = 0
     for record in records:
+        more = len(record.key or b"") + len(record.value or b"") + _OVERHEAD_BYTES
+        more += sum(len(name) + len(value or b"") + _OVERHEAD_BYTES for name, value in record.headers)
+        if found and size + more > _AT_ONCE_BYTES:
+            yield found
+            found, size = [], 0
         found.append(record)
-        size += len(record.key or b"") + len(record.value or b"")
-        if not at_once or len(found) >= _AT_ONCE or size >= _AT_ONCE_BYTES:
+        size += more
+        if not at_once or len(found) >= _AT_ONCE:
             yield found
             found, size = [], 0
     if found:

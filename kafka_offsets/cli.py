@@ -263,6 +263,11 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         default="text",
         help="format of the lines on standard error: text, or one JSON object per line",
     )
+    _add_cluster_options(serve)
+    _add_config_options(serve)
+
+
+def _add_cluster_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--brokers",
         type=_broker_count,
@@ -283,7 +288,6 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         default=0,
         help="with --zookeeper: where this broker serves the metadata while it is the controller (any free port)",
     )
-    _add_config_options(serve)
 
 
 def _add_config_options(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """CONTRIBUTING.md and CHANGES.md as pages, and links to files of the source that are no pages.
 
 They are at the top of the project, where most people read them. `contributing.md` and `changes.md` in this folder only
-give them a place among the pages; the first page stands for the README. A link to a file that is not a page, such as a
+give them a place among the pages; the first page replaces the README. A link to a file that is not a page, such as a
 test, becomes the path of the file, since the pages may be read without the source. tests/test_documents.py checks that
 the file exists.
 """

@@ -1,4 +1,4 @@
-"""`--command-config FILE`: the client properties of Kafka's scripts, and which of them have an effect here."""
+"""`--command-config FILE`: the client properties of Kafka's scripts, those with an effect here and those without."""
 
 import sys
 from pathlib import Path

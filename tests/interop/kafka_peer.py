@@ -10,11 +10,11 @@ Needs Java 17 and Maven, which loads Kafka the first time; a test that asks for 
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.servers import free_ports
 from tests.conftest import missing
 from tests.interop.broker_process import REPOSITORY
 
@@ -64,19 +64,6 @@ def dump(verb: str, files: list[Path], *, may_have_gaps: bool = False) -> list[s
     return lines
 
 
-def two_free_ports() -> int:
-    """The first of two neighbouring ports that are free."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-
-
 class KafkaPeer:
     """One Kafka on one directory; its logs are in `logs`. It can be started again after it was stopped."""
 
@@ -91,7 +78,7 @@ class KafkaPeer:
         extra = self._directory / "extra.properties"
         extra.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         while True:
-            port = two_free_ports()
+            port = free_ports()
             try:
                 self._start(port, extra)
             except AssertionError:

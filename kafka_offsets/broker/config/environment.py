@@ -1,6 +1,6 @@
 """Environment: the variables by which Kafka's Docker images are configured, as configuration keys.
 
-KAFKA_NUM_PARTITIONS=3 is num.partitions=3. `_` stands for a dot, `__` for `_` and `___` for `-`. The images
+KAFKA_NUM_PARTITIONS=3 is num.partitions=3. `_` is a dot, `__` is `_` and `___` is `-`. The images
 apache/kafka and confluentinc/cp-kafka have the same rule. Source: KafkaDockerWrapper.scala, KIP-975.
 """
 

@@ -219,6 +219,8 @@ def _make(request: Multi, term: ControllerTerm) -> Steps[None]:
             (outcome,) = yield [request]
         except UnavailableError:
             if (yield from _is_made(request)):
+                # Or the next controller has made another one: then its term began before this look.
+                yield from _check_term(term)
                 return
             continue
         if isinstance(outcome, tuple):

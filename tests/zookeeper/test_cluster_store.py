@@ -20,8 +20,8 @@ from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_store import ZooKeeperStore
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
-from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, Multi, Node, SetData
-from kafka_offsets.zookeeper.steps import RefusedError, Steps
+from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, Multi, Node, SetData, Sync
+from kafka_offsets.zookeeper.steps import RefusedError, Steps, UnavailableError
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
 
@@ -431,3 +431,15 @@ def test_a_part_that_zookeeper_refuses_after_another_one_ends_the_term() -> None
 def test_names_in_paths_are_those_of_kafkas_sanitizer() -> None:
     entity = frozenset({("user", "a~b c*d/é+")})
     assert cluster_znodes.entity_path(entity) == "/config/users/a%7Eb%20c%2Ad%2F%C3%A9%2B"
+
+
+def test_a_write_of_the_next_controller_is_not_taken_for_an_own_one_whose_response_was_lost() -> None:
+    term = ControllerTerm(1, epoch=1, epoch_version=1)
+    path = cluster_znodes.state_path("orders", 0)
+    steps = cluster_changes.write([Multi((term.check, SetData(path, b"mine", 0)))], term)
+    next(steps)
+    assert steps.throw(UnavailableError("the response was lost")) == [Sync(path)]
+    assert steps.send([None]) == [Get(path)]
+    assert steps.send([Node(b"theirs", 1, 0, 0)]) == [Get(cluster_znodes.CONTROLLER_EPOCH)]
+    with pytest.raises(AnotherControllerError, match="another controller is elected"):
+        steps.send([Node(b"2", 2, 0, 0)])

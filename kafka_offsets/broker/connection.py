@@ -7,6 +7,7 @@ from kafka_offsets.broker.api.row import Api, Apis, Codecs
 from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
+from kafka_offsets.security.principal import ANONYMOUS, Principal
 
 
 class KnownHeader(NamedTuple):
@@ -30,6 +31,7 @@ class ClientConnection:
     """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
 
     peer           for log lines; host: the address shown for group members
+    principal      the peer, as its listener has authenticated it; set before it sends requests that need rights
     output         answers to be sent, `output_bytes` in total
     held_bytes     size of large answers in memory, as counted by `ResponseBudget`
     decided_bytes  size of the requests in `unanswered`
@@ -53,6 +55,7 @@ class ClientConnection:
         "owner",
         "peer",
         "pipelined_key",
+        "principal",
         "reader",
         "unanswered",
     )
@@ -60,6 +63,7 @@ class ClientConnection:
     def __init__(self, peer: str, host: str, max_request_bytes: int, owner: Any = None) -> None:
         self.peer = peer
         self.host = host
+        self.principal: Principal = ANONYMOUS
         self.reader = FrameReader(max_request_bytes)
         self.unanswered: deque[RequestContext] = deque()
         self.output: list[bytes | bytearray | Parts] = []

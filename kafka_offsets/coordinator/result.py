@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.connection import Parts
+from kafka_offsets.security.principal import Principal
 
 
 class CoordinatorRecord(NamedTuple):
@@ -66,6 +67,12 @@ class RequestContext:
     codecs: Any = None
     frame_bytes: int = 0
     answer: bytes | bytearray | Parts | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """The principal that the listener has given to the sender; ANONYMOUS without authentication."""
+        principal: Principal = self.connection.principal
+        return principal
 
 
 class Closing(RequestContext):

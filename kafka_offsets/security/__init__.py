@@ -1,0 +1,1 @@
+"""Security: who is the peer, and what may it do?"""

@@ -7,7 +7,7 @@ the decoder of the text does. Usual are tombstones, and:
 ::
 
     key    0000 or 0001 | group string | topic string | partition int32
-    value  as in :mod:`kafka_offsets.columns.offset_layout`; compact metadata of at most 126 bytes
+    value  as in :mod:`kafka_offsets.columns.offset_layout`; compact metadata of at most 16,382 bytes
 
 It needs numpy (the extra `fast`).
 """
@@ -46,7 +46,8 @@ _HEAD = np.dtype(
         "offsets": (0, VERSION_BYTES, EPOCH_AT, LENGTH_AT[COMPACT], LENGTH_AT[COMPACT] + 1),
     }
 )
-"""The first bytes of a value; `prefix` and `second` begin the metadata of versions 3 and 4."""
+"""The first bytes of a value; `prefix` and `second` are the length of the metadata in versions 3 and 4, in version 4
+together with the first byte of the metadata if the length needs one byte only."""
 
 _TAIL = np.dtype([("timestamp", ">i8"), ("tag", ">u4")])
 """What follows the metadata."""
@@ -140,11 +141,17 @@ class OffsetValues:
 
     def _text(self, length: Integers) -> tuple[Any, Integers, Booleans]:
         """Return the start and length of metadata in the values, and which values are long enough for it."""
+        is_long = self._has_long_prefix()
         if self._one is not None:
             if self._one not in VERSIONS:
                 return np.int64(0), np.zeros(len(length), np.int64), np.zeros(len(length), np.bool_)
             text_length = self._text_length(self._one)
-            return _TEXT_AT[self._one], text_length, self._fits(self._one, length, text_length)
+            text_at = _TEXT_AT[self._one]
+            return (
+                text_at if is_long is None else text_at + is_long,
+                text_length,
+                self._fits(self._one, length, text_length),
+            )
         version = self._version
         is_known = (version >= 0) & (version < len(VERSIONS))
         text_at = _TEXT_AT.take(version, mode="clip")
@@ -154,12 +161,27 @@ class OffsetValues:
             other_length = self._text_length(other)
             np.copyto(text_length, other_length, where=of_it)
             np.copyto(fits, self._fits(other, length, other_length), where=of_it)
+        if is_long is not None:
+            text_at += is_long
         return text_at, text_length, fits & is_known
 
+    def _has_long_prefix(self) -> Booleans | None:
+        """Return which compact metadata has a length of more than one byte; None if none has."""
+        if self._one not in (None, COMPACT):
+            return None
+        is_long: Booleans = self._head["prefix"] > LONGEST_COMPACT
+        if self._one is None:
+            is_long &= self._version == COMPACT
+        return is_long if is_long.any() else None
+
     def _text_length(self, version: int) -> Integers:
-        """Return the lengths of metadata in values of a version."""
+        """Return the lengths of metadata in values of a version, -2 where a compact length has three bytes."""
         if version == COMPACT:
             found: Integers = self._head["prefix"].astype(np.int64)
+            long = np.flatnonzero(found > LONGEST_COMPACT)
+            if long.size:
+                second = self._head["second"][long].astype(np.int64)
+                found[long] = np.where(second > LONGEST_COMPACT, -1, found[long] & 0x7F | second << 7)
             found -= 1
         elif version in WITH_EPOCH:
             both = self._head["prefix"].astype(np.int16)
@@ -174,9 +196,7 @@ class OffsetValues:
     @staticmethod
     def _fits(version: int, length: Integers, text_length: Any) -> Booleans:
         if version == COMPACT:
-            found: Booleans = (
-                (length >= _SHORTEST_COMPACT) & (text_length >= 0) & (text_length < LONGEST_COMPACT)
-            )
+            found: Booleans = (length >= _SHORTEST_COMPACT) & (text_length >= 0)
         else:
             found = length >= _TEXT_AT[version]
         return found

@@ -88,14 +88,14 @@ OWN_VALUES = st.builds(
     lambda metadata, expires, topic_id: stored.offset_value(
         OffsetAndMetadata(5, 2, metadata, 10**12, expires, topic_id, 0)
     ),
-    st.sampled_from([text for text in TEXTS if len(text) < 127]),
+    st.sampled_from([*TEXTS, "m" * 16_382]),
     st.sampled_from((-1, 10**13)),
     st.sampled_from(IDS),
 )
 
 
 @given(st.lists(st.one_of(st.none(), OWN_VALUES), min_size=1))
-def test_what_we_write_is_read_in_columns_but_for_long_metadata(values: list[bytes | None]) -> None:
+def test_what_we_write_is_read_in_columns(values: list[bytes | None]) -> None:
     pairs = [(stored.offset_key("g", "t", at), value) for at, value in enumerate(values)]
     found, others = split(columns_of(pairs))
     assert not others.size
@@ -112,3 +112,9 @@ def test_values_of_every_version_are_usual(version: int, others: tuple[int, ...]
     ]
     found, rest = split(columns_of([(stored.offset_key("g", "t", 0), value) for value in values]))
     assert (len(found.record), len(rest)) == (len(values), 0)
+
+
+def test_metadata_with_a_length_of_three_bytes_is_left_to_other_readers() -> None:
+    value = stored.offset_value(OffsetAndMetadata(5, 2, "m" * 16_383, 10**12))
+    found, others = split(columns_of([(stored.offset_key("g", "t", 0), value)]))
+    assert (len(found.record), others.tolist()) == (0, [0])

@@ -53,6 +53,7 @@ def ours() -> dict[str, dict[str, list[Event]]]:
     return found
 
 
+@pytest.mark.slow
 @each_case("key", ASKED)
 def test_the_answer_is_kafkas(key: str, ours: dict[str, dict[str, list[Event]]]) -> None:
     scenario, situation, version = ASKED[key]

@@ -423,6 +423,7 @@ def test_a_broker_that_does_not_read_loses_its_connection(monkeypatch: pytest.Mo
         run(main())
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.lists(st.binary(max_size=30) | st.binary(max_size=30).map(framed), max_size=3))
 def test_any_bytes_close_one_connection_at_most(pieces: list[bytes]) -> None:
@@ -473,6 +474,7 @@ def test_a_registered_broker_may_send_large_frames() -> None:
         run(main())
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.binary(max_size=30) | st.binary(max_size=30).map(framed))
 def test_a_broker_outlives_any_bytes_of_a_controller(data: bytes) -> None:

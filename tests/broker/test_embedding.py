@@ -434,6 +434,7 @@ def test_a_cancelled_stop_still_closes_the_files(tmp_path: Path) -> None:
 # -- what is left behind ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_memory", [True, False], ids=["in memory", "on disk"])
 def test_starting_and_stopping_leaves_no_thread_socket_or_file(in_memory: bool, tmp_path: Path) -> None:
     def cycle() -> None:

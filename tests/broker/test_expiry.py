@@ -179,6 +179,7 @@ def test_a_round_is_many_small_steps() -> None:
     assert shard.shard.groups == {}
 
 
+@pytest.mark.slow
 def test_commits_between_two_steps_stay() -> None:
     core = make_core(**QUICK)
     client = fill(core, 3, 1000)
@@ -194,6 +195,7 @@ def test_commits_between_two_steps_stay() -> None:
     assert client.committed("g-2") == {("t", 5): 2}
 
 
+@pytest.mark.slow
 def test_a_crash_in_the_middle_of_a_round_loses_nothing_and_the_next_start_continues() -> None:
     files = FaultyFiles()
     core = make_core(files, **QUICK)
@@ -330,6 +332,7 @@ def test_the_offsets_topic_may_be_deleted_during_a_round() -> None:
     core.close()
 
 
+@pytest.mark.slow
 def test_an_abandoned_round_reports_its_progress() -> None:
     core = make_core(**QUICK)
     fill(core, 3, 1000)

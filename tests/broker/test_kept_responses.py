@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import product
 from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def refusing(*_: object) -> None:
     raise StorageError("full")
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(CHANGES), st.sampled_from(TARGETS)), min_size=1, max_size=6))
 def test_a_kept_response_is_the_one_made_anew_after_any_changes(changes: list[tuple[str, str]]) -> None:
     core = make_core(coordinator_warm=True)

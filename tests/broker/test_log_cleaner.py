@@ -245,6 +245,7 @@ def test_a_disk_that_refuses_stops_no_request(operation: str, suffix: str) -> No
     core.close()
 
 
+@pytest.mark.slow
 def test_a_broker_stops_in_the_midst_of_a_compaction(tmp_path: Path) -> None:
     for steps in range(0, 400, 57):
         files = DiskFiles(tmp_path / str(steps))

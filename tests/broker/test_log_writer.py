@@ -118,6 +118,7 @@ def test_every_line_of_a_broker_that_logs_json_is_an_object(options: list[str]) 
     assert closed.get("broker") == (1 if options else None)
 
 
+@pytest.mark.slow
 def test_a_pipe_that_is_not_read_blocks_no_client_and_dropped_lines_are_counted(pipe: Pipe) -> None:
     # 928 lines filled the pipe, and the broker waited for ever in the write of the next one.
     count, text = 20_000, "x" * 120

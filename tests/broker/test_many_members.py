@@ -68,6 +68,7 @@ def core() -> Iterator[BrokerCore]:
     gc.unfreeze()
 
 
+@pytest.mark.slow
 def test_a_thousand_members_share_a_topic_by_the_classic_protocol(core: BrokerCore) -> None:
     watch = Watch()
     clients = [CoreClient(core, f"client-{index}") for index in range(MEMBERS)]

@@ -200,6 +200,7 @@ def changed_with_a_refusal(fail_at: int) -> bool:
     return files.failed
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_journals")
 def test_a_refused_change_is_not_in_force_and_the_next_ones_are() -> None:
     fail_at = 1

@@ -208,6 +208,7 @@ def test_records_that_are_alike_a_few_at_a_time_cost_in_proportion_to_their_numb
     assert batch.looked_at < 60 * len(records), "some columns, and no record many times"
 
 
+@pytest.mark.slow
 def test_every_byte_around_keys_and_values_is_compared_with_the_layout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

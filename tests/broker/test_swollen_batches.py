@@ -85,6 +85,7 @@ def test_headers_that_are_not_compressed_are_never_too_many(core: PartitionCore)
     assert core.produce("t", compressed(with_empty_headers(400_000), Compression.NONE)).error_code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", CODECS)
 def test_no_batch_swells_beyond_24_mib(core: PartitionCore, codec: Compression) -> None:
     core.topics.create("large", 1, {"max.message.bytes": str(5 * MIB)})

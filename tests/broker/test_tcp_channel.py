@@ -315,6 +315,7 @@ def test_brokers_replicate_and_forward_over_tcp(cluster: Cluster) -> None:
     assert cluster.committed("g")["orders", 0].offset == 7
 
 
+@pytest.mark.slow
 def test_a_request_that_a_broker_has_passed_on_is_not_passed_on_again(cluster: Cluster, monkeypatch) -> None:
     other = next(each for each in cluster.nodes if each.id != cluster.coordinator("g"))
     request = commits.request("g", {("orders", 0): 7}, {})

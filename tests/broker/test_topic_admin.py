@@ -269,6 +269,7 @@ def test_topics_of_one_request_are_created_extended_and_deleted_with_one_sync_of
     assert replacements == ["topics"] * 4
 
 
+@pytest.mark.slow
 def test_metadata_creates_none_of_more_topics_than_kafka_would_create_at_once() -> None:
     core = make_core(num_partitions=100)
     client = CoreClient(core)

@@ -79,6 +79,7 @@ def test_a_member_is_answered_at_once_and_assigned_later_while_others_are_served
     assert len(then.assignment.topic_partitions) == 10
 
 
+@pytest.mark.slow
 def test_an_expression_whose_last_member_left_in_the_meantime_is_not_kept(core: BrokerCore) -> None:
     member = CoreClient(core)
     epoch = begin(member).member_epoch

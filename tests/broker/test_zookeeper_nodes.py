@@ -209,6 +209,7 @@ def test_the_next_controller_has_what_the_last_one_has_saved() -> None:
     play(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [1, 2], ids=["of the controller", "of another broker"])
 def test_an_expired_session_is_replaced(which: int) -> None:
     async def story(nodes: Nodes) -> None:

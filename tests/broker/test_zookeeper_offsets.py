@@ -159,6 +159,7 @@ def test_members_are_checked_as_always() -> None:
     assert broker.server.texts() == {}
 
 
+@pytest.mark.slow
 def test_a_commit_that_fits_no_request_is_refused_and_the_next_one_is_not() -> None:
     broker = ZooKeeperCore(offsets_commit_unknown_topics=True)
     client = CoreClient(broker.core)
@@ -381,6 +382,7 @@ def test_a_commit_during_a_deletion_is_not_deleted() -> None:
     assert broker.server.texts() == {"g/offsets/t/1": "7"}
 
 
+@pytest.mark.slow
 def test_offsets_expire_after_their_last_change() -> None:
     broker = ZooKeeperCore(offsets_retention_minutes=60, offsets_retention_check_interval_ms=60_000)
     client = CoreClient(broker.core)

@@ -111,6 +111,7 @@ def test_an_entry_takes_at_most_64_bytes() -> None:
     assert per_entry <= 64
 
 
+@pytest.mark.slow
 def test_a_commit_of_several_partitions_is_in_the_log_completely_or_not_at_all() -> None:
     """Requirement 5: a crash at any byte of the write leaves both offsets or none, and what was there before counts."""
     core = broker()

@@ -107,12 +107,14 @@ def by_kafka_python(assignor: type, topics: Counts, members: Members) -> Assignm
     }
 
 
+@pytest.mark.slow
 @given(groups())
 def test_range_is_kafkas(group: tuple[dict[str, int], Members]) -> None:
     assigned = ASSIGNORS["range"].assign(*group)
     assert assigned == by_kafka_python(RangePartitionAssignor, *group)
 
 
+@pytest.mark.slow
 @given(groups(alike=True))
 def test_round_robin_is_kafkas(group: tuple[dict[str, int], Members]) -> None:
     """With one subscription: kafka-python 3.0.12 raises KeyError when it must pass over a member."""
@@ -131,6 +133,7 @@ def test_round_robin_passes_over_members_without_the_topic(group: tuple[dict[str
     assert ASSIGNORS["roundrobin"].assign(topics, members) == expected
 
 
+@pytest.mark.slow
 @given(groups(alike=True))
 def test_sticky_keeps_what_can_stay_when_all_subscribe_alike(group: tuple[dict[str, int], Members]) -> None:
     topics, members = group
@@ -169,6 +172,7 @@ def test_sticky_is_as_balanced_as_the_subscriptions_allow(
     assert sum(len(places) ** 2 for places in assigned.values()) == least_squares(topics, members)
 
 
+@pytest.mark.slow
 @given(groups())
 def test_sticky_changes_nothing_the_second_time(group: tuple[dict[str, int], Members]) -> None:
     topics, members = group

@@ -271,6 +271,7 @@ def test_every_version_of_the_consumer_group_apis_is_answered_as_by_kafka() -> N
     replayed("raw-consumer", **KAFKAS_DELAYS, **settings)
 
 
+@pytest.mark.slow
 def test_sessions_of_consumer_groups_are_answered_as_by_kafka() -> None:
     replayed("consumer-sessions", **RECORDING)
 

@@ -182,6 +182,7 @@ def test_expiration_follows_the_rules(told: list[tuple[Any, ...]]) -> None:
         pair.compare()
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.one_of(

@@ -28,6 +28,7 @@ def test_the_tables_of_the_apis_are_those_of_the_recordings(generated: Generated
     generated.check(PAGE, "by code", error_table.by_code())
 
 
+@pytest.mark.slow
 def test_the_recordings_cover_more_than_half_of_the_apis() -> None:
     told = {each.api for each in error_table.seen()}
     assert told <= {api.name for api in SERVED}

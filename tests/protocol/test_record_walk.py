@@ -44,6 +44,7 @@ def test_fields_are_where_they_were_written(
     assert [found[-1] for found in rest] == ends[first + 1 :]
 
 
+@pytest.mark.slow
 @given(RECORDS, st.integers(1, 9))
 def test_a_walk_ends_where_the_records_do(
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], change: int

@@ -48,6 +48,7 @@ def batch_of(body: bytes, count: int, **fields: int) -> bytes:
     return struct.pack(">qiibIhiqqqhii", *header) + body
 
 
+@pytest.mark.slow
 @given(new=NEW_RECORDS, compression=COMPRESSIONS, base_offset=st.integers(0, 1 << 62))
 def test_what_is_written_is_read(new: list[NewRecord], compression: Compression, base_offset: int) -> None:
     batch = records.encode_batch(new, base_offset=base_offset, leader_epoch=7, compression=compression)
@@ -60,6 +61,7 @@ def test_what_is_written_is_read(new: list[NewRecord], compression: Compression,
     assert records.read_records(b"before" + batch + b"after", 6) == as_read(new, base_offset)
 
 
+@pytest.mark.slow
 @given(new=NEW_RECORDS)
 def test_the_quick_way_to_write_gives_the_bytes_of_the_general_one(new: list[NewRecord]) -> None:
     batch = records.encode_batch(new)
@@ -91,6 +93,7 @@ def test_log_append_time_is_the_timestamp_of_all(new: list[NewRecord], compressi
     assert records.read_records(batch) == [record._replace(timestamp=4242) for record in as_read(new)]
 
 
+@pytest.mark.slow
 @given(
     new=NEW_RECORDS,
     compression=COMPRESSIONS,
@@ -284,6 +287,7 @@ def read_everything(buffer: bytes, max_bytes: int = 1 << 20) -> None:
             pass
 
 
+@pytest.mark.slow
 @given(
     start=st.binary(max_size=16),
     magic=st.integers(0, 3),
@@ -299,6 +303,7 @@ def test_any_bytes_give_records_or_a_protocol_error(
     read_everything(batch_of(body, count, attributes=attributes))
 
 
+@pytest.mark.slow
 def test_any_change_to_a_batch_gives_records_or_a_protocol_error(rng: random.Random) -> None:
     new: list[NewRecord] = [
         COMMIT,

@@ -52,6 +52,7 @@ def opened(files: MemoryFiles) -> DataDirectory:
     return directory
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.tuples(TEXTS, st.integers(-128, 127)), CREDENTIAL, max_size=5))
 def test_credentials_are_read_as_they_were_written(
     credentials: dict[tuple[str, int], ScramCredential],
@@ -59,6 +60,7 @@ def test_credentials_are_read_as_they_were_written(
     assert decode_credentials(encode_credentials(credentials), "c") == credentials
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.dictionaries(TEXTS, TEXTS | st.none(), max_size=3).map(lambda parts: frozenset(parts.items())),

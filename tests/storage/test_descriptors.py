@@ -20,6 +20,7 @@ def descriptors(root: Path) -> int:
     return sum(link.is_symlink() and str(link.resolve()).startswith(f"{root}/t-") for link in links)
 
 
+@pytest.mark.slow
 def test_logs_hold_half_of_the_descriptors_and_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def test_every_batch_is_read_where_kafka_reads_it(partition: Path, tmp_path: Pat
     }
 
 
+@pytest.mark.slow
 @each_partition
 def test_our_index_files_are_kafkas(partition: Path, tmp_path: Path) -> None:
     files = DiskFiles(copied(partition, tmp_path))
@@ -90,6 +91,7 @@ def test_every_offset_and_timestamp_is_found(partition: Path, tmp_path: Path) ->
     log.close()
 
 
+@pytest.mark.slow
 @each_partition
 def test_a_log_of_kafka_continues_with_our_records(partition: Path, tmp_path: Path) -> None:
     files = DiskFiles(copied(partition, tmp_path))

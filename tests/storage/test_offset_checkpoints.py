@@ -77,6 +77,7 @@ def test_a_power_failure_after_records_were_deleted_takes_no_later_one(rng: rand
     directory.close()
 
 
+@pytest.mark.slow
 def test_a_roll_in_a_new_directory_is_recovered_as_in_any_other(rng: random.Random) -> None:
     files = RecordingFiles()
     _, log = created(files)

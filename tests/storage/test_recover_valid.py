@@ -201,6 +201,7 @@ def test_damage_of_the_same_place_twice_is_kept_twice() -> None:
     assert len({files.read_all(f"t-0/{name}") for name in kept}) == 2
 
 
+@pytest.mark.slow
 def test_a_crash_while_damage_is_taken_out_leaves_the_old_segment_or_the_new() -> None:
     fail_at, crashed = 0, True
     while crashed:

@@ -159,6 +159,7 @@ def test_every_power_failure_leaves_a_beginning_of_the_log(rng: random.Random) -
         assert content(again) == everything[: again.log_end_offset]
 
 
+@pytest.mark.slow
 def test_compaction_has_on_the_disk_what_makes_an_older_record_void(rng: random.Random) -> None:
     for _ in range(50):
         files = RecordingFiles()

@@ -205,16 +205,18 @@ def test_what_is_restored_while_the_clock_moves_moves_with_it() -> None:
         broker.commit("later", {("orders", 0): 1})
         # Both wait for a thread of the broker's: the state is replaced first, then time goes on.
         gate = threading.Event()
-        broker._call(lambda server: server._background(server._writer, gate.wait, lambda error: None))
-        restored = broker._begin(lambda server: server.restoring(snapshot._state))
-        days = 8 * 86_400_000
-        advanced = pool.submit(clock.advance, days)
-        while not broker._call(lambda server: server._time_driver._end_ms == days):
-            pass
-        for _ in range(5):
-            broker._call(lambda server: None)
-        assert not restored.done()
-        gate.set()
+        try:
+            broker._call(lambda server: server._background(server._writer, gate.wait, lambda error: None))
+            restored = broker._begin(lambda server: server.restoring(snapshot._state))
+            days = 8 * 86_400_000
+            advanced = pool.submit(clock.advance, days)
+            while not broker._call(lambda server: server._time_driver._end_ms == days):
+                pass
+            for _ in range(5):
+                broker._call(lambda server: None)
+            assert not restored.done()
+        finally:
+            gate.set()  # else the broker and the pool would wait for it, and hide the error
         restored.result(20)
         assert advanced.result(20).mono_ms == days
         assert broker.committed("billing") == broker.committed("later") == {}

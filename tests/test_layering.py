@@ -60,7 +60,7 @@ MAY_IMPORT = {
         "broker",
         "__init__",
     },
-    "http": {"errors", "clock", "logs", "protocol", "broker", "testing", "__init__"},
+    "http": {"errors", "clock", "logs", "protocol", "inspect", "broker", "testing", "__init__"},
     "spark": {"errors", "clock", "logs", "memory", "protocol", "columns", "storage", "coordinator", "client"},
 }
 """What each part may import of the others. The tops, and they alone, may import everything."""

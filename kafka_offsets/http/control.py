@@ -8,19 +8,30 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.clock import SystemClock
-from kafka_offsets.errors import ConfigError
+from kafka_offsets.errors import ConfigError, KafkaOffsetsError
 from kafka_offsets.testing.broker import Broker, Snapshot
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.cluster.cluster import Cluster
 from kafka_offsets.testing.events import Event
 from kafka_offsets.testing.faults.fault import Fault
+from kafka_offsets.testing.groups import (
+    GroupSummary,
+    TopicSummary,
+    group_ids,
+    group_summaries,
+    topic_summaries,
+)
 from kafka_offsets.testing.recording import RecordedRequest
+
+if TYPE_CHECKING:
+    from kafka_offsets.inspect.lines import Line
 
 MAIN = "main"
 """The id of the broker that the process was started for."""
@@ -32,6 +43,11 @@ WAIT_SECONDS = 10.0
 """The default timeout of requests that wait, as in Python."""
 
 MAX_WAIT_SECONDS = 600.0
+
+_GROUPS_AT_ONCE = 50
+"""The summary keeps the broker busy for about 2 ms for so many groups with 20 offsets each."""
+
+_MOST_EXPLAINED_BYTES = 32 << 10
 
 
 class NotFoundError(Exception):
@@ -137,6 +153,20 @@ class RequestsView(NamedTuple):
     requests: list[RequestView]
 
 
+class ExplainedView(NamedTuple):
+    """The lines in which `kafka-offsets inspect` explains a recorded request and its response; null without one."""
+
+    request: list[str]
+    response: list[str] | None
+
+
+class SummaryView(NamedTuple):
+    """A broker in short: all topics, internal ones too, and all groups."""
+
+    topics: list[TopicSummary]
+    groups: list[GroupSummary]
+
+
 class CountsView(NamedTuple):
     """How many requests of each API came, how many errors of each name they got, and the number of the last event."""
 
@@ -192,19 +222,59 @@ class ControlledBroker:
         error: str | int | None = None,
         node: int | None = None,
         after: int = 0,
+        last: int | None = None,
         decoded: bool = False,
     ) -> RequestsView:
         """Return the recorded requests of clients, the last 10,000 or 16 MiB, the oldest first.
 
         api      the name of an API; client_id, group, topic, error, node choose requests too
         after    only requests after this `last_event` of an earlier answer
+        last     at most so many, the latest ones
         decoded  with all fields of each request and its response
         """
-        last = self.broker.last_event
+        if last is not None and last < 1:
+            raise ValueError(f"last: 1 or more, not {last}")
+        last_event = self.broker.last_event
         chosen = self.broker.requests_after(after).of(
             api, client_id=client_id, group=group, topic=topic, error=error, node=node
         )
-        return RequestsView(last, [RequestView.of(each, decoded=decoded) for each in chosen])
+        latest = chosen if last is None else chosen[-last:]
+        return RequestsView(last_event, [RequestView.of(each, decoded=decoded) for each in latest])
+
+    def explain(self, request: int) -> ExplainedView:
+        """Explain a recorded request and its response byte by byte, as `kafka-offsets inspect` does.
+
+        request  its `number`
+        A frame of more than 32 KiB is not explained: that takes more than 0.3 s, in which the broker is slow.
+        """
+        from kafka_offsets.inspect.frame import (
+            explain_request,
+            explain_response,
+        )  # late: construct takes 0.2 s
+
+        found = next((each for each in self.broker.requests if each.number == request), None)
+        if found is None:
+            raise NotFoundError(f"broker {self.id!r} has no request {request}; it keeps only the last ones")
+        frame, answer = found.frames
+        return ExplainedView(
+            _explained(frame, explain_request),
+            None
+            if answer is None
+            else _explained(answer, lambda data: explain_response(data, found.api, found.version)),
+        )
+
+    def summary(self) -> SummaryView:
+        """Return the sizes of all topics, and state, members and lag of all groups.
+
+        It is read in parts, between which the broker serves its clients, so not everything is of one moment.
+        """
+        topics = self.broker._when_open(topic_summaries)
+        ids = self.broker._when_open(group_ids)
+        summaries: list[GroupSummary] = []
+        for first in range(0, len(ids), _GROUPS_AT_ONCE):
+            part = ids[first : first + _GROUPS_AT_ONCE]
+            summaries += self.broker._when_open(partial(group_summaries, wanted=part))
+        return SummaryView(topics, summaries)
 
     def request_counts(self, after: int = 0) -> CountsView:
         """Count the recorded requests of each API, and the errors in their responses by name.
@@ -266,6 +336,16 @@ class ControlledBroker:
     def restore(self, snapshot: str) -> None:
         """Restore a snapshot, of this broker or of another one: as after a crash and a restart."""
         self.broker.restore(self._snapshots.get(snapshot))
+
+
+def _explained(frame: bytes, explain: Callable[[bytes], list[Line]]) -> list[str]:
+    """Return the lines of an explanation, or one that says why there is none."""
+    if len(frame) > _MOST_EXPLAINED_BYTES:
+        return [f"{len(frame)} bytes: `GET capture` and `kafka-offsets inspect` explain frames of this size"]
+    try:
+        return [str(line) for line in explain(frame)]
+    except KafkaOffsetsError as error:
+        return [f"{len(frame)} bytes that cannot be explained: {error}"]
 
 
 class Snapshots:

@@ -187,7 +187,9 @@ def _of_brokers() -> list[Operation]:
     return [
         *(_row("GET", name, getattr(Broker, name), broker) for name in _READS),
         *(_row("POST", name, getattr(Broker, name), broker) for name in _CHANGES),
+        _row("GET", "summary", ControlledBroker.summary, itself),
         _row("GET", "requests", ControlledBroker.requests, itself),
+        _row("GET", "requests/{request}/explain", ControlledBroker.explain, itself),
         _row("GET", "request_counts", ControlledBroker.request_counts, itself),
         _row("GET", "capture", ControlledBroker.capture, itself),
         _row("POST", "snapshot", ControlledBroker.snapshot, itself),

@@ -4,7 +4,7 @@ It reads the state in the broker's own thread, between two turns, so it never se
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +26,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.events import Event, Watches
-from kafka_offsets.testing.groups import GroupView, Overview, Place
+from kafka_offsets.testing.groups import GroupView, Overview, Place, overview
 from kafka_offsets.testing.recording import Recorder, Requests, Tape
 from kafka_offsets.testing.seeding import (
     ConsumedRecord,
@@ -237,12 +237,13 @@ class Broker(EmbeddedBroker):
         if different:
             raise AssertionError("\n  ".join([f"{what}:", *different]))
 
-    def overview(self) -> Overview:
+    def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
 
+        groups  only these groups, and the partitions of the topics in which they have committed
         Everything is of one moment. Internal topics are excluded.
         """
-        return self._when_open(groups.overview)
+        return self._when_open(lambda core: overview(core, groups))
 
     # -- waiting -------------------------------------------------------------------------------------------
 

@@ -82,6 +82,11 @@ class RecordedRequest:
         """Milliseconds until the answer was sent, None without an answer."""
         return None if self._answer is None else (self._left.seconds - self._came.seconds) * 1000
 
+    @property
+    def frames(self) -> tuple[bytes, bytes | None]:
+        """The bytes of the request and of its answer, each without its size; None as long as there is no answer."""
+        return self._frame, self._answer
+
     @cached_property
     def request(self) -> Any:
         """The request as a value class of `kafka_offsets.protocol.messages`; None if it does not decode."""

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,8 @@ class Page:
         self._sending, self._receiving = sending, receiving
         self._numbers = itertools.count(1)
         self._held = b""
+        self._traced: list[dict[str, Any]] = []
+        self._is_traced = False
         self._session: str | None = None
         self.problems: list[str] = []
         """What the page has logged as an error, and refusals of its policy."""
@@ -81,6 +83,10 @@ class Page:
             self.problems.append(str(given["exceptionDetails"]))
         elif event == "Log.entryAdded" and given["entry"]["level"] == "error":
             self.problems.append(given["entry"]["text"])
+        elif event == "Tracing.dataCollected":
+            self._traced += given["value"]
+        elif event == "Tracing.tracingComplete":
+            self._is_traced = True
         return message
 
     def open(self, url: str) -> None:
@@ -107,14 +113,39 @@ class Page:
         self._call("Input.dispatchKeyEvent", type="keyDown", **down)
         self._call("Input.dispatchKeyEvent", type="keyUp", **named)
 
+    def tasks_during(self, run: Callable[[], None]) -> list[tuple[float, float]]:
+        """Return the tasks of the page's main thread while a function runs: (CPU time, elapsed time) of each, in ms.
+
+        A frame waits for the task that is running. Its CPU time does not depend on what else the machine does.
+        """
+        self._traced, self._is_traced = [], False
+        config = {
+            "includedCategories": ["disabled-by-default-devtools.timeline"],
+            "excludedCategories": ["*"],
+        }
+        self._call("Tracing.start", traceConfig=config, transferMode="ReportEvents")
+        try:
+            run()
+        finally:
+            self._call("Tracing.end")
+        while not self._is_traced:
+            self._receive()
+        named = [each for each in self._traced if each["name"] == "thread_name"]
+        threads = [(each["pid"], each["tid"]) for each in named if each["args"]["name"] == "CrRendererMain"]
+        return [
+            (each["tdur"] / 1000, each["dur"] / 1000)
+            for each in self._traced
+            if each["name"] == "RunTask" and "tdur" in each and (each["pid"], each["tid"]) in threads
+        ]
+
     def prefer(self, scheme: str) -> None:
         """Prefer the colours `light` or `dark`."""
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
 
 @contextmanager
-def chromium(folder: Path) -> Iterator[Page]:
-    """Yield a page of a new browser; skip without one."""
+def chromium(folder: Path, seconds: float = _SECONDS) -> Iterator[Page]:
+    """Yield a page of a new browser, which is killed after some seconds; skip without one."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("chromium is not installed: apt-get install -y chromium")
@@ -131,7 +162,7 @@ def chromium(folder: Path) -> Iterator[Page]:
     )
     os.close(to_browser)
     os.close(from_browser)
-    ending = threading.Timer(_SECONDS, process.kill)
+    ending = threading.Timer(seconds, process.kill)
     ending.start()
     try:
         yield Page(sending, receiving)

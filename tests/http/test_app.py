@@ -12,7 +12,7 @@ import pytest
 
 from kafka_offsets.client.commits import VERSION, request
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.http import app
+from kafka_offsets.http import app, control
 from kafka_offsets.http.control import Control
 from kafka_offsets.http.operations import operations
 from kafka_offsets.http.server import Address, HttpServer
@@ -386,6 +386,50 @@ def test_recorded_requests(broker: OneBroker) -> None:
     assert [each["topics"] for each in later] == [["orders"]]
     lines = [json.loads(line) for line in broker.get("capture").splitlines()]
     assert [line["dir"] for line in lines].count("request") == len(broker.get("requests")["requests"])
+    last = broker.get("requests?last=1")["requests"]
+    assert last == later[-1:] and len(broker.get("requests?last=99999")["requests"]) == 2
+
+
+def test_the_inspector_explains_a_recorded_request_and_its_response(
+    broker: OneBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.post("create_topic", name="orders")
+    commit_as_client(broker, 7)
+    (request,) = broker.get("requests?last=1")["requests"]
+    found = broker.get(f"requests/{request['number']}/explain")
+    words = {side: [" ".join(each.split()[2:]) for each in lines] for side, lines in found.items()}
+    assert "committed_offset 7" in words["request"] and "error_code 0 NONE" in words["response"]
+    monkeypatch.setattr(control, "_MOST_EXPLAINED_BYTES", 40)
+    cut = broker.get(f"requests/{request['number']}/explain")
+    assert cut["request"][0].endswith("`kafka-offsets inspect` explain frames of this size")
+    assert client.get(f"{broker.path}/requests/99999/explain").status == 404
+    assert client.get(f"{broker.path}/requests?last=0").status == 400
+
+
+def test_a_summary_of_groups_and_of_logs(broker: OneBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "_GROUPS_AT_ONCE", 2)
+    broker.post("create_topic", name="orders", partitions=2)
+    broker.post("produce", topic="orders", records=["a", "b", "c"], partition=1)
+    for number in range(3):
+        broker.post("commit", group=f"group-{number}", offsets={"orders": {"1": number}})
+    found = broker.get("summary")
+    expected = {"type": "classic", "state": "Empty", "members": 0}
+    assert found["groups"] == [{"group_id": f"group-{i}", **expected, "lag": 3 - i} for i in range(3)]
+    offsets, orders = found["topics"]
+    assert (orders["name"], orders["partitions"], orders["end"]) == ("orders", 2, 3)
+    assert (offsets["name"], offsets["partitions"], offsets["end"]) == ("__consumer_offsets", 50, 3)
+    broker.post("produce", topic="orders", records=["x" * 1000], partition=0)
+    grown = broker.get("summary")["topics"][1]["bytes"] - orders["bytes"]
+    assert 1000 < grown < 1200
+
+
+def test_an_overview_of_some_groups(broker: OneBroker) -> None:
+    for topic, group in (("orders", "billing"), ("returns", "shipping")):
+        broker.post("produce", topic=topic, records=["a"])
+        broker.post("commit", group=group, offsets={topic: {"0": 1}})
+    found = broker.get("overview?groups=billing&groups=unknown")
+    assert [each["view"]["group_id"] for each in found["groups"]] == ["billing"]
+    assert found["partitions"] == {"orders": {"0": {"log_start_offset": 0, "high_watermark": 1}}}
 
 
 def test_every_answer_is_as_openapi_describes_it(broker: OneBroker, client: Client) -> None:
@@ -396,6 +440,8 @@ def test_every_answer_is_as_openapi_describes_it(broker: OneBroker, client: Clie
     broker.post("faults/drop", client_id="nobody")
     query = {"consume_all": "?topic=orders", "committed": "?group=billing", "lag": "?group=billing"}
     query |= {"group": "?group=billing", "faults/{fault}": ""}
+    commit_as_client(broker, 1)
+    (last,) = broker.get("requests?last=1")["requests"]
     for each in operations():
         name = each.path.removeprefix("/brokers/{broker}/")
         if (
@@ -404,7 +450,7 @@ def test_every_answer_is_as_openapi_describes_it(broker: OneBroker, client: Clie
             or "snapshot" in name
         ):
             continue
-        path = each.path.format(broker=broker.id, fault=1) + query.get(name, "")
+        path = each.path.format(broker=broker.id, fault=1, request=last["number"]) + query.get(name, "")
         (described,) = made["paths"][each.path]["get"]["responses"]["200"]["content"].values()
         check(client.get(path).value, described["schema"], each.name)
 

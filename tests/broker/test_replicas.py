@@ -252,6 +252,17 @@ def test_a_follower_with_a_new_broker_epoch_gives_up_the_fetch_that_waits(follow
     assert channel.sent[0][0].replica_state.replica_epoch > former
 
 
+def test_a_leader_that_is_live_again_is_followed_again(follower):
+    # A controller that ended in the midst of a change had stored that broker 2 leads, and not that it is up. The next
+    # one registered it, and no follower fetched from it any longer. Found by the simulation with ZooKeeper, seed 117.
+    brokers = follower.metadata.image.brokers
+    gone = brokers.by_id[2]._replace(is_up=False)
+    follower.publish(Delta(brokers=brokers._replace(by_id={**brokers.by_id, 2: gone})))
+    assert follower.channels[2].sent == []
+    follower.publish(Delta(brokers=brokers))
+    assert asked(follower.channels[2]) == {b"A", b"B"}
+
+
 def test_a_broker_that_was_unregistered_fetches_with_its_former_epoch(follower):
     # With -1, the leader would add its next run to the ISR for what this run has fetched (KIP-903).
     former = follower.metadata.image.brokers.by_id[1].epoch

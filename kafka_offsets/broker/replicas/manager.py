@@ -119,6 +119,7 @@ class ReplicaManager:
                     self.deletions.settle(partition)
             for broker_id in [each for each in self._fetchers if each not in live]:
                 self._fetchers.pop(broker_id).stop()
+            self._follow_returned(live)
             for fetcher in self._fetchers.values():
                 fetcher.registered()
                 self._due[fetcher] = None
@@ -361,6 +362,17 @@ class ReplicaManager:
             fetcher = self._fetcher(state.leader)
             fetcher.add(partition)
             self._due[fetcher] = None
+
+    def _follow_returned(self, live: Mapping[int, int]) -> None:
+        """Follow leaders that are live again and have stayed leaders: their fetchers were stopped.
+
+        A new controller may find only a part of its predecessor's change: the state, but not the registration.
+        """
+        for partition in list(self._by_log.values()):
+            replica = partition.replica
+            if isinstance(replica, FollowerReplica) and replica.state.leader in live:
+                place = Place(partition.topic, partition.index)
+                self._attempt(place, partial(self._follow, partition, replica.state))
 
     def _is_followed(self, partition: Partition, state: PartitionState) -> bool:
         """Whether a fetcher copies a partition, or it has no leader; not if the disk has refused to begin."""

@@ -219,7 +219,8 @@ class Committer(Client):
             self.offsets.acknowledge(number)
             return
         self._at = None
-        if code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+            # As in Kafka, a coordinator that resigns answers so to commits that wait for the in-sync replicas.
             self.offsets.unknown.add(number)
         elif code not in _LATER:
             raise ViolationError(f"{self.group}: commit {number} was answered {ErrorCode(code).name}")

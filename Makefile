@@ -27,7 +27,7 @@ export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites differential walks docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites other-tools differential walks docs linkcheck stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -199,6 +199,12 @@ suites: $(VENV)/test.stamp
 		command -v $$tool >/dev/null || { echo "make: $$tool is missing; the suites need Go, Java 17 and Maven" >&2; exit 1; }; \
 	done
 	$(BIN)/python -m tests.suites $(SUITES_ARGS)
+
+# Not part of `make test`: 350 MB of programs that few need, and a minute of tests.
+## Frameworks, exporters and Kafka Connect with our broker: installs those that can be had, and runs their tests. Java 17, Maven, Go.
+other-tools: $(VENV)/test.stamp
+	bash tests/interop/tools/install.sh $(KAFKA_OFFSETS_JARS)/../tools $(BIN)/python
+	$(BIN)/python -m pytest -rs tests/interop/test_other_tools.py tests/interop/test_connect.py
 
 ## Plays 500 random walks of requests with a real Kafka and ours, and shortens what differs. Needs Java 17 and Maven.
 walks: $(VENV)/test.stamp

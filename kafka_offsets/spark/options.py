@@ -67,6 +67,12 @@ class Options:
     max_records_per_batch: int | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
 
+    def check_batch(self) -> None:
+        """Raise OptionError for an option that only a stream can have."""
+        if self.from_end or self.max_records_per_batch is not None:
+            name = "startingOffsets=latest" if self.from_end else "maxRecordsPerBatch"
+            raise OptionError(f"{name} is for streams, not for a batch query")
+
 
 def parse(given: Mapping[str, str]) -> Options:
     """Parse the options given to Spark. Raises OptionError."""

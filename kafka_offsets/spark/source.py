@@ -68,9 +68,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, asked: Options) -> None:
         """Set the options of the query. OptionError for an option of streams."""
-        if asked.from_end or asked.max_records_per_batch is not None:
-            name = "startingOffsets=latest" if asked.from_end else "maxRecordsPerBatch"
-            raise OptionError(f"{name} is for streams, not for a batch query")
+        asked.check_batch()
         self._asked = asked
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -17,6 +17,7 @@ def read_batches(path: str | Path, **given: str) -> Iterator[pa.RecordBatch]:
     Raises OptionError and NoLogError.
     """
     asked = options.parse({"path": str(path), **given})
+    asked.check_batch()
     storage = dict(asked.storage_options)
     found = segments.find(str(path), storage)
     for runs in segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop)):

@@ -323,12 +323,89 @@ def test_a_torn_tail_is_a_row_and_the_end(tmp_path: Path) -> None:
     assert read[2]["position"] == len(first + second)
 
 
-def test_bytes_that_are_no_batch_are_a_row_and_the_end(tmp_path: Path) -> None:
+def test_bytes_that_are_no_batch_are_a_row_and_the_next_batch_is_read(tmp_path: Path) -> None:
     first, second, _ = three_batches()
     write_segment(tmp_path, first + bytes(100) + second)
     read = reference.read(tmp_path, columns=COLUMNS, mode="latest")
-    assert [row["committed_offset"] for row in read] == [None, 0]
+    assert [row["committed_offset"] for row in read] == [None, 1]
     assert "no record batch of format 2 begins here" in read[0]["error"]
+    assert f"bytes {len(first)} to {len(first) + 99} are skipped" in read[0]["error"]
+
+
+@pytest.mark.parametrize("verify", ["false", "true"])
+@pytest.mark.parametrize(
+    ("at", "damage"),
+    [
+        (8, b"\x7f"),  # a length beyond the end of the file
+        (8, b"\x80"),  # a negative one
+        (11, b"\x07"),  # a short one
+        (10, b"\x01"),  # one that ends in a later batch
+        (16, b"\x05"),  # a magic of no format
+        (0, bytes(12)),
+        (0, bytes(61)),
+    ],
+)
+def test_damage_costs_one_batch(at: int, damage: bytes, verify: str, tmp_path: Path) -> None:
+    batches = [bytes(encode_batch([commit("g", "t", 0, number)], base_offset=number)) for number in range(40)]
+    hit = bytearray(batches[20])
+    hit[at : at + len(damage)] = damage
+    write_segment(tmp_path, b"".join([*batches[:20], hit, *batches[21:]]))
+    read = reference.read(tmp_path, columns=COLUMNS, verifyCrc=verify)
+    assert [row["committed_offset"] for row in read] == [*range(20), None, *range(21, 40)]
+    start = 20 * len(hit)
+    assert f"bytes {start} to {start + len(hit) - 1} are skipped" in read[20]["error"]
+
+
+def test_two_damaged_batches_are_two_rows(tmp_path: Path) -> None:
+    first, second, third = (bytearray(batch) for batch in three_batches())
+    first[-1] ^= 1
+    second[-1] ^= 1
+    write_segment(tmp_path, bytes(first + second + third))
+    read = reference.read(tmp_path, columns=COLUMNS, verifyCrc="true")
+    assert [(row["log_offset"], row["committed_offset"]) for row in read] == [(0, None), (1, None), (2, 2)]
+
+
+def test_a_marker_after_damage_ends_its_transaction(tmp_path: Path) -> None:
+    begun = [
+        bytes(
+            encode_batch(
+                [commit("g", "t", 0, number)],
+                base_offset=number,
+                producer_id=7,
+                producer_epoch=0,
+                transactional=True,
+            )
+        )
+        for number in (0, 1)
+    ]
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / segment_name(0)).write_bytes(begun[0])
+    (folder / segment_name(1)).write_bytes(begun[1] + bytes(80) + marker(5, 7, committed=True))
+    read = reference.read(
+        tmp_path, columns="log_offset,committed_offset,outcome,error", isolation="committed"
+    )
+    assert [(row["committed_offset"], row["outcome"]) for row in read] == [
+        (0, "committed"),
+        (1, "committed"),
+        (None, None),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["all", "latest"])
+def test_segments_that_overlap_are_an_error(mode: str, tmp_path: Path) -> None:
+    batches = three_batches()
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / segment_name(0)).write_bytes(b"".join(batches))
+    (folder / segment_name(1)).write_bytes(b"".join(batches[1:]))
+    for split in ("1", "1000000"):
+        read = reference.read(tmp_path, columns=COLUMNS, mode=mode, splitBytes=split)
+        (error,) = (row for row in read if row["error"])
+        assert "offset 1 found, and the next segment begins at 1: bytes" in error["error"]
+        assert (error["log_offset"], error["position"]) == (1, len(batches[0]))
+        offsets = [row["log_offset"] for row in read if not row["error"]]
+        assert offsets == sorted(set(offsets)) and offsets[-1] == 2
 
 
 @pytest.mark.parametrize("held_rows", [1, 5, 1000])

@@ -39,5 +39,8 @@ def test_a_table_of_no_rows_has_its_columns() -> None:
 def test_what_is_asked_wrongly_is_refused(tmp_path) -> None:
     with pytest.raises(OptionError, match="colums"):
         read_table(LOG, colums="group")
+    for given in ({"startingOffsets": "latest"}, {"maxRecordsPerBatch": "5"}):
+        with pytest.raises(OptionError, match="is for streams, not for a batch query"):
+            read_table(LOG, **given)
     with pytest.raises(NoLogError, match="no segments"):
         read_table(tmp_path)

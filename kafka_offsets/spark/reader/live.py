@@ -264,7 +264,7 @@ def read(bootstrap: Sequence[Address], part: Range, query: Query) -> Iterator[pa
         for data in topic.fetch(part.log_partition, part.start, limit=part.stop):
             if ahead is None:
                 ahead = outcomes.Ahead(_markers(topic, part.log_partition, data))
-            for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop):
+            for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop, part.start):
                 if isinstance(piece, pa.RecordBatch):
                     yield piece
                 else:

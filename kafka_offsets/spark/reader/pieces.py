@@ -6,13 +6,19 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_offsets.columns.records import RecordColumns
-from kafka_offsets.errors import ProtocolError, StorageError
-from kafka_offsets.protocol.records import HEADER_BYTES, read_batch_header
+from kafka_offsets.errors import StorageError
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.query import Query
 from kafka_offsets.storage.files import File
+from kafka_offsets.storage.log.segment import (
+    MAX_RELATIVE_OFFSET,
+    BatchAt,
+    DamagedBatchError,
+    find_batch,
+    walk,
+)
 from kafka_offsets.storage.segment_columns import read_columns
 
 
@@ -23,24 +29,33 @@ class UnreadableError(StorageError):
 class Pieces:
     """The record batches of a file from some position on.
 
-    position  the end of what has been read
-    stop      reading ends after the batch that holds the record before this offset; None: at the end of the file
+    position      the end of what has been read
+    end_offset    the offset after the last record that has been read
+    first_offset  no batch begins before this offset
+    stop          reading ends after the batch that holds the record before this offset; None: at the end of the file
     """
 
     def __init__(
-        self, file: File, position: int, query: Query, source: RecordSource, stop: int | None = None
+        self,
+        file: File,
+        position: int,
+        query: Query,
+        source: RecordSource,
+        stop: int | None = None,
+        first_offset: int = 0,
     ) -> None:
         self.position = position
         self._file = file
         self._query = query
         self._source = source
         self._stop = stop
+        self.end_offset = first_offset
 
     def __iter__(self) -> Iterator[RecordColumns | pa.RecordBatch]:
         """Yield records in columns, and a row for each damaged batch.
 
-        A damaged batch is skipped. Where no batch begins, reading ends, with one row for the rest. Raises
-        UnreadableError.
+        Damage is skipped up to the next batch: the one that its own header leads to, or else the next one with a valid
+        checksum. Raises UnreadableError.
         """
         size = self._file.size
         while self.position < size:
@@ -48,9 +63,9 @@ class Pieces:
                 for records in read_columns(self._file, self.position, size, verify=self._query.verify_crc):
                     batches = records.batches
                     self.position = int(batches.position[-1] + batches.size[-1])
+                    self.end_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
                     yield records
-                    end = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
-                    if self._stop is not None and end >= self._stop:
+                    if self._stop is not None and self.end_offset >= self._stop:
                         return  # a broker may still be writing what follows
             except UnreadableError:
                 raise
@@ -58,22 +73,33 @@ class Pieces:
                 yield self._damage(error)
 
     def _damage(self, error: StorageError) -> pa.RecordBatch:
-        """Return a row for bytes that are not a valid batch, and skip them if their end is known."""
+        """Return a row for bytes that are not a valid batch, and skip them."""
         position = self.position if error.position is None else error.position
+        damaged = self._claimed(position)
+        following = None if damaged is None else damaged.position + damaged.size
+        if following is None or not (following == self._file.size or self._claimed(following)):
+            found = find_batch(self._file, position + 1, self._file.size, self._is_possible)
+            damaged, following = None, self._file.size if found is None else found.position
+        self.position = following
+        lost = f"bytes {position} to {following - 1} are skipped"
         row: dict[str, Any] = {
             "log_partition": self._source.log_partition,
             "kind": schema.UNKNOWN,
-            "error": str(error),
+            "error": f"{error}: {lost}",
         }
         if self._source.file is not None:
             row |= {"file": self._source.file, "position": position}
-        self.position = self._file.size
-        try:
-            header = read_batch_header(self._file.read(position, HEADER_BYTES))
-        except ProtocolError:
-            return columnar.one_row(row, self._query.columns)
-        is_whole = position + header.size <= self._file.size
-        if is_whole and header.last_offset_delta >= 0 and header.base_offset >= 0:
-            row |= {"log_offset": header.base_offset, "batch_bytes": header.size}
-            self.position = position + header.size
+        if damaged is not None:
+            row |= {"log_offset": damaged.base_offset, "batch_bytes": damaged.size}
         return columnar.one_row(row, self._query.columns)
+
+    def _claimed(self, position: int) -> BatchAt | None:
+        """Return the header at a position, if it is one of a whole batch that can be there."""
+        try:
+            batch, _, _ = next(walk(self._file, position, self._file.size, whole=False))
+        except (DamagedBatchError, StopIteration):
+            return None
+        return batch if self._is_possible(batch) else None
+
+    def _is_possible(self, batch: BatchAt) -> bool:
+        return 0 <= batch.base_offset - self.end_offset <= MAX_RELATIVE_OFFSET

@@ -11,15 +11,17 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 
+from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
+from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar, outcomes
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.latest import Winners
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import DamagedBatchError
+from kafka_offsets.storage.log.segment import DamagedBatchError, find_batch
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
 from kafka_offsets.storage.segment_columns import read_headers
 
@@ -34,12 +36,16 @@ _FOLDER = re.compile(r".+-(\d+)")
 
 
 class SegmentAt(NamedTuple):
-    """A segment at the time of discovery: bytes that are appended later are not read."""
+    """A segment at the time of discovery: bytes that are appended later are not read.
+
+    next_offset  the base offset of the next segment, None for the last one
+    """
 
     log_partition: int
     path: str
     base_offset: int
     size: int
+    next_offset: int | None = None
 
 
 class Run(NamedTuple):
@@ -138,13 +144,15 @@ def _segments(fs: Any, folder: str, entries: list[dict[str, Any]]) -> list[Segme
     if not named:
         return []
     partition = _partition_of(folder)
-    return sorted(
+    found = sorted(
         (
             SegmentAt(partition, _url(fs, entry["name"]), int(match[1]), int(entry["size"]))
             for match, entry in named
         ),
         key=lambda segment: segment.base_offset,
     )
+    nexts = [*(segment.base_offset for segment in found[1:]), None]
+    return [segment._replace(next_offset=offset) for segment, offset in zip(found, nexts, strict=True)]
 
 
 def _url(fs: Any, path: str) -> str:
@@ -223,13 +231,23 @@ class _Markers:
 
     def _of(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
         file = SegmentFile(self._fs, segment)
-        try:
-            for data, batches in read_headers(file, position, segment.size):
-                yield from outcomes.markers_of(data, batches)
-        except UnreadableError:
-            raise
-        except StorageError:
-            return  # the reader of that segment reports the error in a row
+        while True:
+            try:
+                for data, batches in read_headers(file, position, segment.size):
+                    yield from outcomes.markers_of(data, batches)
+                    position = int(batches.position[-1] + batches.size[-1])
+            except UnreadableError:
+                raise
+            except StorageError as error:  # the reader of that segment reports it in a row
+                after = 1 + (position if error.position is None else error.position)
+                found = find_batch(
+                    file, after, segment.size, lambda at: at.base_offset >= segment.base_offset
+                )
+                if found is None:
+                    return
+                position = found.position
+            else:
+                return
 
 
 def read(
@@ -251,11 +269,12 @@ def _read_segment(
 ) -> Iterator[pa.RecordBatch]:
     source = RecordSource(segment.log_partition, segment.path)
     file = SegmentFile(fs, segment)
-    rows = Rows(query, source, run.start, run.stop, winners)
+    limits = [offset for offset in (run.stop, segment.next_offset) if offset is not None]
+    rows = Rows(query, source, run.start, min(limits, default=None), winners)
     begin = 0
     if run.start is not None and run.start > segment.base_offset:
         begin = position_of(file, run.start)
-    pieces = Pieces(file, begin, query, source, run.stop)
+    pieces = Pieces(file, begin, query, source, run.stop, segment.base_offset)
     ahead: outcomes.Ahead | None = None
     for piece in pieces:
         if isinstance(piece, pa.RecordBatch):
@@ -264,7 +283,32 @@ def _read_segment(
         if ahead is None:
             ahead = outcomes.Ahead(_Markers(fs, run).starting_at(segment, pieces.position))
         yield from rows.add(piece, ahead)
+        if segment.next_offset is not None and pieces.end_offset > segment.next_offset:
+            yield _overlap(segment, segment.next_offset, piece.batches, query, source)
+            break
     yield from rows.finish()
+
+
+def _overlap(
+    segment: SegmentAt, next_offset: int, batches: BatchColumns, query: Query, source: RecordSource
+) -> pa.RecordBatch:
+    """Return a row for the batches of a segment whose offsets the next segment also has."""
+    ends = batches.base_offset + batches.last_offset_delta
+    first = int(np.argmax(ends >= next_offset))
+    found, position = int(ends[first]), int(batches.position[first])
+    error = (
+        f"segments overlap: offset {found} found, and the next segment begins at {next_offset}: bytes "
+        f"{position} to {segment.size - 1} are skipped"
+    )
+    row = {
+        "log_partition": segment.log_partition,
+        "kind": schema.UNKNOWN,
+        "log_offset": int(batches.base_offset[first]),
+        "error": str(StorageError(error, segment.path, position)),
+        "file": source.file,
+        "position": position,
+    }
+    return columnar.one_row(row, query.columns)
 
 
 def position_of(file: File, offset: int) -> int:

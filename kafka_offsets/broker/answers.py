@@ -99,6 +99,13 @@ class Answers:
             if isinstance(answer, Parts) and not isinstance(context, Held):
                 self.responses.hold(connection, connection.held_bytes + len(answer))
 
+    def send(self, connection: ClientConnection, data: bytes) -> None:
+        """Send bytes that answer no request, on a connection without unanswered ones."""
+        assert not connection.unanswered
+        connection.output.append(data)
+        connection.output_bytes += len(data)
+        self.writable[connection] = None
+
     def close_connection(self, connection: ClientConnection) -> None:
         """Close a connection after its `output` is sent; answers that are not ready are not sent."""
         connection.closing = True

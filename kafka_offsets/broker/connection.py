@@ -8,6 +8,7 @@ from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 from kafka_offsets.security.principal import ANONYMOUS, Principal
+from kafka_offsets.security.sasl.authentication import Authentication
 
 
 class KnownHeader(NamedTuple):
@@ -31,6 +32,8 @@ class ClientConnection:
     """One client's connection: bytes not yet decoded, requests not yet answered, answers not yet sent.
 
     peer           for log lines; host: the address shown for group members
+    listener       the name of the listener that accepted it; "" for a connection of this process
+    authentication what it may send, on a listener with SASL; None otherwise
     principal      the peer, as its listener has authenticated it; set before it sends requests that need rights
     output         answers to be sent, `output_bytes` in total
     held_bytes     size of large answers in memory, as counted by `ResponseBudget`
@@ -43,6 +46,7 @@ class ClientConnection:
 
     __slots__ = (
         "apis",
+        "authentication",
         "closing",
         "decided_bytes",
         "held_bytes",
@@ -50,6 +54,7 @@ class ClientConnection:
         "is_blocked",
         "known_header",
         "last_used_ms",
+        "listener",
         "output",
         "output_bytes",
         "owner",
@@ -63,6 +68,8 @@ class ClientConnection:
     def __init__(self, peer: str, host: str, max_request_bytes: int, owner: Any = None) -> None:
         self.peer = peer
         self.host = host
+        self.listener = ""
+        self.authentication: Authentication | None = None
         self.principal: Principal = ANONYMOUS
         self.reader = FrameReader(max_request_bytes)
         self.unanswered: deque[RequestContext] = deque()

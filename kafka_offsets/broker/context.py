@@ -10,6 +10,7 @@ from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
+from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.expiry import Expiry
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
 from kafka_offsets.broker.coordination.shard_loader import ShardLoader
@@ -30,7 +31,8 @@ class Context:
     """The parts of one broker.
 
     apis                the table of APIs
-    host, port          the address for clients
+    host, port          the address for clients of the first listener
+    addresses           the address for clients of each listener, by its name
     settings            changes what all brokers of a cluster have in common
     broker_ids          ids of all brokers of its cluster
     replicas            leads and follows partitions; None for a broker that is alone
@@ -60,5 +62,10 @@ class Context:
     broker_ids: tuple[int, ...]
     host: str = "127.0.0.1"
     port: int = 0
+    addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
     replicas: Replicas | None = None
     undescribed_topics: dict[str, int] = field(default_factory=dict)
+
+    def address_for(self, connection: ClientConnection) -> tuple[str, int]:
+        """Return the address of this broker for a client: that of the listener to which it is connected (KIP-103)."""
+        return self.addresses.get(connection.listener) or (self.host, self.port)

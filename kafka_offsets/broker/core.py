@@ -44,6 +44,7 @@ from kafka_offsets.broker.replicas.manager import ReplicaManager
 from kafka_offsets.broker.requests import RequestDispatcher
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.logs import new_logger
@@ -79,6 +80,7 @@ class BrokerCore:
     background  writes files for which no request waits
     zookeeper   makes the client for offset.storage=zookeeper
     cluster     the cluster that it is a part of; None for a broker that is alone
+    listeners   how peers of each listener prove who they are
     loads       replays logs of the offsets topic, several side by side; default: `background`
     Raises StorageError when the data cannot be read or another broker uses it.
     """
@@ -97,6 +99,7 @@ class BrokerCore:
         self.config = config
         self._new_zookeeper = zookeeper
         self.clock: Clock = clock if clock is not None else SystemClock()
+        self.listeners = listeners_of(config, is_clustered=cluster is not None)
         self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)
         self.connections: set[ClientConnection] = set()
@@ -258,12 +261,20 @@ class BrokerCore:
 
     # -- for the owner of the sockets ---------------------------------------------------------------------------
 
-    def connect(self, peer: str, host: str, owner: Any = None) -> ClientConnection:
+    def connect(
+        self, peer: str, host: str, owner: Any = None, listener: ListenerSecurity | None = None
+    ) -> ClientConnection:
         """Register a new connection.
 
-        owner  kept on the connection for the caller
+        owner     kept on the connection for the caller
+        listener  that has accepted it; None: it is of this process, and needs no authentication
         """
         connection = ClientConnection(peer, host, self.config.socket_request_max_bytes, owner)
+        if listener is not None:
+            connection.listener = listener.endpoint.name
+            connection.authentication = listener.authentication()
+            if connection.authentication is not None:
+                connection.reader.max_bytes = self.config.sasl_server_max_receive_size
         now = self.clock.now()
         connection.last_used_ms = now.mono_ms
         self.connections.add(connection)

@@ -12,6 +12,7 @@ from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
 from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.kept_responses import KeptResponses
+from kafka_offsets.broker.security.authentication import admits
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
@@ -102,6 +103,8 @@ class RequestDispatcher:
 
     def _decide(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
         """Decode one request and decide it."""
+        if connection.authentication is not None and not admits(self._broker, connection, frame, now):
+            return
         known = connection.known_header
         if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
             known = self._read_header(connection, frame)
@@ -156,10 +159,15 @@ class RequestDispatcher:
             _, client_id, size = read_request_header(frame, codecs.has_tagged_request_header)
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
-        kept = self._kept if api.handle in _KEPT else None
+        kept = self._kept if api.handle in _KEPT and self._names_first_listener(connection) else None
         known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, kept)
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
+
+    def _names_first_listener(self, connection: ClientConnection) -> bool:
+        """Whether its responses contain the address of the first listener, as the kept ones do."""
+        broker = self._broker
+        return broker.address_for(connection) == (broker.host, broker.port)
 
     def _decide_unserved(self, connection: ClientConnection, api: Api, version: int, frame: bytes) -> None:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""

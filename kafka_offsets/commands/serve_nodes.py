@@ -27,6 +27,8 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
         raise ConfigError(
             "advertised.listeners is for one broker: each broker of a cluster has its own address"
         )
+    if config.endpoints()[0].protocol != "PLAINTEXT":
+        raise ConfigError("brokers of a cluster reach each other at a listener of protocol PLAINTEXT")
     if config.broker_session_timeout_ms < _SHORTEST_SESSION_MS:
         raise ConfigError(f"broker.session.timeout.ms of a cluster is {_SHORTEST_SESSION_MS} or more")
     for first in (port, options.metrics_port or 0):

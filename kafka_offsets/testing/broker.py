@@ -67,6 +67,8 @@ class Broker(EmbeddedBroker):
     data_directory   the directory of topics and committed offsets; overrides the key `log.dirs`; default: in memory
     properties_file  a server.properties file; `config` overrides it
     clock            the source of time; default: the machine's clock
+    users            names and passwords of clients, which authenticate with SASL: at the listeners of `config` that
+                     have it, or at one of protocol SASL_PLAINTEXT; see docs/security.md
     record           whether to keep requests and answers; see `requests`
     A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
     A wrong configuration raises ConfigError here, an argument of the wrong type TypeError. Starting raises
@@ -88,6 +90,7 @@ class Broker(EmbeddedBroker):
         data_directory: str | Path | None = None,
         properties_file: str | Path | None = None,
         clock: Clock | None = None,
+        users: Mapping[str, str] | None = None,
         record: bool = False,
     ) -> None:
         super().__init__(
@@ -97,6 +100,7 @@ class Broker(EmbeddedBroker):
             data_directory=data_directory,
             properties_file=properties_file,
             clock=clock,
+            users=users,
         )
         self._recorder = Recorder() if record else None
         self._faults: Faults | None = None
@@ -493,6 +497,7 @@ class InspectedServer(NetworkServer):
             peer.abort()
         core = self.new_core(files.copy())
         core.context.host, core.context.port = old.context.host, old.context.port
+        core.context.addresses = old.context.addresses
         self.core = core
         with _expecting_refusals():
             old.close()

@@ -22,6 +22,7 @@ LeaveGroup                   1.0=1 2.0=2 2.4=4 3.2=5
 SyncGroup                    1.0=1 2.0=2 2.3=3 2.4=4 2.5=5
 DescribeGroups               1.0=1 2.0=2 2.3=3 2.4=5 4.0=6
 ListGroups                   1.0=1 2.0=2 2.4=3 2.6=4 3.8=5
+SaslHandshake                1.0=1
 ApiVersions                  1.0=1 2.0=2 2.4=3 3.9=4
 CreateTopics                 1.0=2 2.0=3 2.4=5 2.7=6 2.8=7
 DeleteTopics                 1.0=1 2.0=2 2.1=3 2.4=4 2.7=5 2.8=6
@@ -40,6 +41,7 @@ DescribeConfigs              1.0=0 1.1=1 2.0=2 2.6=3 2.8=4
 AlterConfigs                 1.0=0 2.0=1 2.8=2
 AlterReplicaLogDirs          1.0=0 2.0=1 2.8=2
 DescribeLogDirs              1.0=0 2.0=1 2.6=2 3.2=3 3.3=4 4.3=5
+SaslAuthenticate             1.0=0 2.2=1 2.5=2
 CreatePartitions             1.0=0 2.0=1 2.5=2 2.7=3
 DeleteGroups                 1.1=0 2.0=1 2.4=2
 ElectLeaders                 2.2=0 2.4=2

@@ -11,7 +11,7 @@ import pytest
 from kafka_offsets.broker.config.environment import environment_settings
 from kafka_offsets.broker.config.given_values import _ALIASES
 from kafka_offsets.broker.config.keys import KEYS, Config, config_table
-from kafka_offsets.broker.config.listeners import Listener, known_form
+from kafka_offsets.broker.config.listeners import Endpoint, Listener, known_form
 from kafka_offsets.broker.config.properties import read_properties
 from kafka_offsets.broker.config.types import ConfigSource, Key, Synonym, Type, text_of
 from kafka_offsets.broker.config.unfollowed_keys import _NAMES, UNFOLLOWED
@@ -115,6 +115,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "auto.create.topics.delay.ms": (0, 100),
         "coordinator.warm": (True, False),
         "fetch.wait.ends.at.next.request": (True, False),
+        "sasl.enabled.mechanisms": (("PLAIN",), ("GSSAPI",)),
     }
     restored = Config.load(profile="kafka")
     assert restored.profile == "kafka"
@@ -224,7 +225,7 @@ def test_a_value_is_given_as_text_or_as_what_it_is(name: str, value: object, par
             "SSL://:9093",
             (
                 "Invalid value [SSL://:9093] for configuration listeners: "
-                "only PLAINTEXT://HOST:PORT is served, not SSL://:9093"
+                "SSL://:9093 has none of the protocols PLAINTEXT, SASL_PLAINTEXT"
             ),
         ),
         (
@@ -331,7 +332,7 @@ def test_a_listener_is_a_host_and_a_port(text: str, listener: Listener) -> None:
     "text", ["", "localhost:9092", "PLAINTEXT://localhost", "PLAINTEXT://h:x", "PLAINTEXT://h:65536"]
 )
 def test_anything_else_is_no_listener(text: str) -> None:
-    assert re.search(r"is served|no port", known_form((text,)) or "")
+    assert re.search(r"is needed|no port", known_form((text,)) or "")
 
 
 STOCK = """\
@@ -383,18 +384,54 @@ COMPOSED = {
 }
 
 
-def test_of_several_listeners_the_first_for_clients_is_served(caplog: pytest.LogCaptureFixture) -> None:
-    loaded = Config.load(COMPOSED)
-    assert (loaded.listener(), loaded.advertised_listener()) == (
-        Listener("0.0.0.0", 29092),
-        Listener("broker", 29092),
-    )
-    assert caplog.messages == ["one listener is served, and not PLAINTEXT_HOST://0.0.0.0:9092"]
+def test_all_listeners_for_clients_are_served(caplog: pytest.LogCaptureFixture) -> None:
     secured = COMPOSED | {
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:SSL,PLAINTEXT_HOST:PLAINTEXT"
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:sasl_plaintext"
     }
-    assert Config.load(secured).listener() == Listener("0.0.0.0", 9092)
-    assert Config.load(secured).advertised_listener() == Listener("localhost", 9092)
+    loaded = Config.load(secured)
+    first, second = (Listener("0.0.0.0", port) for port in (29092, 9092))
+    assert loaded.endpoints() == (
+        Endpoint("PLAINTEXT", "PLAINTEXT", first, Listener("broker", 29092)),
+        Endpoint("PLAINTEXT_HOST", "SASL_PLAINTEXT", second, Listener("localhost", 9092)),
+    )
+    assert (loaded.listener(), loaded.advertised_listener()) == (first, Listener("broker", 29092))
+    assert not caplog.messages
+
+
+def test_a_key_of_one_listener_and_mechanism_overrides_that_of_the_listener_and_that_of_all() -> None:
+    key = "connections.max.reauth.ms"
+    given = {key: 1, f"listener.name.a.{key}": "2", f"listener.name.a.plain.{key}": "3"}
+    loaded = Config.load(given)
+    found = [loaded.of_listener(*asked) for asked in (("A", key, "PLAIN"), ("a", key, "X"), ("b", key))]
+    assert found == [3, 2, 1]
+    assert loaded.given == set(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("listener.name.a.sasl.enabled", "unknown configuration key listener.name.a.sasl.enabled"),
+        ("listener.name", "unknown configuration key listener.name"),
+    ],
+)
+def test_an_unknown_key_of_a_listener_is_refused(name: str, message: str) -> None:
+    assert refusal({name: "x"}).startswith(message)
+
+
+def test_passwords_are_shown_nowhere() -> None:
+    given = {
+        "sasl.users": "alice=hush",
+        "listener.name.a.plain.sasl.jaas.config": 'x required user_a="hush";',
+    }
+    loaded = Config.load(given)
+    described = {each.name: each for each in loaded.describe()}["sasl.users"]
+    assert (described.value, described.is_sensitive, described.kind) == (None, True, Type.PASSWORD)
+    assert described.synonyms == (Synonym("sasl.users", None, ConfigSource.STATIC_BROKER),)
+    assert loaded.sasl_users is not None and loaded.sasl_users.value == "alice=hush"
+    assert "hush" not in f"{loaded!r} {loaded} {loaded.describe()} {loaded.of_listeners}"
+    assert refusal({"sasl.users": ("hush",)}) == (
+        "Invalid value [hidden] for configuration sasl.users: Expected value to be a string"
+    )
 
 
 @pytest.mark.parametrize(
@@ -408,12 +445,12 @@ def test_of_several_listeners_the_first_for_clients_is_served(caplog: pytest.Log
             },
             (
                 "Invalid value [PLAINTEXT_HOST://:9092] for configuration listeners: "
-                "only PLAINTEXT://HOST:PORT is served, not PLAINTEXT_HOST://:9092"
+                "PLAINTEXT_HOST://:9092 has none of the protocols PLAINTEXT, SASL_PLAINTEXT"
             ),
         ),
         (
             {"advertised.listeners": "PLAINTEXT_HOST://localhost:9092"},
-            "advertised.listeners has no address of the listener that is served, PLAINTEXT://0.0.0.0:29092",
+            "advertised.listeners has no address of the listener PLAINTEXT://0.0.0.0:29092",
         ),
         (
             {"listener.security.protocol.map": "PLAINTEXT:TLS"},

@@ -52,12 +52,16 @@ def read_response(name: str, version: int, frame: bytes, number: int = 1) -> Any
 
 
 class CoreClient:
-    """One connection. `send` decides, `turn` answers, `take` reads answers, `call` does all three."""
+    """One connection. `send` decides, `turn` answers, `take` reads answers, `call` does all three.
 
-    def __init__(self, core: BrokerCore, client_id: str = "client") -> None:
+    listener  the index of the listener that accepts it; None: it needs no authentication
+    """
+
+    def __init__(self, core: BrokerCore, client_id: str = "client", listener: int | None = None) -> None:
         self.core = core
         self.client_id = client_id
-        self.connection: ClientConnection = core.connect("test:1", "/127.0.0.1")
+        accepted_by = None if listener is None else core.listeners[listener]
+        self.connection: ClientConnection = core.connect("test:1", "/127.0.0.1", None, accepted_by)
         self.numbers = itertools.count(1)
         self.expected: list[tuple[int, str, int]] = []
         self.received = bytearray()

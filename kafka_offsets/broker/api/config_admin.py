@@ -171,7 +171,7 @@ def _described(
         value=described.value,
         read_only=described.read_only,
         config_source=described.source,
-        is_sensitive=False,
+        is_sensitive=described.is_sensitive,
         synonyms=synonyms if request.include_synonyms else [],
         config_type=described.kind,
         documentation=described.documentation if request.include_documentation else None,

@@ -83,7 +83,7 @@ def find_coordinator(
     if error is not ErrorCode.NONE:
         return fail_find_coordinator(request, error, context.api_version)
     answer = messages.FindCoordinatorResponse
-    node, host, port = broker.node_id, broker.host, broker.port
+    node, host, port = broker.node_id, *broker.address_for(context.connection)
     if context.api_version < _COORDINATORS_SINCE:
         return answer(error_message="NONE", node_id=node, host=host, port=port)
     return answer(

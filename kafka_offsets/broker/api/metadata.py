@@ -75,14 +75,13 @@ def metadata(
     Kafka answers the request that creates a topic with an error. Here the topic exists and is described at once, unless
     auto.create.topics.delay.ms is set. Hundreds of topics are created and described in steps.
     """
-    return run_incrementally(
-        broker, context, _answered(broker, request, context.api_version, now), finishes=True
-    )
+    return run_incrementally(broker, context, _answered(broker, request, context, now), finishes=True)
 
 
 def _answered(
-    broker: Context, request: messages.MetadataRequest, version: int, now: Now
+    broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
 ) -> Steps[messages.MetadataResponse]:
+    version = context.api_version
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
     topics = yield from _asked_topics(broker, request, version, now)
@@ -95,7 +94,7 @@ def _answered(
                 topic.topic_authorized_operations = TOPIC_OPERATIONS
     answer = messages.MetadataResponse
     return answer(
-        brokers=[answer.Broker(broker.node_id, broker.host, broker.port)],
+        brokers=[answer.Broker(broker.node_id, *broker.address_for(context.connection))],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
@@ -339,7 +338,7 @@ def describe_cluster(
     answer = messages.DescribeClusterResponse
     error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
     if request.endpoint_type == _BROKERS:
-        brokers = [answer.DescribeClusterBroker(broker.node_id, broker.host, broker.port)]
+        brokers = [answer.DescribeClusterBroker(broker.node_id, *broker.address_for(context.connection))]
         controller = broker.node_id
         if request.include_cluster_authorized_operations:
             operations = CLUSTER_OPERATIONS

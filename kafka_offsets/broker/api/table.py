@@ -21,6 +21,7 @@ from kafka_offsets.broker.api import replicas as admin_replicas
 from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
 from kafka_offsets.broker.api.row import BROKER, GROUP, GROUPS, PARTITIONS, SHARD, TRANSACTION, Api, Apis
+from kafka_offsets.broker.security import authentication
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership, sync
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -44,6 +45,7 @@ SERVED = Apis((
     Api(14, "SyncGroup", (0, 5), SHARD, group_requests.sync, sync.fail_sync, addresses=GROUP),
     Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, addresses=GROUPS),
     Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups),
+    Api(17, "SaslHandshake", (0, 1), BROKER, authentication.sasl_handshake),
     Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, metadata.fail_api_versions),
     Api(19, "CreateTopics", (2, 7), BROKER, topic_admin.create_topics, decided_by_controller=True),
     Api(20, "DeleteTopics", (1, 6), BROKER, topic_admin.delete_topics, decided_by_controller=True),
@@ -64,6 +66,7 @@ SERVED = Apis((
     Api(34, "AlterReplicaLogDirs", (1, 2), BROKER,
         admin_replicas.alter_replica_log_dirs, admin_replicas.fail_alter_replica_log_dirs),
     Api(35, "DescribeLogDirs", (1, 5), BROKER, cluster_admin.describe_log_dirs, cluster_admin.fail_describe_log_dirs),
+    Api(36, "SaslAuthenticate", (0, 2), BROKER, authentication.sasl_authenticate),
     Api(37, "CreatePartitions", (0, 3), BROKER, topic_admin.create_partitions, decided_by_controller=True),
     Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, addresses=GROUPS),
     Api(43, "ElectLeaders", (0, 2), BROKER, cluster_admin.elect_leaders, refuse_throughout, decided_by_controller=True),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.config.properties import read_properties
+from kafka_offsets.broker.config.security_keys import key_of_listener, listener_key
 from kafka_offsets.broker.config.types import Key, text_of
 from kafka_offsets.errors import ConfigError, nearest_name
 from kafka_offsets.logs import new_logger
@@ -32,7 +33,7 @@ def given_values(
         read = read_properties(properties_file)
         given = [(name, text, f"{properties_file} line {line}: ") for line, name, text in read] + given
     for name, value, where in given:
-        key = keys.get(_ALIASES.get(name, name))
+        key = keys.get(_ALIASES.get(name, name)) or key_of_listener(keys, name)
         if key is not None:
             values[name] = _parsed(key, value, where)
         elif is_known(name, keys):
@@ -53,6 +54,7 @@ def is_known(name: str, keys: Mapping[str, Key]) -> bool:
     # Late: most configurations do not need it.
     from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS, REMOVED, UNFOLLOWED
 
+    name = listener_key(name) or name
     return name in UNFOLLOWED or name in REMOVED or name.startswith(OF_OTHERS)
 
 

@@ -14,13 +14,7 @@ from typing import Any, Self
 from kafka_offsets.broker.config.checks import known_assignors, known_policy, one_directory
 from kafka_offsets.broker.config.combinations import check_together
 from kafka_offsets.broker.config.given_values import given_values
-from kafka_offsets.broker.config.listeners import (
-    Listener,
-    Listeners,
-    choose_listeners,
-    known_form,
-    known_protocols,
-)
+from kafka_offsets.broker.config.security_keys import SecurityKeys, take_listener_values
 from kafka_offsets.broker.config.types import (
     ConfigSource,
     Described,
@@ -29,12 +23,10 @@ from kafka_offsets.broker.config.types import (
     Type,
     keys_of,
     setting,
-    text_of,
+    shown_text,
 )
-from kafka_offsets.logs import new_logger
 
 PROFILES = ("test", "kafka")
-logger = new_logger(__name__)
 _INT_MAX = 2_147_483_647
 _LONG_MAX = 9_223_372_036_854_775_807
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
@@ -46,7 +38,7 @@ _FAMILIES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class Config(SecurityKeys):
     """The values of all keys; an attribute for each, with underscores for dots. Make one with `Config.load`.
 
     given  the keys that were set explicitly
@@ -62,29 +54,6 @@ class Config:
 
     # The broker and its addresses.
     node_id: int = setting(Type.INT, 1, "The id of this broker; broker.id is a synonym.", at_least=0)
-    listeners: tuple[str, ...] = setting(
-        Type.LIST,
-        ("PLAINTEXT://127.0.0.1:9092",),
-        "Where `kafka-offsets serve` listens if neither --host nor --port is given: at the first that is for clients "
-        "and PLAINTEXT. Kafka listens at all of them, by default on every interface.",
-        check=known_form,
-    )
-    advertised_listeners: tuple[str, ...] | None = setting(
-        Type.LIST,
-        None,
-        "The addresses that clients receive, by the names of listeners; if there is none, the listener's, or localhost "
-        "if that is every interface.",
-        check=known_form,
-    )
-    controller_listener_names: tuple[str, ...] | None = setting(
-        Type.LIST, None, "The names of listeners that are not for clients, and so are not served."
-    )
-    listener_security_protocol_map: str = setting(
-        Type.STRING,
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The protocol of each listener by name, NAME:PROTOCOL.",
-        check=known_protocols,
-    )
     log_dirs: tuple[str, ...] | None = setting(
         Type.LIST,
         None,
@@ -601,28 +570,15 @@ class Config:
         given = frozenset(values)
         if values.get("profile") == "kafka":
             values = {name: key.kafka_default for name, key in KEYS.items()} | values
-        loaded = cls(**{KEYS[name].attribute: value for name, value in values.items()}, given=given)
-        check_together(loaded)
-        others = loaded._listeners().others
-        if others:
-            logger.warning("one listener is served, and not %s", ", ".join(others))
-        return loaded
-
-    def listener(self) -> Listener:
-        """Return where to listen according to `listeners`."""
-        return self._listeners().served
-
-    def advertised_listener(self) -> Listener | None:
-        """Return the address for clients, or None when it is the listener's."""
-        return self._listeners().advertised
-
-    def _listeners(self) -> Listeners:
-        return choose_listeners(
-            self.listeners,
-            self.advertised_listeners or (),
-            self.controller_listener_names or (),
-            self.listener_security_protocol_map.split(","),
+        of_listeners = take_listener_values(values)
+        loaded = cls(
+            **{KEYS[name].attribute: value for name, value in values.items()},
+            given=given,
+            of_listeners=of_listeners,
         )
+        check_together(loaded)
+        loaded.endpoints()
+        return loaded
 
     def data_directory(self) -> Path | None:
         """Return the data directory according to `log.dirs`, or None to keep everything in memory."""
@@ -664,18 +620,23 @@ class Config:
             (each, self.value(each), ConfigSource.STATIC_BROKER) for each in names if each in self.given
         ]
         places += [(each, self.default_of(each), ConfigSource.DEFAULT) for each in names]
-        texts = ((each, text_of(value), source) for each, value, source in places)
-        found = (Synonym(each, text, source) for each, text, source in texts if text is not None)
+        found = (
+            Synonym(each, shown_text(value), source) for each, value, source in places if value is not None
+        )
         return tuple(dropwhile(lambda synonym: synonym.name != name, found))
 
     def _described(self, key: Key) -> Described:
         source = ConfigSource.STATIC_BROKER if key.name in self.given else ConfigSource.DEFAULT
-        value = text_of(self.value(key.name))
+        value = shown_text(self.value(key.name))
         return Described(key.name, value, True, source, key.kind, self.synonyms(key.name), key.doc)
 
 
-KEYS: dict[str, Key] = keys_of(Config)
-"""The keys of a broker by name."""
+_SECURITY = keys_of(SecurityKeys)
+
+KEYS: dict[str, Key] = {
+    name: key for name, key in keys_of(Config).items() if name not in _SECURITY
+} | _SECURITY
+"""The keys of a broker by name; those of listeners and of security are last."""
 
 
 def config_table() -> tuple[Key, ...]:

@@ -1,7 +1,7 @@
-"""Listeners: which address of `listeners` is served, and which of `advertised.listeners` clients receive.
+"""Listeners: the addresses of `listeners` with their protocols, and those of `advertised.listeners` for clients.
 
-A server.properties of Kafka has listeners for controllers, and often several for clients. One is served here: the first
-for clients whose protocol is PLAINTEXT. Source: org.apache.kafka.network.SocketServerConfigs, KIP-103, KIP-631.
+A server.properties of Kafka has listeners for controllers, which are not served, and one or more for clients.
+Source: org.apache.kafka.network.SocketServerConfigs, KIP-103, KIP-631.
 """
 
 import re
@@ -12,6 +12,7 @@ from kafka_offsets.errors import ConfigError
 
 _FORM = re.compile(r"(?P<name>[^:/]+)://(?P<host>.*):(?P<port>[0-9]{1,5})", re.ASCII)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 
 class Listener(NamedTuple):
@@ -21,17 +22,23 @@ class Listener(NamedTuple):
     port: int
 
 
-class Listeners(NamedTuple):
-    """The listeners of a configuration.
+class Endpoint(NamedTuple):
+    """One listener for clients.
 
-    served      where the broker listens
-    advertised  the address for clients; None: that of `served`
-    others      for clients too, and not served, as they are written
+    protocol    PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
+    listener    where the broker listens
+    advertised  the address for clients; None: that of `listener`
     """
 
-    served: Listener
+    name: str
+    protocol: str
+    listener: Listener
     advertised: Listener | None
-    others: tuple[str, ...]
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether its peers authenticate with SASL."""
+        return self.protocol.startswith("SASL_")
 
 
 def known_form(texts: tuple[str, ...]) -> str | None:
@@ -39,9 +46,7 @@ def known_form(texts: tuple[str, ...]) -> str | None:
     for text in texts:
         found = _FORM.fullmatch(text)
         if found is None or int(found["port"]) > 65535:
-            return (
-                f"no port in {text}" if "://" in text else f"only PLAINTEXT://HOST:PORT is served, not {text}"
-            )
+            return f"no port in {text}" if "://" in text else f"NAME://HOST:PORT is needed, not {text}"
     names = [_name(text) for text in texts]
     return None if len(set(names)) == len(names) else "each listener needs a name of its own"
 
@@ -55,13 +60,13 @@ def known_protocols(protocols: str) -> str | None:
     return None
 
 
-def choose_listeners(
+def choose_endpoints(
     listeners: tuple[str, ...],
     advertised: tuple[str, ...],
     controllers: Iterable[str],
     protocols: Iterable[str],
-) -> Listeners:
-    """Return what is served of `listeners`. Raises ConfigError if clients could not connect to any of them.
+) -> tuple[Endpoint, ...]:
+    """Return the listeners for clients, in their order. Raises ConfigError if there are none, or for a wrong one.
 
     advertised   `advertised.listeners`; may be empty
     controllers  names of listeners that are not for clients
@@ -74,18 +79,19 @@ def choose_listeners(
     clients = [text for text in listeners if _name(text) not in for_controllers]
     if not clients:
         raise ConfigError(f"listeners is {','.join(listeners)}: none of them is for clients")
-    plain = [text for text in clients if _protocol(text, by_name) == "PLAINTEXT"]
-    if not plain:
-        raise ConfigError(
-            f"Invalid value [{', '.join(listeners)}] for configuration listeners: "
-            f"only PLAINTEXT://HOST:PORT is served, not {clients[0]}"
-        )
-    served = plain[0]
     addresses = {_name(text): _address(text) for text in advertised}
-    if advertised and _name(served) not in addresses:
-        raise ConfigError(f"advertised.listeners has no address of the listener that is served, {served}")
-    others = tuple(text for text in clients if text != served)
-    return Listeners(_address(served), addresses.get(_name(served)), others)
+    found = []
+    for text in clients:
+        protocol = _protocol(text, by_name)
+        if protocol not in SERVED_PROTOCOLS:
+            raise ConfigError(
+                f"Invalid value [{', '.join(listeners)}] for configuration listeners: "
+                f"{text} has none of the protocols {', '.join(SERVED_PROTOCOLS)}"
+            )
+        if advertised and _name(text) not in addresses:
+            raise ConfigError(f"advertised.listeners has no address of the listener {text}")
+        found.append(Endpoint(_name(text), protocol, _address(text), addresses.get(_name(text))))
+    return tuple(found)
 
 
 def _protocol(text: str, by_name: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.secret import HIDDEN, Secret
 
 
 class Type(IntEnum):
@@ -23,6 +24,7 @@ class Type(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 class ConfigSource(IntEnum):
@@ -102,17 +104,17 @@ class Key(NamedTuple):
 
 
 class Synonym(NamedTuple):
-    """One possible source of a value; the most specific one comes first."""
+    """One possible source of a value; the most specific one comes first. The value of a password is None."""
 
     name: str
-    value: str
+    value: str | None
     source: ConfigSource
 
 
 class Described(NamedTuple):
     """A key with its value, as in a DescribeConfigs response.
 
-    value  None when the key has no value
+    value  None when the key has no value, and of a password
     """
 
     name: str
@@ -122,6 +124,11 @@ class Described(NamedTuple):
     kind: Type
     synonyms: tuple[Synonym, ...]
     documentation: str
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is not shown."""
+        return self.kind is Type.PASSWORD
 
 
 _SAME = object()
@@ -180,7 +187,12 @@ def text_of(value: object) -> str | None:
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(value)
-    return str(value)
+    return str(value)  # of a password "[hidden]"
+
+
+def shown_text(value: object) -> str | None:
+    """Return what DescribeConfigs shows of a value: as `text_of`, and of a password nothing."""
+    return None if isinstance(value, Secret) else text_of(value)
 
 
 def _refused(name: str, value: object, reason: str) -> ConfigError:
@@ -204,6 +216,14 @@ def _string(name: str, value: object) -> str:
     if isinstance(value, str):
         return value.strip()
     raise _refused(name, value, "Expected value to be a string")
+
+
+def _password(name: str, value: object) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if isinstance(value, str):
+        return Secret(value.strip())
+    raise _refused(name, HIDDEN, "Expected value to be a string")
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -251,4 +271,5 @@ _PARSERS: dict[Type, Callable[[str, object], Any]] = {
     Type.LONG: _integer(Type.LONG, 64),
     Type.DOUBLE: _double,
     Type.LIST: _list,
+    Type.PASSWORD: _password,
 }

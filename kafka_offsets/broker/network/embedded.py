@@ -17,6 +17,7 @@ from kafka_offsets.broker.config.listeners import Listener
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
+from kafka_offsets.broker.security.listeners import with_users
 from kafka_offsets.client import commits
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
@@ -28,6 +29,10 @@ _HIGHEST_PORT = 65535
 T = TypeVar("T")
 
 
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class EmbeddedBroker:
     """A broker inside this process: ``with Broker() as broker:`` in a separate thread, or ``async with``.
 
@@ -36,6 +41,8 @@ class EmbeddedBroker:
     data_directory   the directory of topics and committed offsets; overrides the key `log.dirs`; default: in memory
     properties_file  a server.properties file; `config` overrides it
     clock            the source of time; default: the machine's clock
+    users            names and passwords of clients, which authenticate with SASL: at the listeners of `config` that
+                     have it, or at one of protocol SASL_PLAINTEXT; see docs/security.md
     A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
     A wrong configuration raises ConfigError here, an argument of the wrong type TypeError. Starting raises
     StorageError (the data cannot be read, or another broker uses it), OSError (the port) or RuntimeError (the broker
@@ -51,12 +58,16 @@ class EmbeddedBroker:
         data_directory: str | Path | None = None,
         properties_file: str | Path | None = None,
         clock: Clock | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(config, Mapping | None):
             raise TypeError(f"the configuration is a dict of keys to values, not {config!r}")
         if not isinstance(port, int | None):
             raise TypeError(f"the port is {port!r}, not an int")
-        self.config = Config.load(config, None if properties_file is None else Path(properties_file))
+        path = None if properties_file is None else Path(properties_file)
+        self.config = Config.load(config, path)
+        if users is not None:
+            self.config = Config.load(with_users(config, users, self.config), path)
         listener = self.config.listener() if "listeners" in self.config.given else Listener("127.0.0.1", 0)
         self._host = listener.host if host is None else host
         self._port = listener.port if port is None else port
@@ -81,7 +92,17 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """The address for clients, `host:port`. RuntimeError when the broker is not running."""
         broker = self._running().core.context
-        return f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}"
+        return _address(broker.host, broker.port)
+
+    def address_of(self, listener: str) -> str:
+        """Return the address for clients of a listener, `host:port`, by its name in the key `listeners`.
+
+        ValueError for an unknown listener; RuntimeError when the broker is not running.
+        """
+        addresses = self._running().core.context.addresses
+        if listener.upper() not in addresses:
+            raise ValueError(f"there is no listener {listener}, only {', '.join(addresses)}")
+        return _address(*addresses[listener.upper()])
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic, with Kafka's keys for topics in `configs`.

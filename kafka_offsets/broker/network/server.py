@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import Listener
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
@@ -284,19 +285,22 @@ class Server:
         return Peer(self, listener)
 
     async def start(self, host: str, port: int) -> None:
-        """Listen on host and port (0: any free one). Raises OSError.
+        """Listen on host and port (0: any free one), and on the listeners after the first. Raises OSError.
 
         Clients receive `advertised.listeners`, or else the host; for every interface localhost, as no client can
         connect to 0.0.0.0 of another machine.
         """
-        own_port = await self.listen(0, host, port)
-        advertised = self._config.advertised_listener()
-        if advertised is None:
-            every_interface = host in _EVERY_INTERFACE
-            self.core.context.host = _LOCAL if every_interface else host
-            self.core.context.port = own_port
-        else:
-            self.core.context.host, self.core.context.port = advertised
+        context = self.core.context
+        for index, security in enumerate(self.core.listeners):
+            endpoint = security.endpoint
+            own_host, own_port = (host, port) if index == 0 else endpoint.listener
+            own_port = await self.listen(index, own_host, own_port)
+            address = endpoint.advertised
+            if address is None:
+                address = Listener(_LOCAL if own_host in _EVERY_INTERFACE else own_host, own_port)
+            context.addresses[endpoint.name] = address
+            if index == 0:
+                context.host, context.port = address
         self._schedule_timer()
 
     async def listen(self, index: int, host: str, port: int) -> int:
@@ -414,7 +418,8 @@ class Server:
             logger.warning("%s:%d: connection refused: too many connections", host, peername[1])
             return None
         self._per_host[host] = from_host + 1
-        connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer)
+        listener = self.core.listeners[peer.listener]
+        connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer, listener)
         self._schedule_timer()
         return connection
 

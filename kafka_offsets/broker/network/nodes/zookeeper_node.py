@@ -128,6 +128,8 @@ def serve_with_zookeeper(config: Config, options: ZooKeeperOptions) -> None:
 
 def _check_reachable(config: Config, host: str) -> None:
     """Raise ConfigError if other brokers would be given a host that means every interface."""
+    if config.endpoints()[0].protocol != "PLAINTEXT":
+        raise ConfigError("brokers of a cluster reach each other at a listener of protocol PLAINTEXT")
     advertised = config.advertised_listener()
     given = host if advertised is None else advertised.host
     if given in _EVERY_INTERFACE:

@@ -1,0 +1,136 @@
+"""SaslHandshake and SaslAuthenticate, and the requests that are refused before them.
+
+What a connection may send, and when, is decided by `security.sasl.authentication`. Sources: SaslServerAuthenticator,
+KafkaChannel, SocketServer and KafkaApis of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import read_api_key_and_version
+from kafka_offsets.security.sasl.authentication import API_VERSIONS, Authentication, State
+from kafka_offsets.security.sasl.mechanism import AuthenticationFailedError
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.connection import ClientConnection
+    from kafka_offsets.broker.context import Context
+
+_AFTERWARDS = "SaslAuthenticate request received after successful authentication"
+_SIZE_BYTES = 4
+
+logger = new_logger(__name__)
+
+
+def admits(broker: Context, connection: ClientConnection, frame: bytes, now: Now) -> bool:
+    """Return whether a frame of a connection with SASL is a request to decide; otherwise it is dealt with here."""
+    authentication = connection.authentication
+    assert authentication is not None
+    if authentication.state is State.FAILED:
+        return False
+    if authentication.state is State.BARE_TOKENS:
+        _exchange_bare(broker, connection, authentication, frame, now)
+        return False
+    key, version = read_api_key_and_version(frame)
+    refusal = authentication.refusal(key, now)
+    if refusal is not None:
+        if authentication.state is State.COMPLETE:  # Kafka closes an expired session at once
+            logger.warning("%s: connection closed: %s", connection.peer, refusal)
+            broker.answers.close_connection(connection)
+        else:
+            _fail(broker, connection, refusal, now)
+        return False
+    if key == API_VERSIONS and (api := broker.apis.by_key.get(key)) and version in api.served_versions:
+        authentication.note_versions()
+    return True
+
+
+def _exchange_bare(
+    broker: Context, connection: ClientConnection, authentication: Authentication, token: bytes, now: Now
+) -> None:
+    """Answer a token that comes without a request, in the same way; a failure is not answered (KIP-43)."""
+    connection.last_used_ms = now.mono_ms
+    try:
+        answer, _ = authentication.exchange(token, now)
+    except AuthenticationFailedError as error:
+        _fail(broker, connection, str(error), now)
+        return
+    _note_principal(broker, connection, authentication)
+    broker.answers.send(connection, len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
+
+
+def sasl_handshake(
+    broker: Context, request: messages.SaslHandshakeRequest, context: RequestContext, now: Now
+) -> messages.SaslHandshakeResponse | None:
+    """Begin an exchange with the mechanism that the client chooses, or list those that are enabled."""
+    connection, answer = context.connection, messages.SaslHandshakeResponse
+    authentication: Authentication | None = connection.authentication
+    if authentication is None:
+        return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
+    try:
+        has_begun = authentication.handshake(request.mechanism, context.api_version, now)
+    except AuthenticationFailedError as error:
+        refused = answer(ErrorCode.UNSUPPORTED_SASL_MECHANISM, authentication.mechanisms)
+        _fail(broker, connection, str(error), now, context, refused)
+        return None
+    if not has_begun:
+        return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
+    return answer(ErrorCode.NONE, authentication.mechanisms)
+
+
+def sasl_authenticate(
+    broker: Context, request: messages.SaslAuthenticateRequest, context: RequestContext, now: Now
+) -> messages.SaslAuthenticateResponse | None:
+    """Pass a token to the exchange, and answer with the broker's."""
+    connection, answer = context.connection, messages.SaslAuthenticateResponse
+    authentication: Authentication | None = connection.authentication
+    if authentication is None or authentication.state is State.COMPLETE:
+        return answer(ErrorCode.ILLEGAL_SASL_STATE, _AFTERWARDS, b"", 0)
+    try:
+        token, lifetime_ms = authentication.exchange(bytes(request.auth_bytes), now)
+    except AuthenticationFailedError as error:
+        refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.told, b"", 0)
+        _fail(broker, connection, str(error), now, context, refused)
+        return None
+    _note_principal(broker, connection, authentication)
+    return answer(ErrorCode.NONE, None, token, lifetime_ms)
+
+
+def _note_principal(broker: Context, connection: ClientConnection, authentication: Authentication) -> None:
+    if authentication.state is State.COMPLETE:
+        assert authentication.principal is not None
+        connection.principal = authentication.principal
+        connection.reader.max_bytes = broker.config.socket_request_max_bytes
+
+
+def _fail(
+    broker: Context,
+    connection: ClientConnection,
+    why: str,
+    now: Now,
+    context: RequestContext | None = None,
+    response: messages.MessageValue | None = None,
+) -> None:
+    """Answer a failed authentication, if it is answered, and close the connection, both after Kafka's delay.
+
+    The delay slows down peers that guess passwords.
+    """
+    assert connection.authentication is not None
+    connection.authentication.state = State.FAILED
+    logger.warning("%s: authentication failed: %s", connection.peer, why)
+
+    def close(now: Now) -> None:
+        if connection.closing:
+            return
+        if context is not None:
+            broker.answers.reply(context, response)
+            broker.answers.release()
+        broker.answers.close_connection(connection)
+
+    delay_ms = broker.config.connection_failed_authentication_delay_ms
+    broker.scheduler.client_timeout(delay_ms, close)

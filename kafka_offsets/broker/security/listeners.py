@@ -1,0 +1,119 @@
+"""Listeners: what the configuration says of each listener, as its connections need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import Endpoint
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.security.jaas import jaas_options
+from kafka_offsets.security.sasl.authentication import Authentication, Mechanisms
+from kafka_offsets.security.sasl.plain import PLAIN, PlainServer
+from kafka_offsets.security.secret import Secret
+
+logger = new_logger(__name__)
+
+SERVED_MECHANISMS = (PLAIN,)
+_PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
+_JAAS_USER = "user_"
+
+
+class ListenerSecurity:
+    """One listener: begins the authentication of its connections. Raises ConfigError for keys that do not fit."""
+
+    def __init__(self, endpoint: Endpoint, config: Config) -> None:
+        self.endpoint = endpoint
+        self._mechanisms: Mechanisms = {}
+        self._max_reauth_ms: dict[str, int] = {}
+        if endpoint.has_sasl:
+            self._mechanisms = self._enabled(config)
+            self._max_reauth_ms = {
+                name: config.of_listener(endpoint.name, "connections.max.reauth.ms", name)
+                for name in self._mechanisms
+            }
+
+    def _enabled(self, config: Config) -> Mechanisms:
+        enabled = config.of_listener(self.endpoint.name, "sasl.enabled.mechanisms")
+        served = [name for name in enabled if name in SERVED_MECHANISMS]
+        if not served:
+            raise ConfigError(
+                f"listener {self.endpoint.name}: sasl.enabled.mechanisms is {','.join(enabled)}, "
+                f"of which none is served; {', '.join(SERVED_MECHANISMS)} are"
+            )
+        passwords = known_passwords(config, self.endpoint.name)
+        return {PLAIN: partial(PlainServer, passwords.get)}
+
+    def authentication(self) -> Authentication | None:
+        """Begin the authentication of a connection; None if this listener has none."""
+        return Authentication(self._mechanisms, self._max_reauth_ms) if self._mechanisms else None
+
+
+def listeners_of(config: Config, *, is_clustered: bool) -> tuple[ListenerSecurity, ...]:
+    """Return the listeners of a broker; one of a cluster has only the first. Raises ConfigError."""
+    endpoints = config.endpoints()
+    if is_clustered and len(endpoints) > 1:
+        others = ", ".join(endpoint.name for endpoint in endpoints[1:])
+        logger.warning("brokers of a cluster serve one listener, and not %s", others)
+        endpoints = endpoints[:1]
+    return tuple(ListenerSecurity(endpoint, config) for endpoint in endpoints)
+
+
+def known_passwords(config: Config, listener: str) -> Mapping[str, str]:
+    """Return the passwords of `sasl.users` and of the JAAS configuration of PLAIN. Raises ConfigError."""
+    users = config.of_listener(listener, "sasl.users", PLAIN)
+    found = {} if users is None else parse_users(users.value)
+    jaas = config.of_listener(listener, "sasl.jaas.config", PLAIN)
+    if jaas is not None:
+        options = jaas_options(jaas.value).items()
+        found |= {
+            name.removeprefix(_JAAS_USER): value for name, value in options if name.startswith(_JAAS_USER)
+        }
+    return found
+
+
+def parse_users(text: str) -> dict[str, str]:
+    """Return the users of a value of `sasl.users` with their passwords. Raises ConfigError, which shows none."""
+    found: dict[str, str] = {}
+    position = 0
+    while position < len(text):
+        match = _PAIR.match(text, position)
+        if match is None or not match[1] or not match[2]:
+            raise ConfigError("sasl.users: NAME=PASSWORD is needed, separated by commas, not this value")
+        name, password = (re.sub(r"\\(.)", r"\1", part) for part in match.groups())
+        if found.setdefault(name.strip(), password) != password:
+            raise ConfigError(f"sasl.users: {name.strip()} has two passwords")
+        position = match.end()
+    return found
+
+
+def users_text(users: Mapping[str, str]) -> str:
+    """Return the value of `sasl.users` for these users."""
+
+    def escaped(text: str) -> str:
+        return re.sub(r"([\\,=])", r"\\\1", text)
+
+    return ",".join(f"{escaped(name)}={escaped(password)}" for name, password in users.items())
+
+
+def with_users(
+    config: Mapping[str, object] | None, users: Mapping[str, str], before: Config
+) -> dict[str, object]:
+    """Return a configuration to which users are added; without `listeners` there is one, SASL_PLAINTEXT.
+
+    before  the configuration without the users
+    Raises TypeError for names and passwords that are no text, ConfigError if no listener has SASL.
+    """
+    if not all(isinstance(each, str) for pair in users.items() for each in pair):
+        raise TypeError("users is a dict of names to passwords, both of them texts")
+    given = dict(config or {})
+    if "listeners" not in before.given:
+        given["listeners"] = "SASL_PLAINTEXT://127.0.0.1:0"
+    elif not any(endpoint.has_sasl for endpoint in before.endpoints()):
+        raise ConfigError("users are for listeners with SASL, and there is none")
+    if before.sasl_users is not None:
+        raise ConfigError("users are given, and sasl.users too: set only one")
+    return given | {"sasl.users": Secret(users_text(users))}

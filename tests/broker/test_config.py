@@ -115,7 +115,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "auto.create.topics.delay.ms": (0, 100),
         "coordinator.warm": (True, False),
         "fetch.wait.ends.at.next.request": (True, False),
-        "sasl.enabled.mechanisms": (("PLAIN",), ("GSSAPI",)),
+        "sasl.enabled.mechanisms": (("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), ("GSSAPI",)),
     }
     restored = Config.load(profile="kafka")
     assert restored.profile == "kafka"

@@ -103,8 +103,10 @@ NEVER_REFUSED = {
     "DescribeUserScramCredentials",
     "ListGroups",
     "ListPartitionReassignments",
+    "SaslAuthenticate",
+    "SaslHandshake",
 }
-"""The APIs of which no story has a request that is refused as a whole."""
+"""The APIs of which no story has a request that is refused as a whole; those of SASL are in authentication.txt."""
 HANDLERS = {
     "DescribeGroups": "a group that there is not is Dead",
     "DescribeTopicPartitions": "what the client may do with a topic",

@@ -1,14 +1,12 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials: the SCRAM credentials of users (KIP-554).
 
-Credentials are stored and described, but not used: there is no listener with SASL. As in Kafka, the two keys derived
-from the salted password that a client sends are stored (RFC 5802), not the password.
+Clients authenticate with them at listeners with SASL. As in Kafka, the two keys derived from the salted password that a
+client sends are stored (RFC 5802), not the password.
 Sources: ScramControlManager, ScramImage of Kafka 4.3, whose answers tests/differential compares.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.security import scram
 from kafka_offsets.storage.client_settings import Credentials, ScramCredential
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ MOST_CREDENTIALS = 1000
 LONGEST_BYTES = 512
 """The longest name of a user in UTF-8, and the longest salt."""
 
-_HASHES = {1: "sha256", 2: "sha512"}
-"""By number of the mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
+_HASHES = {number: scram.HASHES[name] for name, number in scram.MECHANISM_NUMBERS.items()}
+"""By number of the mechanism."""
 
-_LEAST_ITERATIONS, _MOST_ITERATIONS = 4096, 16384
+_MOST_ITERATIONS = 16384
 _TWICE = "A user credential cannot be altered twice in the same request"
 
 Error = tuple[ErrorCode, str | None]
@@ -145,7 +144,7 @@ def _check_deletion(deletion: Deletion, before: Credentials) -> Error:
 
 def _check_upsertion(upsertion: Upsertion) -> Error:
     refused = _check_user_and_mechanism(upsertion.name, upsertion.mechanism)
-    if refused[0] is ErrorCode.NONE and upsertion.iterations < _LEAST_ITERATIONS:
+    if refused[0] is ErrorCode.NONE and upsertion.iterations < scram.LEAST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
     if refused[0] is ErrorCode.NONE and upsertion.iterations > _MOST_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
@@ -167,11 +166,8 @@ def _upsert(credentials: dict[tuple[str, int], ScramCredential], upsertion: Upse
     if key not in credentials and len(credentials) >= MOST_CREDENTIALS:
         message = f"{MOST_CREDENTIALS} credentials are set, which is as many as may be"
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, message
-    name = _HASHES[upsertion.mechanism]
-    client_key = hmac.digest(salted, b"Client Key", name)
-    stored_key = hashlib.new(name, client_key).digest()
-    server_key = hmac.digest(salted, b"Server Key", name)
-    credentials[key] = ScramCredential(upsertion.iterations, salt, stored_key, server_key)
+    derived = scram.credential_of(_HASHES[upsertion.mechanism], salted, salt, upsertion.iterations)
+    credentials[key] = ScramCredential(*derived)
     return ErrorCode.NONE, None
 
 

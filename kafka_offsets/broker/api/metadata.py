@@ -371,6 +371,8 @@ def api_versions(
     if context.api_version >= _SOFTWARE_SINCE:
         software = request.client_software_name, request.client_software_version
         if not all(_SOFTWARE.fullmatch(text) for text in software):
+            if context.connection.authentication is not None:
+                context.connection.authentication.note_versions(are_answered=False)
             return fail_api_versions(request, ErrorCode.INVALID_REQUEST, context.api_version)
     answer = messages.ApiVersionsResponse
     # Older clients reject a range that begins with 0 (KAFKA-17011).

@@ -55,7 +55,7 @@ class SecurityKeys:
     )
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         Type.LIST,
-        ("PLAIN",),
+        ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
         "The SASL mechanisms that clients may use. Kafka's default GSSAPI, which is Kerberos, is not served. Also for "
         "one listener.",
         kafka_default=("GSSAPI",),

@@ -13,16 +13,18 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.connection import read_api_key_and_version
+from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
 from kafka_offsets.security.sasl.authentication import API_VERSIONS, Authentication, State
 from kafka_offsets.security.sasl.mechanism import AuthenticationFailedError
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.api.row import Api
     from kafka_offsets.broker.connection import ClientConnection
     from kafka_offsets.broker.context import Context
 
 _AFTERWARDS = "SaslAuthenticate request received after successful authentication"
 _SIZE_BYTES = 4
+_PRODUCE = 0
 
 logger = new_logger(__name__)
 
@@ -43,11 +45,33 @@ def admits(broker: Context, connection: ClientConnection, frame: bytes, now: Now
             logger.warning("%s: connection closed: %s", connection.peer, refusal)
             broker.answers.close_connection(connection)
         else:
-            _fail(broker, connection, refusal, now)
+            api = broker.apis.by_key.get(key) if authentication.answers_refusals else None
+            _refuse_request(broker, connection, api, version, frame, refusal)
         return False
     if key == API_VERSIONS and (api := broker.apis.by_key.get(key)) and version in api.served_versions:
-        authentication.note_versions()
+        authentication.note_versions(are_answered=True)
     return True
+
+
+def _refuse_request(
+    broker: Context, connection: ClientConnection, api: Api | None, version: int, frame: bytes, refusal: str
+) -> None:
+    """Answer a request with an error, if it comes in place of a token: then it has an API. Raises ProtocolError."""
+    codecs = None if api is None else api.codecs(version)
+    if api is None or codecs is None:
+        _fail(broker, connection, refusal)
+        return
+    correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
+    request = codecs.decode(frame, body)[0]
+    if api.key == _PRODUCE and request.acks == 0:
+        _fail(broker, connection, refusal)
+        return
+    context = RequestContext(
+        connection, api.key, version, correlation_id, client_id, connection.host, request, codecs
+    )
+    connection.unanswered.append(context)
+    connection.pipelined_key = None
+    _fail(broker, connection, refusal, context, api.fail(request, ErrorCode.ILLEGAL_SASL_STATE, version))
 
 
 def _exchange_bare(
@@ -58,7 +82,7 @@ def _exchange_bare(
     try:
         answer, _ = authentication.exchange(token, now)
     except AuthenticationFailedError as error:
-        _fail(broker, connection, str(error), now)
+        _fail(broker, connection, str(error))
         return
     _note_principal(broker, connection, authentication)
     broker.answers.send(connection, len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
@@ -72,11 +96,16 @@ def sasl_handshake(
     authentication: Authentication | None = connection.authentication
     if authentication is None:
         return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
+    is_again = authentication.is_again
     try:
         has_begun = authentication.handshake(request.mechanism, context.api_version, now)
     except AuthenticationFailedError as error:
         refused = answer(ErrorCode.UNSUPPORTED_SASL_MECHANISM, authentication.mechanisms)
-        _fail(broker, connection, str(error), now, context, refused)
+        if is_again:  # as in Kafka, this failure is not answered
+            connection.unanswered.clear()
+            _fail(broker, connection, str(error))
+        else:
+            _fail(broker, connection, str(error), context, refused)
         return None
     if not has_begun:
         return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
@@ -95,10 +124,10 @@ def sasl_authenticate(
         token, lifetime_ms = authentication.exchange(bytes(request.auth_bytes), now)
     except AuthenticationFailedError as error:
         refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.told, b"", 0)
-        _fail(broker, connection, str(error), now, context, refused)
+        _fail(broker, connection, str(error), context, refused)
         return None
     _note_principal(broker, connection, authentication)
-    return answer(ErrorCode.NONE, None, token, lifetime_ms)
+    return answer(ErrorCode.NONE, "", token, lifetime_ms)
 
 
 def _note_principal(broker: Context, connection: ClientConnection, authentication: Authentication) -> None:
@@ -112,7 +141,6 @@ def _fail(
     broker: Context,
     connection: ClientConnection,
     why: str,
-    now: Now,
     context: RequestContext | None = None,
     response: messages.MessageValue | None = None,
 ) -> None:

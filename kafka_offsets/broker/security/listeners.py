@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafka_offsets.broker.config.keys import Config
@@ -12,21 +13,37 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.sasl.authentication import Authentication, Mechanisms
+from kafka_offsets.security.sasl.mechanism import ServerMechanism
 from kafka_offsets.security.sasl.plain import PLAIN, PlainServer
+from kafka_offsets.security.sasl.scram_server import ScramServer
+from kafka_offsets.security.scram import (
+    HASHES,
+    LEAST_ITERATIONS,
+    MECHANISM_NUMBERS,
+    Credential,
+    new_credential,
+)
 from kafka_offsets.security.secret import Secret
+from kafka_offsets.storage.client_settings import Credentials
 
 logger = new_logger(__name__)
 
-SERVED_MECHANISMS = (PLAIN,)
+SERVED_MECHANISMS = (PLAIN, *HASHES)
 _PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
+_SALT_BYTES = 16
 _JAAS_USER = "user_"
+
+
+StoredCredentials = Callable[[], Credentials]
+"""Returns what AlterUserScramCredentials has stored."""
 
 
 class ListenerSecurity:
     """One listener: begins the authentication of its connections. Raises ConfigError for keys that do not fit."""
 
-    def __init__(self, endpoint: Endpoint, config: Config) -> None:
+    def __init__(self, endpoint: Endpoint, config: Config, stored: StoredCredentials) -> None:
         self.endpoint = endpoint
+        self._stored = stored
         self._mechanisms: Mechanisms = {}
         self._max_reauth_ms: dict[str, int] = {}
         if endpoint.has_sasl:
@@ -44,35 +61,67 @@ class ListenerSecurity:
                 f"listener {self.endpoint.name}: sasl.enabled.mechanisms is {','.join(enabled)}, "
                 f"of which none is served; {', '.join(SERVED_MECHANISMS)} are"
             )
-        passwords = known_passwords(config, self.endpoint.name)
-        return {PLAIN: partial(PlainServer, passwords.get)}
+        users = config.of_listener(self.endpoint.name, "sasl.users")
+        passwords = {} if users is None else parse_users(users.value)
+        made: dict[str, Callable[[], ServerMechanism]] = {}
+        for name in served:
+            if name == PLAIN:
+                made[name] = partial(PlainServer, (passwords | self._of_plain(config)).get)
+            else:
+                made[name] = partial(ScramServer, name, KnownCredentials(name, passwords, self._stored).find)
+        return made
+
+    def _of_plain(self, config: Config) -> dict[str, str]:
+        """Return the users that the JAAS configuration has for PLAIN, as in Kafka for this mechanism alone."""
+        jaas = config.of_listener(self.endpoint.name, "sasl.jaas.config", PLAIN)
+        options = {} if jaas is None else jaas_options(jaas.value)
+        return {
+            name.removeprefix(_JAAS_USER): value
+            for name, value in options.items()
+            if name.startswith(_JAAS_USER)
+        }
 
     def authentication(self) -> Authentication | None:
         """Begin the authentication of a connection; None if this listener has none."""
         return Authentication(self._mechanisms, self._max_reauth_ms) if self._mechanisms else None
 
 
-def listeners_of(config: Config, *, is_clustered: bool) -> tuple[ListenerSecurity, ...]:
-    """Return the listeners of a broker; one of a cluster has only the first. Raises ConfigError."""
+class KnownCredentials:
+    """The credentials of one SCRAM mechanism: the stored ones, and for other users those of their passwords.
+
+    passwords  of `sasl.users`; a credential is computed when its user first authenticates, which takes milliseconds
+    """
+
+    def __init__(self, mechanism: str, passwords: Mapping[str, str], stored: StoredCredentials) -> None:
+        self._hash, self._number = HASHES[mechanism], MECHANISM_NUMBERS[mechanism]
+        self._passwords, self._stored = passwords, stored
+        self._computed: dict[str, Credential] = {}
+
+    def find(self, user: str) -> Credential | None:
+        """Return the credential of a user; None for an unknown one."""
+        stored = self._stored().get((user, self._number))
+        if stored is not None:
+            return Credential(*stored)
+        password = self._passwords.get(user)
+        if password is not None and user not in self._computed:
+            salt = secrets.token_bytes(_SALT_BYTES)
+            self._computed[user] = new_credential(self._hash, password, salt, LEAST_ITERATIONS)
+        return self._computed.get(user)
+
+
+def listeners_of(
+    config: Config, stored: StoredCredentials, *, is_clustered: bool
+) -> tuple[ListenerSecurity, ...]:
+    """Return the listeners of a broker; one of a cluster has only the first. Raises ConfigError.
+
+    stored  returns the SCRAM credentials that are stored
+    """
     endpoints = config.endpoints()
     if is_clustered and len(endpoints) > 1:
         others = ", ".join(endpoint.name for endpoint in endpoints[1:])
         logger.warning("brokers of a cluster serve one listener, and not %s", others)
         endpoints = endpoints[:1]
-    return tuple(ListenerSecurity(endpoint, config) for endpoint in endpoints)
-
-
-def known_passwords(config: Config, listener: str) -> Mapping[str, str]:
-    """Return the passwords of `sasl.users` and of the JAAS configuration of PLAIN. Raises ConfigError."""
-    users = config.of_listener(listener, "sasl.users", PLAIN)
-    found = {} if users is None else parse_users(users.value)
-    jaas = config.of_listener(listener, "sasl.jaas.config", PLAIN)
-    if jaas is not None:
-        options = jaas_options(jaas.value).items()
-        found |= {
-            name.removeprefix(_JAAS_USER): value for name, value in options if name.startswith(_JAAS_USER)
-        }
-    return found
+    return tuple(ListenerSecurity(endpoint, config, stored) for endpoint in endpoints)
 
 
 def parse_users(text: str) -> dict[str, str]:

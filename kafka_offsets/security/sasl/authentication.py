@@ -83,6 +83,16 @@ class Authentication:
         self.expires_ms: int | None = None
 
     @property
+    def answers_refusals(self) -> bool:
+        """Whether a request that is refused now is answered with an error: it comes in place of a token."""
+        return self.state is State.TOKENS
+
+    @property
+    def is_again(self) -> bool:
+        """Whether the connection has authenticated before."""
+        return self.principal is not None
+
+    @property
     def mechanisms(self) -> list[str]:
         """The names of the enabled mechanisms."""
         return list(self._mechanisms)
@@ -98,10 +108,10 @@ class Authentication:
             return f"an unexpected request of API {api_key} before authentication"
         return None
 
-    def note_versions(self) -> None:
-        """Note that the peer has received the versions of the APIs: it asks once."""
-        if self.state is State.START:
-            self.state = State.VERSIONED
+    def note_versions(self, *, are_answered: bool) -> None:
+        """Note that the peer receives the versions of the APIs, which it asks for once, or an error instead."""
+        if self.state in (State.START, State.VERSIONED):
+            self.state = State.VERSIONED if are_answered else State.START
 
     def handshake(self, mechanism: str, version: int, now: Now) -> bool:
         """Begin an exchange; return whether there is one, False: this one is too early after the last.

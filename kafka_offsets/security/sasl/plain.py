@@ -32,9 +32,7 @@ class PlainServer:
         """Check the one token. Raises AuthenticationFailedError with Kafka's messages."""
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
-            raise AuthenticationFailedError(
-                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-            )
+            raise _told(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, user, password = parts
         if not user:
             raise _told("Authentication failed: username not specified")

@@ -1,0 +1,82 @@
+"""SCRAM on the broker's side: neither the network nor the broker's files have the password (RFC 5802).
+
+Source: ScramSaslServer of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import b64encode
+from collections.abc import Callable
+
+from kafka_offsets.security import scram
+from kafka_offsets.security.principal import USER_TYPE, Principal
+from kafka_offsets.security.sasl.mechanism import AuthenticationFailedError
+from kafka_offsets.security.scram import HASHES, LEAST_ITERATIONS, Credential
+
+FindCredential = Callable[[str], Credential | None]
+"""The name of a user -> its credential for the mechanism, None for an unknown user."""
+
+
+def new_nonce() -> str:
+    """Return a nonce of 130 random bits or more."""
+    return secrets.token_urlsafe(18)
+
+
+class ScramServer:
+    """One exchange with SCRAM: two tokens and two answers."""
+
+    expires_ms: int | None = None
+
+    def __init__(
+        self, mechanism: str, find_credential: FindCredential, nonce: Callable[[], str] = new_nonce
+    ) -> None:
+        self._hash = HASHES[mechanism]
+        self._find_credential = find_credential
+        self._new_nonce = nonce
+        self._credential: Credential | None = None
+        self._user = self._nonce = self._head = self._messages = ""
+        self.principal: Principal | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Answer the first or the second token. Raises AuthenticationFailedError."""
+        try:
+            return self._begin(token) if self._credential is None else self._end(token, self._credential)
+        except ValueError as error:
+            raise AuthenticationFailedError(str(error)) from None
+
+    def _begin(self, token: bytes) -> bytes:
+        first = scram.read_client_first(token)
+        if first.extensions.get("tokenauth") == "true":
+            raise ValueError("Token Authentication failed: there are no delegation tokens")
+        credential = self._find_credential(first.name)
+        if credential is None:
+            raise ValueError("Invalid user credentials")
+        if credential.iterations < LEAST_ITERATIONS:
+            raise ValueError(
+                f"Iterations {credential.iterations} is less than the minimum {LEAST_ITERATIONS}"
+            )
+        if first.authorization_id not in ("", first.name):
+            message = (
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+            raise AuthenticationFailedError(message, message)
+        self._credential, self._user, self._head = credential, first.name, first.head
+        self._nonce = first.nonce + self._new_nonce()
+        answer = scram.server_first(self._nonce, credential)
+        self._messages = f"{first.bare},{answer}"
+        return answer.encode()
+
+    def _end(self, token: bytes, credential: Credential) -> bytes:
+        final = scram.read_client_final(token)
+        if final.nonce != self._nonce:  # all of it: CVE-2024-56128
+            raise ValueError("Invalid client nonce in the final client message")
+        if final.channel != b64encode(self._head.encode()).decode():
+            raise ValueError("Invalid channel binding in the final client message")
+        message = f"{self._messages},{final.unproved}"
+        if not scram.is_proof(self._hash, credential, message, final.proof):
+            raise ValueError("Invalid client credentials")
+        self.principal = Principal(USER_TYPE, self._user)
+        return (
+            f"v={b64encode(scram.signature_of(self._hash, credential.server_key, message)).decode()}".encode()
+        )

@@ -44,6 +44,10 @@ class Answers:
         connection: ClientConnection = context.connection
         if connection.closing:
             return
+        if type(response) is bytes:
+            context.answer = response
+            self.answered[connection] = None
+            return
         codecs = context.codecs
         try:
             if codecs.asides is not None and (asides := codecs.asides(response)):

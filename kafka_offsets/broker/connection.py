@@ -4,6 +4,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.api.row import Api, Apis, Codecs
+from kafka_offsets.broker.coordination.known_commits import KnownCommits
 from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
@@ -16,6 +17,7 @@ class KnownHeader(NamedTuple):
 
     start, rest  its bytes before and after the correlation id, `size` in all
     kept         responses to the same request, if the API has any
+    commits      earlier commits that the request may repeat, if it is an OffsetCommit
     """
 
     start: bytes
@@ -26,6 +28,7 @@ class KnownHeader(NamedTuple):
     codecs: Codecs
     client_id: str
     kept: KeptResponses | None
+    commits: KnownCommits | None
 
 
 class ClientConnection:

@@ -11,9 +11,12 @@ from kafka_offsets.broker.api import fetch, groups, metadata
 from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
 from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.coordination.known_commits import KnownCommits
 from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.broker.security.authentication import admits
 from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.offsets import requests as offsets
+from kafka_offsets.coordinator.offsets.repeated_commits import TAILS, RepeatableCommit
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
@@ -57,6 +60,7 @@ class RequestDispatcher:
     def __init__(self, broker: Context) -> None:
         self._broker = broker
         self._answers = broker.answers
+        self._commits = {version: KnownCommits(version) for version in TAILS}
         self._kept = KeptResponses(lambda: (broker.apis, broker.topics.version, broker.topics.opened))
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
@@ -110,10 +114,15 @@ class RequestDispatcher:
             known = self._read_header(connection, frame)
             if known is None:
                 return  # answered already
-        _, _, body, api, version, codecs, client_id, kept = known
+        _, _, body, api, version, codecs, client_id, kept, commits = known
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         known_answer = None if kept is None else kept.find(frame, body)
-        request = None if known_answer is not None else codecs.decode(frame, body)[0]
+        commit = None if commits is None else commits.find(frame, body)
+        request: Any = None
+        if commit is not None:
+            request = commit.request
+        elif known_answer is None:
+            request = codecs.decode(frame, body)[0]
         size = len(frame)
         context = RequestContext(
             connection, api.key, version, correlation_id, client_id, connection.host, request, codecs, size
@@ -127,7 +136,9 @@ class RequestDispatcher:
             self._answers.reply_encoded(context, known_answer)
             return
         try:
-            if api.route is _SHARD:
+            if commits is not None:
+                decide_commit(broker, commits, commit, api, context, frame, body, now)
+            elif api.route is _SHARD:
                 decide_in_shard(broker, api, request, context, now)
             else:
                 response = api.handle(broker, request, context, now)
@@ -160,7 +171,8 @@ class RequestDispatcher:
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
         kept = self._kept if api.handle in _KEPT and self._names_first_listener(connection) else None
-        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, kept)
+        commits = self._commits.get(version) if api.handle is offsets.commit else None
+        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, kept, commits)
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
 
@@ -208,6 +220,35 @@ def _has_error(api: Api, response: Any) -> bool:
     array = _KEPT[api.handle]
     elements = getattr(response, array) if array else ()
     return bool(getattr(response, "error_code", 0) or any(each.error_code for each in elements))
+
+
+def decide_commit(
+    broker: Context,
+    commits: KnownCommits,
+    repeated: RepeatableCommit | None,
+    api: Api,
+    context: RequestContext,
+    frame: bytes,
+    body: int,
+    now: Now,
+) -> None:
+    """Decide an OffsetCommit.
+
+    repeated     what it repeats; its request is then that of the context, as long as that suffices
+    frame, body  its bytes, and where they begin after the header
+    """
+    hosted = broker.runtime.by_group.get(context.request.group_id)
+    if repeated is not None:
+        if hosted is not None and not hosted.failed:
+            numbers = frame[commits.numbers_at : commits.tail_at]
+            answer = repeated.answer[:4] + frame[4:8] + repeated.answer[8:]
+            if hosted.commit_again(repeated, context, numbers, answer, now):
+                broker.shards.dirty[hosted] = None
+                return
+        context.request = context.codecs.decode(frame, body)[0]
+    elif hosted is not None:
+        commits.note(frame, body, context.request, context.codecs, hosted)
+    decide_in_shard(broker, api, context.request, context, now)
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:

@@ -129,7 +129,7 @@ class Reply(NamedTuple):
     """The response to one request; with a :class:`Closing` it closes one connection.
 
     response  a value class of the API's response; or the request itself, which means that all of it succeeded, for
-              APIs that support this; None with a `Closing`
+              APIs that support this; or the bytes of the response, the size of its frame first; None with a `Closing`
     """
 
     context: RequestContext
@@ -148,7 +148,7 @@ class Result(NamedTuple):
     """
 
     records: Sequence[CoordinatorRecord] = ()
-    replies: tuple[Reply, ...] = ()
+    replies: Sequence[Reply] = ()
     undo: Callable[[], None] = _nothing
 
 

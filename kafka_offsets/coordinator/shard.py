@@ -12,7 +12,7 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn
+from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.state import REPLY_TIMER, ShardState
 from kafka_offsets.coordinator.timers import Timer
@@ -141,18 +141,12 @@ class Shard(ShardState):
         if self.retiring:
             self.groups.keep_deleted(group)
 
-    def replay_columns(self, columns: CommitColumns, log_offset: int) -> None:
-        """Apply a commit that has just become durable, as `replay_written` does with each of its records."""
-        for part in columns.parts:
-            if not isinstance(part, TopicColumn):
-                for offset, record in enumerate(part, log_offset):
-                    self.replay_written(record, offset)
-            else:
-                rows = part.table_rows(log_offset)
-                self.offsets.put_rows(part.group, part.topic, part.partitions, rows, part.topic_id)
-                if self.retiring:
-                    self.groups.keep_deleted(part.group)
-            log_offset += len(part)
+    def replay_columns(self, columns: RecordColumns, log_offset: int) -> None:
+        """Apply offsets that have just become durable, as `replay_written` does with each record."""
+        columns.put_into(self.offsets, log_offset)
+        if self.retiring:
+            for group in columns.groups:
+                self.groups.keep_deleted(group)
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int

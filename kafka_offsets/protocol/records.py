@@ -523,7 +523,7 @@ def replace_body(header: BatchHeader, body: bytes | bytearray, compression: Comp
     return _assemble(header.base_offset, header.leader_epoch, (attributes, *header[6:]), body)
 
 
-_PLAIN = tuple(b"\0\0" + delta for delta in VARINTS)
+RECORD_STARTS = tuple(b"\0\0" + delta for delta in VARINTS)
 """Attributes, timestamp delta 0 and offset delta of a record, by the latter."""
 
 
@@ -550,7 +550,7 @@ def encode_keyed(
     """
     size_beyond = 0
     parts: list[bytes] = []
-    plain, varints = _PLAIN, VARINTS
+    plain, varints = RECORD_STARTS, VARINTS
     for delta, record in enumerate(records, first_delta):
         key, value = record[0], record[1]
         if key is not None and value is not None:

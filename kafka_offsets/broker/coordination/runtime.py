@@ -12,13 +12,29 @@ from typing import Any, Protocol, cast
 from kafka_offsets.broker.background_task import BackgroundTask
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading, repair
-from kafka_offsets.broker.coordination.shared_batches import Decided, Read, apart, encode, share_batches
+from kafka_offsets.broker.coordination.shared_batches import (
+    Decided,
+    Read,
+    apart,
+    by_key,
+    encode,
+    one_by_one,
+    share_batches,
+)
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.meters import Meters
-from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns
+from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
-from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, TransactionalResult
+from kafka_offsets.coordinator.offsets.repeated_commits import RepeatableCommit, RepeatedCommits
+from kafka_offsets.coordinator.offsets.requests import accepts_again
+from kafka_offsets.coordinator.result import (
+    CoordinatorRecord,
+    Reply,
+    RequestContext,
+    Result,
+    TransactionalResult,
+)
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -35,6 +51,9 @@ from kafka_offsets.storage.log.log import Log
 
 _FEW = 4
 """Up to this many decisions always share a batch, without a check of their size."""
+
+_MOST_REPEATED = 256
+"""Repeated commits that are one decision: about 200 KiB at most."""
 
 _REMEMBERED_GROUPS = 1 << 16
 """Size of the cache of shards by group."""
@@ -125,6 +144,7 @@ class HostedShard:
     on_wait         called at the end of a turn if decisions wait for the other replicas
     _latest         cache by key: the last records that are decided and not in effect, among the first
                     `_looked_through` decisions; None after a change
+    _repeated       the repeated commits that are the last decision of this turn, and their replies
     """
 
     decides_at_once = True
@@ -151,6 +171,8 @@ class HostedShard:
         self._open_offsets: dict[stored.OffsetKey, int] = {}
         self._latest: dict[bytes, CoordinatorRecord] | None = None
         self._looked_through = 0
+        self._repeated: RepeatedCommits | None = None
+        self._repeated_replies: list[Reply] = []
         shard.latest_record = self.latest_record
         self.is_loading = False
         self.shard_while_loading: Shard | None = None
@@ -239,10 +261,30 @@ class HostedShard:
 
     def decide(self, result: Result | Read) -> None:
         """Add a decision, or a read that must see the effects of earlier decisions, to this turn."""
+        self._repeated = None
         self._decided.append(result)
+
+    def commit_again(
+        self, commit: RepeatableCommit, context: RequestContext, numbers: bytes, answer: bytes, now: Now
+    ) -> bool:
+        """Add a repeat of a commit to this turn; return False, with no effect, if it must be decoded.
+
+        numbers  its offset and leader epoch, as they are in the request
+        answer   the response if it is accepted
+        """
+        topic_id = accepts_again(self.shard, commit, now)
+        if topic_id is None:
+            return False
+        if self._repeated is None or len(self._repeated) >= _MOST_REPEATED:
+            self._repeated, self._repeated_replies = RepeatedCommits(), []
+            self._decided.append(Result(self._repeated, self._repeated_replies))
+        self._repeated.add(commit, numbers, topic_id, now.wall_ms)
+        self._repeated_replies.append(Reply(context, answer))
+        return True
 
     def decide_transactional(self, result: TransactionalResult) -> None:
         """Add a batch of a transaction to this turn, after the earlier decisions."""
+        self._repeated = None
         self._has_transactional = True
         for record in result.records:
             if record.offset_key is not None:
@@ -259,19 +301,20 @@ class HostedShard:
 
         The first call of a turn visits all decisions; later calls visit only the new ones.
         """
+        self._repeated = None  # later ones are a decision of their own, which is not looked through
         if self._latest is None:
             self._latest = {}
             self._looked_through = 0
             for _, _, results in self._appended:
-                self._latest.update(_by_key(results))
-        self._latest.update(_by_key(self._decided[self._looked_through :]))
+                self._latest.update(by_key(results))
+        self._latest.update(by_key(self._decided[self._looked_through :]))
         self._looked_through = len(self._decided)
         return self._latest
 
     def append(self, now: Now) -> None:
         """Append the decisions of this turn; undo those that the log refuses, and answer them with an error."""
         decided, self._decided = self._decided, []
-        self._latest = None
+        self._latest = self._repeated = None
         if self.failed:
             self._has_transactional = False
             self._refuse(decided, ErrorCode.NOT_COORDINATOR)
@@ -301,8 +344,8 @@ class HostedShard:
                     batch = self._encode(records, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
             except StorageError as error:
-                if isinstance(error, TooLargeError) and len(results) > 1:
-                    batches.extendleft([result] for result in reversed(results))
+                if isinstance(error, TooLargeError) and len(apart := [*one_by_one(results)]) > 1:
+                    batches.extendleft(reversed(apart))
                     continue
                 logger.error("%s: %s", self.log.directory, error)
                 # Later decisions of the turn depend on these: they are undone too.
@@ -406,7 +449,7 @@ class HostedShard:
                     result(ErrorCode.NONE)
                     continue
                 records, replies, _ = result
-                if type(records) is CommitColumns and not self.is_loading:
+                if isinstance(records, RecordColumns) and not self.is_loading:
                     self.shard.replay_columns(records, offset)
                     offset += len(records)
                 else:
@@ -451,6 +494,7 @@ class HostedShard:
         self._has_transactional = False
         self._appended.clear()
         self._decided.clear()
+        self._repeated = None
         self._refuse(lost, error)
         for context, response in self.shard.unload().replies:
             self._replies.reply(context, response)
@@ -467,13 +511,6 @@ class HostedShard:
                 continue
             for reply in result.replies:
                 self._replies.fail(reply.context, error)
-
-
-def _by_key(results: Iterable[Decided]) -> dict[bytes, CoordinatorRecord]:
-    """Return the last record of each key that decisions write."""
-    return {
-        record.key: record for result in results if isinstance(result, Result) for record in result.records
-    }
 
 
 class CoordinatorRuntime:

@@ -1,9 +1,10 @@
 """Shared batches: which decisions of a turn go into one batch, and their records as they are in it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn
+from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns, record_bytes
+from kafka_offsets.coordinator.offsets.repeated_commits import RepeatedCommits
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.compression import Compression
@@ -11,9 +12,6 @@ from kafka_offsets.protocol.records import encode_keyed, encode_keyed_batch, key
 
 _TARGET_BATCH_BYTES = 1 << 20
 """Decisions of one turn share a batch up to about this size; a larger decision has its own batch."""
-
-_RECORD_OVERHEAD = 40
-"""An upper bound of what a record adds to its key and value."""
 
 Read = Callable[[ErrorCode], None]
 """A read that waits until earlier decisions have taken effect; called with the error if they fail."""
@@ -60,21 +58,33 @@ def encode(
 ) -> bytes:
     """Return the batch with the records of several decisions. BatchTooLargeError if it is larger than `max_bytes`."""
     for records in decided:
-        if type(records) is CommitColumns:
+        if isinstance(records, RecordColumns):
             body, count = _encode_columns(decided)
             return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
     records = decided[0] if len(decided) == 1 else [*chain.from_iterable(decided)]
     return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
 
 
+def by_key(results: Iterable[Decided]) -> dict[bytes, CoordinatorRecord]:
+    """Return the last record of each key that decisions write."""
+    return {
+        record.key: record for result in results if isinstance(result, Result) for record in result.records
+    }
+
+
+def one_by_one(results: Sequence[Decided]) -> Iterator[list[Decided]]:
+    """Return the decisions each for a batch of its own; commits that were decided together are separated."""
+    for result in results:
+        if isinstance(result, Result) and type(result.records) is RepeatedCommits:
+            for commit, reply in zip(result.records.one_by_one(), result.replies, strict=True):
+                yield [Result(commit, (reply,))]
+        else:
+            yield [result]
+
+
 def _size_of(records: Sequence[CoordinatorRecord]) -> int:
     """Return about how many bytes records take in a batch, and no fewer."""
-    if type(records) is CommitColumns:
-        return sum(
-            len(part) * part.record_bytes if isinstance(part, TopicColumn) else _size_of(part)
-            for part in records.parts
-        )
-    return sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
+    return records.nbytes if isinstance(records, RecordColumns) else record_bytes(records)
 
 
 def _encode_columns(decided: Iterable[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
@@ -82,9 +92,9 @@ def _encode_columns(decided: Iterable[Sequence[CoordinatorRecord]]) -> tuple[byt
     encoded: list[bytes] = []
     count = 0
     for records in decided:
-        for part in records.parts if type(records) is CommitColumns else (records,):
-            encoded.append(
-                part.encode(count) if isinstance(part, TopicColumn) else encode_keyed(part, None, count)
-            )
-            count += len(part)
+        if isinstance(records, RecordColumns):
+            encoded.append(records.encode(count))
+        else:
+            encoded.append(encode_keyed(records, None, count))
+        count += len(records)
     return b"".join(encoded), count

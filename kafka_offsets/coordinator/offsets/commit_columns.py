@@ -9,16 +9,18 @@ and one record for each partition, which tests compare byte by byte.
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, final, overload
 
 from kafka_offsets.columns.offset_layout import EPOCH_AT, VERSION_BYTES
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.pages import ROW, ROW_BYTES
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.protocol.codecs.plain_rows import PlainRows
+from kafka_offsets.protocol.records import encode_keyed
 from kafka_offsets.protocol.varint import VARINTS, encode_varint
 
 _INDEX, _OFFSET, _EPOCH = "partition_index", "committed_offset", "committed_leader_epoch"
@@ -28,10 +30,18 @@ _EPOCH_IN_ROW, _LOG_OFFSET_IN_ROW = 8, 20
 _BY_VARINT_BYTES = ((0, 64, 1), (64, 8192, 2), (8192, 1 << 20, 3), (1 << 20, 1 << 27, 4))
 """Ranges of offset deltas, and the bytes of their varints."""
 
+_RECORD_OVERHEAD = 40
+"""An upper bound of what a record adds to its key and value."""
+
 _ASCENDING = array("i", range(1024))
 if sys.byteorder == "little":
     _ASCENDING.byteswap()
 _ASCENDING_BYTES = _ASCENDING.tobytes()
+
+
+def record_bytes(records: Iterable[CoordinatorRecord]) -> int:
+    """Return about how many bytes records take in a batch, and no fewer."""
+    return sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
 
 
 def existing_column(partitions: object, partition_count: int) -> tuple[PlainRows, range | array[int]] | None:
@@ -159,38 +169,100 @@ class TopicColumn:
             yield stored.offset_record(self.group, self.topic, row.partition_index, entry, prefix)
 
 
-@final
-class CommitColumns(Sequence[CoordinatorRecord]):
-    """The records of one commit: columns, and lists where a topic is none.
+class RecordColumns(Sequence[CoordinatorRecord]):
+    """The records of a decision that stores offsets alone, without an object for each of them.
 
-    Who needs a record as an object gets it: all of them are made then.
+    A caller that needs a record as an object gets it: all of them are made then.
     """
 
-    __slots__ = ("_count", "_records", "parts")
+    __slots__ = ()
 
-    def __init__(self, parts: list[TopicColumn | list[CoordinatorRecord]]) -> None:
-        self.parts = parts
-        self._count = sum(map(len, parts))
-        self._records: list[CoordinatorRecord] | None = None
+    @property
+    @abstractmethod
+    def groups(self) -> Collection[str]:
+        """The groups that commit."""
 
-    def _all(self) -> list[CoordinatorRecord]:
-        if self._records is None:
-            self._records = [
-                record
-                for part in self.parts
-                for record in (part.records() if isinstance(part, TopicColumn) else part)
-            ]
-        return self._records
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """About as many bytes as the records take in a batch, and no fewer."""
 
-    def __len__(self) -> int:
-        return self._count
+    @abstractmethod
+    def encode(self, first_delta: int) -> bytes:
+        """Return the records, as they are in a batch.
+
+        first_delta  the offset of the first record, less that of the batch
+        """
+
+    @abstractmethod
+    def put_into(self, table: OffsetTable, log_offset: int) -> None:
+        """Store the offsets.
+
+        log_offset  of the first record; the others follow it
+        """
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[CoordinatorRecord]: ...
 
     @overload
     def __getitem__(self, index: int) -> CoordinatorRecord: ...
     @overload
     def __getitem__(self, index: slice) -> list[CoordinatorRecord]: ...
     def __getitem__(self, index: Any) -> Any:
-        return self._all()[index]
+        return [*self][index]
+
+
+@final
+class CommitColumns(RecordColumns):
+    """The records of one commit: columns, and lists where a topic is none."""
+
+    __slots__ = ("_count", "parts")
+
+    def __init__(self, parts: list[TopicColumn | list[CoordinatorRecord]]) -> None:
+        self.parts = parts
+        self._count = sum(map(len, parts))
+
+    @property
+    def groups(self) -> list[str]:
+        """The group that commits."""
+        return [part.group for part in self.parts if isinstance(part, TopicColumn)][:1]
+
+    @property
+    def nbytes(self) -> int:
+        """About as many bytes as the records take in a batch, and no fewer."""
+        return sum(
+            record_bytes(part) if isinstance(part, list) else len(part) * part.record_bytes
+            for part in self.parts
+        )
+
+    def encode(self, first_delta: int) -> bytes:
+        """Return the records, as they are in a batch."""
+        encoded = []
+        for part in self.parts:
+            if isinstance(part, list):
+                encoded.append(encode_keyed(part, None, first_delta))
+            else:
+                encoded.append(part.encode(first_delta))
+            first_delta += len(part)
+        return b"".join(encoded)
+
+    def put_into(self, table: OffsetTable, log_offset: int) -> None:
+        """Store the offsets."""
+        for part in self.parts:
+            if isinstance(part, list):
+                for offset, record in enumerate(part, log_offset):
+                    assert record.offset_key is not None and record.entry is not None, (
+                        "a commit has no others"
+                    )
+                    table.put(*record.offset_key, record.entry, offset)
+            else:
+                rows = part.table_rows(log_offset)
+                table.put_rows(part.group, part.topic, part.partitions, rows, part.topic_id)
+            log_offset += len(part)
+
+    def __len__(self) -> int:
+        return self._count
 
     def __iter__(self) -> Iterator[CoordinatorRecord]:
-        return iter(self._all())
+        for part in self.parts:
+            yield from part if isinstance(part, list) else part.records()

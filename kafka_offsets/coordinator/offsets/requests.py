@@ -17,6 +17,7 @@ from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.groups import Group
 from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
 from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
+from kafka_offsets.coordinator.offsets.repeated_commits import RepeatableCommit
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
@@ -109,6 +110,27 @@ def commit(
         response = _commit_response(shard, request, refused, context.api_version)
     shard.meters.offset_commits += len(records)
     return reply_with(context, response, records)
+
+
+def accepts_again(shard: ShardState, commit: RepeatableCommit, now: Now) -> bytes | None:
+    """Accept a repeat of a commit and return the id of its topic; None if `commit` must decide about it."""
+    request, version = commit.request, commit.version
+    if _check_group(shard, request, version) is not _NONE or shard.settings.offsets_commit_owner_check:
+        return None
+    name, topic_id, count, _ = _resolve(shard, request.topics[0], version)
+    if not 0 <= commit.partition < count or name != commit.topic:
+        return None
+    if request.member_id:
+        _note_member(shard, request, (), {}, now)
+    shard.meters.offset_commits += 1
+    return topic_id
+
+
+def topic_name(shard: ShardState, request: messages.OffsetCommitRequest, api_version: int) -> str | None:
+    """Return the name of the only topic of a commit; None if there are several, or if it is not known."""
+    if len(request.topics) != 1:
+        return None
+    return _resolve(shard, request.topics[0], api_version)[0] or None
 
 
 def _note_member(

@@ -155,33 +155,46 @@ class OffsetTable:
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset = entry
         row = _pack(offset, leader_epoch, commit_timestamp, log_offset if written_at is None else written_at)
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
-        number = partition >> _PAGE_BITS
-        page = self._groups.get(group)
-        if type(page) is not Page or page.number != number or page.topic != topic:  # not the head
-            place = hash(group)
-            if isinstance(page, dict):
-                page, place = page.get(topic), place + hash(topic)
-            if type(page) is Block and not metadata and expire_timestamp == -1:
-                at = (place & PLACE_MASK) * PACKED_BYTES
-                kind = self._kinds[page[at + KIND_AT] | page[at + KIND_AT + 1] << 8]
-                if kind.topic == topic and kind.partition == partition and kind.topic_id == topic_id:
-                    page[at : at + _ROW_BYTES] = row
-                    return
-            if type(page) is not Page or page.number != number or page.topic != topic:
-                page = self._put_elsewhere(group, topic, partition, entry, row)
-                if page is None:
-                    return
+        if not metadata and expire_timestamp == -1 and self._replace(group, topic, partition, row, topic_id):
+            return
+        page = self._find(group, topic, partition)
+        if type(page) is not Page and (
+            (page := self._put_elsewhere(group, topic, partition, entry, row)) is None
+        ):
+            return
         slot = partition & _PAGE_MASK
-        at = slot * _ROW_BYTES
-        if page.present is not None or at >= len(page.rows):
-            at = page.position(slot)
-        if at < 0:
+        if (at := page.position(slot)) < 0:
             at = page.insert(slot, row)
             self._count += 1
         else:
             page.rows[at : at + _ROW_BYTES] = row
         if metadata or expire_timestamp != -1 or topic_id != page.topic_id or page.rare is not None:
             self._put_rare(page, slot, at // _ROW_BYTES, entry)
+
+    def put_row(self, group: str, topic: str, partition: int, row: bytes, topic_id: bytes) -> None:
+        """Store an entry without metadata and expiry, as :meth:`put` does; `row` as for :meth:`put_rows`."""
+        if not self._replace(group, topic, partition, row, topic_id):
+            self._put_run(group, topic, partition, row, topic_id)
+
+    def _replace(self, group: str, topic: str, partition: int, row: bytes, topic_id: bytes) -> bool:
+        """Replace the row of an entry, in constant time; return False if that is not all that it takes."""
+        held = self._groups.get(group)
+        place = hash(group)
+        if type(held) is dict:
+            held, place = held.get(topic), place + hash(topic)
+        if type(held) is Block:
+            at = (place & PLACE_MASK) * PACKED_BYTES
+            kind = self._kinds[held[at + KIND_AT] | held[at + KIND_AT + 1] << 8]
+            if kind.partition == partition and kind.topic == topic and kind.topic_id == topic_id:
+                held[at : at + _ROW_BYTES] = row
+                return True
+        elif type(held) is Page and held.number == partition >> _PAGE_BITS and held.topic == topic:
+            at = (partition & _PAGE_MASK) * _ROW_BYTES
+            is_plain = held.present is None and held.rare is None and held.topic_id == topic_id
+            if is_plain and at < len(held.rows):
+                held.rows[at : at + _ROW_BYTES] = row
+                return True
+        return False
 
     def remove(self, group: str, topic: str, partition: int) -> bool:
         """Remove an entry; return whether there was one. The last entry of a topic or group removes it too."""

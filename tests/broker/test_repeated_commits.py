@@ -1,0 +1,248 @@
+"""Repeated commits have the outcome of commits that are decoded: responses, log and table."""
+
+import itertools
+from collections.abc import Callable
+from contextlib import closing
+from unittest.mock import patch
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_offsets.broker.coordination import known_commits
+from kafka_offsets.broker.coordination.known_commits import KnownCommits
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.storage.files import Files, MemoryFiles
+from tests.drivers.core import CoreClient, make_core
+from tests.storage.faults import FaultyFiles
+
+VERSIONS = (5, 6, 7, 8, 9, 10)
+TOPICS = ("t", "u", "missing")
+MEMBER = "client-00000000-0000-0000-0000-000000000002"
+COMMIT = messages.OffsetCommitRequest
+
+
+class Forgetful(KnownCommits):
+    """Knows no commit."""
+
+    def find(self, frame: bytes, body: int) -> None:
+        return None
+
+
+class Played:
+    """A broker with two topics and, in group `members`, one member of generation 1."""
+
+    def __init__(self, known: type[KnownCommits], files: Files | None = None, **config: object) -> None:
+        self.clock = ManualClock()
+        self.files = files or MemoryFiles()
+        self.ids = map(UUID, (str(UUID(int=number)) for number in itertools.count(1)))
+        with patch("kafka_offsets.broker.requests.KnownCommits", known):
+            self.core = make_core(
+                self.files,
+                clock=self.clock,
+                offsets_topic_num_partitions=1,
+                group_initial_rebalance_delay_ms=0,
+                **config,
+            )
+        self.client = CoreClient(self.core)
+        self.bytes: list[bytes] = []
+        self.act(self.prepare)
+
+    def act(self, action: Callable[[], object]) -> None:
+        """Do something while all new ids are counted."""
+        with (
+            patch("kafka_offsets.broker.core.uuid.uuid4", lambda: next(self.ids)),
+            patch("kafka_offsets.storage.data_directory.uuid.uuid4", lambda: next(self.ids)),
+        ):
+            action()
+
+    def prepare(self) -> None:
+        join = messages.JoinGroupRequest
+        protocols = [join.Protocol("range", b"")]
+        made = self.client.call(join("members", 10_000, 10_000, "", None, "consumer", protocols), 3)
+        assert (made.member_id, made.generation_id) == (MEMBER, 1)
+        self.client.call(messages.SyncGroupRequest("members", 1, MEMBER), 2)
+        for name in TOPICS[:2]:
+            self.create(name)
+
+    def create(self, name: str) -> None:
+        made = messages.CreateTopicsRequest
+        self.client.call(made([made.CreatableTopic(name, 3, 1)], 30_000), 7)
+
+    def delete(self, name: str) -> None:
+        self.client.call(messages.DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
+
+    def leave(self) -> None:
+        self.client.call(messages.LeaveGroupRequest("members", MEMBER), 2)
+
+    def forget(self, group: str) -> None:
+        self.client.call(messages.DeleteGroupsRequest([group]), 2)
+
+    def request(self, shape: "Shape", numbers: tuple[int, int]) -> tuple[COMMIT, int]:
+        """Return the commit of a shape with an offset and a leader epoch."""
+        version, group, topic, index, metadata, generation, condition = shape
+        by_id = version >= 10
+        topic_id = self.core.topics.id_and_partition_count(topic)[0] if by_id else bytes(16)
+        offset, epoch = numbers
+        partition = COMMIT.Partition(index, offset, committed_metadata=metadata)
+        if version >= 6:
+            partition.committed_leader_epoch = epoch
+        if condition is not None and version >= 8:
+            conditions.put(partition, condition)
+        member = MEMBER if generation >= 0 else ""
+        topics = [COMMIT.Topic("" if by_id else topic, topic_id, [partition])]
+        return COMMIT(group, generation, member, topics=topics), version
+
+    def commit(self, *commits: tuple["Shape", tuple[int, int]]) -> None:
+        """Send commits in one piece, and keep the bytes of their responses."""
+        self.client.send(*(self.request(shape, numbers) for shape, numbers in commits))
+        for _ in commits:
+            self.client.turn()
+            self.clock.advance(3)
+            self.bytes.append(self.core.drain(self.client.connection))
+        self.client.expected.clear()
+
+    @property
+    def repeated(self) -> int:
+        """How many commits the broker knows."""
+        return sum(map(len, self.core.requests._commits.values()))
+
+    @property
+    def table(self) -> list[object]:
+        (hosted,) = self.core.runtime.shards.values()
+        return [(group, *hosted.shard.offsets.items(group)) for group in hosted.shard.offsets.groups()]
+
+    @property
+    def log(self) -> bytes:
+        (hosted,) = self.core.runtime.shards.values()
+        return bytes(hosted.log.read(0, hosted.log.size))
+
+
+Shape = tuple[int, str, str, int, str | None, int, int | None]
+"""Version, group, topic, partition, metadata, generation, expected offset."""
+
+SHAPES = st.tuples(
+    st.sampled_from(VERSIONS),
+    st.sampled_from(["g", "members", "m" * 600]),
+    st.sampled_from(TOPICS),
+    st.sampled_from([0, 1, 2, 3, -1]),
+    st.sampled_from(["", "", None, "text"]),
+    st.sampled_from([-1, -1, 1, 2]),
+    st.sampled_from([None, None, None, 5, -1]),
+)
+NUMBERS = st.tuples(
+    st.sampled_from([5, 5, 0, -1, 1 << 40]) | st.integers(-(1 << 63), (1 << 63) - 1),
+    st.integers(-(1 << 31), (1 << 31) - 1),
+)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn) -> list[object]:
+    """Turns of commits of few shapes, and what may happen between them."""
+    shapes = draw(st.lists(SHAPES, min_size=1, max_size=3))
+    commits = st.lists(st.tuples(st.sampled_from(shapes), NUMBERS), min_size=1, max_size=5)
+    change = st.tuples(st.sampled_from(["create", "delete"]), st.sampled_from(TOPICS))
+    change |= st.just(("leave",)) | st.tuples(st.just("forget"), st.sampled_from(["g", "members"]))
+    return draw(st.lists(st.one_of(commits, commits, commits, change), min_size=2, max_size=8))
+
+
+@pytest.mark.slow
+@given(scenarios())
+def test_repeated_commits_have_the_outcome_of_decoded_ones(scenario):
+    with closing((known := Played(KnownCommits)).core), closing((decoded := Played(Forgetful)).core):
+        for played in (known, decoded):
+            for step in scenario:
+                if isinstance(step, list):
+                    played.commit(*step)
+                else:
+                    played.act(lambda step=step, played=played: getattr(played, step[0])(*step[1:]))
+        assert known.bytes == decoded.bytes
+        assert known.log == decoded.log
+        assert known.table == decoded.table
+        known.core.close()
+        with closing(make_core(known.files, clock=ManualClock())) as again:
+            (hosted,) = again.runtime.shards.values()
+            offsets = hosted.shard.offsets
+            assert [(group, *offsets.items(group)) for group in offsets.groups()] == decoded.table
+
+
+def shape(group: str = "g", version: int = 8, generation: int = -1) -> Shape:
+    return version, group, "t", 1, "", generation, None
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize(("group", "generation"), [("g", -1), ("members", 1)])
+def test_the_fourth_commit_of_a_partition_is_not_decoded(version, group, generation):
+    with closing((played := Played(KnownCommits)).core):
+        asked = shape(group, version, generation)
+        for offset in range(3):
+            played.commit((asked, (offset, 2)))
+        assert played.repeated == 1
+        connection = played.client.connection
+        header = connection.known_header
+        connection.known_header = header._replace(codecs=header.codecs._replace(decode=None))
+        played.commit((asked, (3, 4)))
+        assert played.client.committed(group) == {("t", 1): 3}
+
+
+def test_a_commit_with_a_condition_sees_repeated_commits_of_its_turn():
+    with closing((played := Played(KnownCommits)).core):
+        expects_6 = (*shape()[:-1], 6)
+        for offset in (2, 3, 4):
+            played.commit((shape(), (offset, 0)))
+        played.commit(
+            (shape(), (5, 0)), (shape(), (6, 0)), (expects_6, (9, 0)), (shape(), (6, 0)), (expects_6, (7, 0))
+        )
+        assert played.client.committed("g") == {("t", 1): 7}
+
+
+def test_repeats_that_follow_a_look_at_the_turn_are_under_way_too():
+    with closing((played := Played(KnownCommits)).core):
+        for group in ("g", "h"):
+            for offset in range(3):
+                played.commit((shape(group), (offset, 0)))
+        (hosted,) = played.core.runtime.shards.values()
+        for groups in ({"g"}, {"g", "h"}):
+            played.client.send(played.request(shape(max(groups)), (9, 0)))
+            assert hosted.under_way().groups == groups
+        played.client.turn()
+        assert len(played.client.take()) == 2
+
+
+@pytest.mark.parametrize("limit", [150, 300, 1000])
+def test_repeats_that_are_too_large_for_one_batch_are_written_in_several(limit):
+    known = Played(KnownCommits, message_max_bytes=limit)
+    decoded = Played(Forgetful, message_max_bytes=limit)
+    with closing(known.core), closing(decoded.core):
+        for played in (known, decoded):
+            for _ in range(3):
+                played.commit(*[(shape(), (number, 0)) for number in range(20)])
+        assert known.repeated and known.bytes == decoded.bytes and known.log == decoded.log
+
+
+def test_repeats_that_the_log_refuses_are_answered_each():
+    files = FaultyFiles()
+    with closing((played := Played(KnownCommits, files)).core):
+        for offset in (2, 3, 4):
+            played.commit((shape(), (offset, 0)))
+        assert played.repeated == 1
+        files.fail_at = len(files.calls) + 1
+        for offset in (5, 6):
+            played.client.send(played.request(shape(), (offset, 0)))
+        played.client.turn()
+        errors = [answer.topics[0].partitions[0].error_code for answer in played.client.take()]
+        assert errors == [ErrorCode.NOT_COORDINATOR] * 2
+        assert played.client.committed("g") == {("t", 1): 4}
+
+
+def test_known_commits_are_forgotten_when_there_are_too_many():
+    with closing((played := Played(KnownCommits)).core), patch.object(known_commits, "_MOST", 2):
+        counts = []
+        for number in range(3):
+            for offset in range(3):
+                played.commit((shape(f"g{number}"), (offset, 0)))
+            counts.append(played.repeated)
+        assert counts == [1, 2, 1]

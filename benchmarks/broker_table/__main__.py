@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.broker_table.lines import GROWTHS, LINES, SERVERS
 from benchmarks.broker_table.page import document, write
-from benchmarks.broker_table.rounds import Measured, Times, grow, measure_table
+from benchmarks.broker_table.rounds import Keep, Measured, Times, grow, measure_table
 from benchmarks.servers import PEERS
 
 REPOSITORY = PEERS.parents[1]
@@ -96,15 +96,23 @@ def versions(names: Sequence[str]) -> dict[str, str]:
 
 
 def machine() -> str:
-    """Return processor, cores, memory and kernel in words."""
+    """Return processor, cores, memory and operating system in words."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 30
     name = model[1] if model else platform.machine()
-    return f"{name}, {os.cpu_count()} cores, {memory} GB, {platform.system()} {platform.release()}"
+    return f"{name}, {os.cpu_count()} cores, {memory} GB, {platform.system()}"
 
 
-def section(options: argparse.Namespace, names: Sequence[str], measure: Callable[[], Measured]) -> Measured:
-    """Measure one section of the JSON: its figures, and what they were measured with."""
+def section(
+    options: argparse.Namespace,
+    names: Sequence[str],
+    measure: Callable[[Keep], Measured],
+    keep: Callable[[Measured], None],
+) -> Measured:
+    """Measure one section of the JSON: its figures, and what they were measured with.
+
+    keep  is called with the section after each line, since a whole run takes long and may be cut off
+    """
     about = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "commit": line_of("git", "rev-parse", "--short", "HEAD"),
@@ -112,12 +120,10 @@ def section(options: argparse.Namespace, names: Sequence[str], measure: Callable
         "versions": versions(names),
         "times": options.times._asdict(),
     }
-    load = [os.getloadavg()[0]]
-    lines = measure()
-    return {**about, "load": [*load, os.getloadavg()[0]], "lines": lines}
+    return {**about, "lines": measure(lambda lines: keep({**about, "lines": lines}))}
 
 
-def sections(options: argparse.Namespace) -> dict[str, Callable[[], Measured]]:
+def sections(options: argparse.Namespace) -> dict[str, Callable[[Callable[[Measured], None]], Measured]]:
     """Return what is to be measured, by the name of the section: the table, or each dimension of growth."""
     names = [name for name in SERVERS if name not in options.without]
     if options.growth:
@@ -148,8 +154,13 @@ def main() -> None:
     stored = json.loads(stored_in.read_text()) if stored_in.exists() else {}
     failed = 0
     for name, measure in {} if options.draw else sections(options).items():
-        stored[name] = measure()
-        stored_in.write_text(json.dumps(stored, indent=1) + "\n")
+
+        def keep(section: Measured, name: str = name) -> None:
+            """Store what is measured of a section."""
+            stored[name] = section
+            stored_in.write_text(json.dumps(stored, indent=1) + "\n")
+
+        keep(measure(keep))
         print("\n\n".join(document({name: stored[name]}).values()))
         failed += failures(stored[name]["lines"])
     from benchmarks.broker_table.plots import draw

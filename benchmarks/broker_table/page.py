@@ -41,8 +41,7 @@ def about(section: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in section["versions"].items())
     times = section["times"]
     return (
-        f"{section['machine']}; load average {section['load'][0]:.1f} at the beginning and {section['load'][1]:.1f} "
-        f"at the end. {versions}. {section['date']}, commit {section['commit']}; "
+        f"{section['machine']}. {versions}. {section['date']}, commit {section['commit']}; "
         f"{times['rounds']} round{'s' if times['rounds'] > 1 else ''} of {times['seconds']:g} s."
     )
 

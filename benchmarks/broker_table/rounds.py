@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,10 @@ SOON_DELETED = "log.segment.delete.delay.ms=1000\n"
 
 Measured = dict[str, Any]
 """`runs`, a list of them for each server, and `absent`, the reason for each server that has none. It is JSON."""
+
+
+Keep = Callable[[Measured], None]
+"""Called with the lines that are measured so far, after each of them."""
 
 
 class Times(NamedTuple):
@@ -81,18 +85,21 @@ def measure(
     return {"runs": {name: found for name, found in runs.items() if name not in absent}, "absent": absent}
 
 
-def measure_table(names: Sequence[str], lines: Sequence[str], times: Times, *, touch: bool) -> Measured:
+def measure_table(
+    names: Sequence[str], lines: Sequence[str], times: Times, keep: Keep, *, touch: bool
+) -> Measured:
     """Measure rows of the table: {name of the line: Measured}."""
+    found: Measured = {}
     with running(names) as (loadgen, servers):
         driver = Driver(loadgen, touch=touch)
-        return {
-            line.name: told(line.name, measure(driver, servers, line, {}, times))
-            for line in LINES
-            if line.name in lines
-        }
+        for line in LINES:
+            if line.name in lines:
+                found[line.name] = told(line.name, measure(driver, servers, line, {}, times))
+                keep(found)
+    return found
 
 
-def grow(growth: Growth, names: Sequence[str], times: Times) -> Measured:
+def grow(growth: Growth, names: Sequence[str], times: Times, keep: Keep) -> Measured:
     """Measure each line of a dimension at each level, on new servers: {line: {level: Measured}}."""
     found: Measured = {name: {} for name in growth.lines}
     by_name = {line.name: line for line in LINES}
@@ -108,6 +115,7 @@ def grow(growth: Growth, names: Sequence[str], times: Times) -> Measured:
                 line = by_name[name]
                 measured = measure(driver, servers, line, suited(line, options), at_level)
                 found[name][str(level)] = told(f"{name}, {level} {growth.name}", measured)
+                keep(found)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,24 @@ def test_servers_are_measured_in_turn_and_one_that_fails_is_left_out(
     assert found["absent"] == {"kafka": "it ended"}
     assert "commit-1: Kafka: it ended" in capsys.readouterr().err
     assert command.failures({"commit-1": found, "find": measured(disk=[1])}) == 1
+
+
+def test_lines_are_stored_as_soon_as_they_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run takes an hour; what it has measured when it is cut off must remain."""
+    stored: list[dict[str, Any]] = []
+
+    def measured_until_cut_off(_driver: Driver, _servers: object, line: Line, *_: object) -> dict[str, Any]:
+        if line is LINES[2]:
+            raise KeyboardInterrupt
+        return measured(disk=[1])
+
+    monkeypatch.setattr(rounds, "running", lambda _names: nullcontext((Path(), [])))
+    monkeypatch.setattr(rounds, "measure", measured_until_cut_off)
+    (table,) = command.sections(command.parse(["--without", "kafka"])).values()
+    with pytest.raises(KeyboardInterrupt):
+        table(lambda section: stored.append(json.loads(json.dumps(section))))
+    assert [[*section["lines"]] for section in stored] == [["commit-1"], ["commit-1", "commit-100"]]
+    assert {section["machine"] for section in stored} == {command.machine()}
 
 
 def test_a_server_of_another_priority_ends_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:

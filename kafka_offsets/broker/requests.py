@@ -87,7 +87,7 @@ class RequestDispatcher:
             else:
                 frame = next_frame(key)
             if frame is None:
-                if unanswered and connection.reader.buffered_bytes:
+                if unanswered and unanswered[0].answer is None and connection.reader.buffered_bytes:
                     fetch.end_wait(self._broker, connection, now)
                 if unanswered and self._answers.answered:
                     self._answers.release()

@@ -72,7 +72,8 @@ def list_offsets(
     version = context.api_version
     if request.isolation_level not in (0, 1):
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
-    named_times = Counter((t.name, asked.partition_index) for t in request.topics for asked in t.partitions)
+    names = [(t.name, asked.partition_index) for t in request.topics for asked in t.partitions]
+    repeated = len(set(names)) < len(names) and {name for name, times in Counter(names).items() if times > 1}
     response = messages.ListOffsetsResponse
     answered = set()
     topics = []
@@ -80,7 +81,7 @@ def list_offsets(
         answers = []
         for asked in named.partitions:
             key = named.name, asked.partition_index
-            if named_times[key] == 1:
+            if not repeated or key not in repeated:
                 answers.append(_list_one(broker, named.name, asked, version, request))
             elif key not in answered:
                 answered.add(key)
@@ -97,12 +98,14 @@ def _list_one(
     version: int,
     request: messages.ListOffsetsRequest,
 ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
+    """Return the offset for the requested timestamp, or why it is not known."""
     index, timestamp = asked.partition_index, asked.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         return _list_answer(index, ErrorCode.UNSUPPORTED_VERSION)
-
-    def find(partition: Partition) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
-        """Return the offset for the requested timestamp, or why it is not known."""
+    try:
+        partition = broker.topics.partition(topic, index)
+        if partition is None:
+            return _list_answer(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         is_follower = request.replica_id >= 0
         error, found = _epoch_error(asked.current_leader_epoch, partition), _NOTHING
         if not error:
@@ -114,8 +117,8 @@ def _list_one(
         return _list_answer(
             index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
         )
-
-    return _at_partition(broker, topic, index, find, lambda error: _list_answer(index, error))
+    except StorageError as failure:
+        return _list_answer(index, _partition_error(broker, topic, index, failure))
 
 
 def _list_answer(
@@ -147,7 +150,11 @@ def _find(partition: Partition, timestamp: int, isolation_level: int, is_followe
 def _is_not_available(partition: Partition, timestamp: int, found: _Found) -> bool:
     """Whether an offset depends on a high watermark that is lower than the last leader's may have been (KIP-207)."""
     replica = partition.replica
-    if not isinstance(replica, LeaderReplica) or replica.high_watermark >= replica.epoch_start_offset:
+    if (
+        replica is None
+        or not isinstance(replica, LeaderReplica)
+        or replica.high_watermark >= replica.epoch_start_offset
+    ):
         return False
     return timestamp == LATEST or (found is _NOTHING and (timestamp >= 0 or timestamp == MAX_TIMESTAMP))
 
@@ -173,11 +180,16 @@ def _at_partition(
         if partition is None:
             return refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return decide(partition)
-    except LogLoadingError:
-        return refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    except StorageError as error:
-        broker.topics.report(topic, index, error)
-        return refused(ErrorCode.KAFKA_STORAGE_ERROR)
+    except StorageError as failure:
+        return refused(_partition_error(broker, topic, index, failure))
+
+
+def _partition_error(broker: Context, topic: str, index: int, failure: StorageError) -> ErrorCode:
+    """Return why a partition cannot be read now; a fault of the disk is also logged."""
+    if isinstance(failure, LogLoadingError):
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    broker.topics.report(topic, index, failure)
+    return ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def offset_for_leader_epoch(

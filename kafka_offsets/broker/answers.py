@@ -23,6 +23,7 @@ class Answers:
     """The answers of one broker.
 
     responses  counts the large ones
+    throttle   set while clients have quotas: (request, response) -> the response, with its throttle time
     row_of     API key -> its row, also of an API that is no longer served
     answered   connections with an answer that is not released yet
     writable   connections with output to send
@@ -31,6 +32,7 @@ class Answers:
 
     def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api]) -> None:
         self.responses = responses
+        self.throttle: Callable[[RequestContext, Any], Any] | None = None
         self._row_of = row_of
         self.answered: dict[ClientConnection, None] = {}
         self.resumable: dict[ClientConnection, None] = {}
@@ -48,6 +50,8 @@ class Answers:
             context.answer = response
             self.answered[connection] = None
             return
+        if self.throttle is not None:
+            response = self.throttle(context, response)
         codecs = context.codecs
         try:
             if codecs.asides is not None and (asides := codecs.asides(response)):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.broker.api.row import Api, Apis, Codecs
 from kafka_offsets.broker.coordination.known_commits import KnownCommits
 from kafka_offsets.broker.kept_responses import KeptResponses
+from kafka_offsets.broker.scheduler import Deadline
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 from kafka_offsets.security.principal import ANONYMOUS, Principal
@@ -45,6 +46,8 @@ class ClientConnection:
     known_header   header of its last request
     apis           its own table of APIs; None for the broker's
     is_blocked     the peer does not read: its further requests are not decided for now
+    muted          set while its client is throttled: it is not read until this deadline
+    is_exempt      no quota applies to its requests
     """
 
     __slots__ = (
@@ -55,9 +58,11 @@ class ClientConnection:
         "held_bytes",
         "host",
         "is_blocked",
+        "is_exempt",
         "known_header",
         "last_used_ms",
         "listener",
+        "muted",
         "output",
         "output_bytes",
         "owner",
@@ -84,6 +89,8 @@ class ClientConnection:
         self.known_header: KnownHeader | None = None
         self.apis: Apis | None = None
         self.is_blocked = False
+        self.muted: Deadline | None = None
+        self.is_exempt = False
         self.closing = False
         self.last_used_ms = 0
         self.owner = owner
@@ -94,6 +101,8 @@ class ClientConnection:
         The owner refers to it too. A reference cycle would stay until Python's garbage collector runs, which is rare.
         """
         self.closing = True
+        if self.muted is not None:
+            self.muted.cancel()
         self.unanswered.clear()
         self.output.clear()
         self.output_bytes = self.decided_bytes = 0

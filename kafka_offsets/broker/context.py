@@ -20,6 +20,7 @@ from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.growth import Growth
 from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.partition.partitions import Topics
+from kafka_offsets.broker.quotas.throttling import Throttling
 from kafka_offsets.broker.replicas.interfaces import Replicas
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Clock
@@ -50,6 +51,7 @@ class Context:
     durability: Durability
     group_configs: GroupConfigs
     settings: SharedSettings
+    throttling: Throttling
     fetch_sessions: FetchSessions
     runtime: CoordinatorRuntime
     shards: Shards

@@ -39,6 +39,7 @@ from kafka_offsets.broker.partition.log_cleaner import LogCleaner, adopted_confi
 from kafka_offsets.broker.partition.log_opener import LogOpener
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.recovery_points import RecoveryPoints
+from kafka_offsets.broker.quotas.throttling import Throttling
 from kafka_offsets.broker.replicas.channel import Channel
 from kafka_offsets.broker.replicas.manager import ReplicaManager
 from kafka_offsets.broker.requests import RequestDispatcher
@@ -125,6 +126,7 @@ class BrokerCore:
             lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - created below
         )
         self._compose_coordination()
+        self._enforce_quotas()
         self.context = self._new_context()
         self.replicas = None if cluster is None else self._new_replicas(cluster)
         self.requests = RequestDispatcher(self.context)
@@ -154,6 +156,18 @@ class BrokerCore:
         self.context.replicas = replicas
         self.durability.replicate = replicas.replicate
         return replicas
+
+    def _enforce_quotas(self) -> None:
+        """Throttle the clients that exceed the stored quotas."""
+        self.throttling = Throttling(
+            self.config,
+            self.scheduler,
+            self.answers,
+            self.directory.cluster_id,
+            lambda key: row_of(self.context.apis, key),
+        )
+        self.settings.on_quotas = self.throttling.set
+        self.throttling.set(self.directory.clients.quotas)
 
     def _compose_coordination(self) -> None:
         """Make what coordinates groups and transactions."""
@@ -249,6 +263,7 @@ class BrokerCore:
             durability=self.durability,
             group_configs=self.group_configs,
             settings=self.settings,
+            throttling=self.throttling,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
             runtime=self.runtime,
             shards=self.shards,

@@ -61,6 +61,7 @@ class RequestDispatcher:
         self._broker = broker
         self._answers = broker.answers
         self._commits = {version: KnownCommits(version) for version in TAILS}
+        self._throttling = broker.throttling
         self._kept = KeptResponses(lambda: (broker.apis, broker.topics.version, broker.topics.opened))
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
@@ -74,7 +75,7 @@ class RequestDispatcher:
     def _decide_frames(self, connection: ClientConnection, now: Now) -> None:
         unanswered, next_frame = connection.unanswered, connection.reader.next_frame
         while not connection.closing:
-            if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked:
+            if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked or connection.muted:
                 return
             if not unanswered:
                 frame = next_frame()
@@ -94,7 +95,12 @@ class RequestDispatcher:
                     if not unanswered:
                         continue
                 return
-            self._decide(connection, frame, now)
+            if self._throttling.times_requests:
+                self._throttling.handler_starts(connection)
+                self._decide(connection, frame, now)
+                self._throttling.handler_ends(connection)
+            else:
+                self._decide(connection, frame, now)
             if len(unanswered) >= _ANSWERED_TOGETHER and self._answers.answered:
                 self._answers.release()
 
@@ -116,6 +122,8 @@ class RequestDispatcher:
                 return  # answered already
         _, _, body, api, version, codecs, client_id, kept, commits = known
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
+        if self._throttling.times_requests:
+            kept = commits = None  # their responses are bytes, without room for the time of a pause
         known_answer = None if kept is None else kept.find(frame, body)
         commit = None if commits is None else commits.find(frame, body)
         request: Any = None
@@ -128,7 +136,7 @@ class RequestDispatcher:
             connection, api.key, version, correlation_id, client_id, connection.host, request, codecs, size
         )
         connection.unanswered.append(context)
-        connection.pipelined_key = api.key if api.pipelined else None
+        connection.pipelined_key = api.key if api.pipelined and not self._throttling.is_active else None
         connection.decided_bytes += size
         broker = self._broker
         connection.last_used_ms = broker.scheduler.last_request_ms = now.mono_ms

@@ -55,6 +55,7 @@ class RequestContext:
     codecs       how the answer is encoded, opaque here
     frame_bytes  size of the request's frame
     answer       the encoded response, once there is one; responses are sent in the order of their requests
+    handler_ns   time that its handler has taken, if it is answered later and a quota needs it
     """
 
     connection: Any
@@ -67,6 +68,7 @@ class RequestContext:
     codecs: Any = None
     frame_bytes: int = 0
     answer: bytes | bytearray | Parts | None = None
+    handler_ns: int = 0
 
     @property
     def principal(self) -> Principal:

@@ -11,7 +11,7 @@ missing topic does not keep the other partitions from waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
@@ -48,6 +48,9 @@ _LEADER_SINCE = 16
 """The first version whose response gives the leader to a reader that is fenced or at the wrong broker (KIP-951)."""
 
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+_SIZE_BYTES = 4
+"""The size of a frame counts towards a quota of bytes; the header of the response does not."""
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
@@ -132,6 +135,8 @@ def fetch(
 ) -> messages.FetchResponse | None:
     """Answer with the readable batches, or park the request until there are enough."""
     version = context.api_version
+    if broker.throttling.is_active:
+        request.max_bytes = min(request.max_bytes, broker.throttling.most_fetched(context))
     plan = broker.fetch_sessions.plan(request, version, broker.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
@@ -258,6 +263,12 @@ def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
 
 
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
+    _set_aside(reading)
+    if broker.throttling.is_active:
+        throttled = _throttled(broker, context, plan, reading)
+        if throttled is not None:
+            broker.answers.reply(context, throttled)
+            return
     response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
     is_old = context.api_version < _DIVERGING_SINCE
     if is_old and reading.is_final and any(map(_diverges, reading.answers)):
@@ -266,17 +277,44 @@ def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Readi
     if reading.size < _ASIDE_BYTES:
         broker.answers.reply(context, response)
         return
-    asides = []
-    for topic in response.responses:
-        for partition in topic.partitions:
-            if len(partition.records or b"") >= _ASIDE_BYTES:
-                aside = Aside(partition.records or b"")
-                asides.append(aside)
-                partition.records = aside  # type: ignore[assignment]
+    asides = _asides(response)
     codecs = context.codecs
     tagged = codecs.has_tagged_response_header
     parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
     broker.answers.reply_encoded(context, parts)
+
+
+def _set_aside(reading: _Reading) -> None:
+    """Exclude large records from the copy that encoding makes."""
+    if reading.size >= _ASIDE_BYTES:
+        for _, _, partition in reading.answers:
+            if len(partition.records or b"") >= _ASIDE_BYTES:
+                partition.records = Aside(partition.records or b"")  # type: ignore[assignment]
+
+
+def _asides(response: messages.FetchResponse) -> list[Aside]:
+    records: Iterable[object] = (
+        partition.records for topic in response.responses for partition in topic.partitions
+    )
+    return [each for each in records if isinstance(each, Aside)]
+
+
+def _throttled(
+    broker: Context, context: RequestContext, plan: Plan, reading: _Reading
+) -> messages.FetchResponse | None:
+    """Record what a client would get; return a response without records if that exceeds its quota, else None."""
+    response = broker.fetch_sessions.preview(plan, reading.answers)
+    encoded = bytearray()
+    context.codecs.encode(response, encoded)
+    size = _SIZE_BYTES + len(encoded) + sum(map(len, _asides(response)))
+    throttle_ms = broker.throttling.fetched(context, size)
+    if not throttle_ms:
+        return None
+    if plan.session is None:
+        return messages.FetchResponse(throttle_ms)
+    is_current = plan.session.epoch == plan.epoch
+    error = ErrorCode.NONE if is_current else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    return messages.FetchResponse(throttle_ms, error, plan.session.session_id)
 
 
 def _diverges(read: Read) -> bool:

@@ -59,15 +59,19 @@ class _Followed:
         self.wanted = wanted
         self.high_watermark = self.log_start_offset = -1
 
-    def takes_news(self, read: _Partition) -> bool:
-        """Record what was read; return whether the response must contain it."""
-        has_news = bool(
+    def has_news(self, read: _Partition) -> bool:
+        """Whether the response must contain what was read."""
+        return bool(
             read.records
             or read.error_code
             or read.diverging_epoch.end_offset >= 0
             or self.high_watermark != read.high_watermark
             or self.log_start_offset != read.log_start_offset
         )
+
+    def takes_news(self, read: _Partition) -> bool:
+        """Record what was read; return whether the response must contain it."""
+        has_news = self.has_news(read)
         self.high_watermark = -1 if read.error_code else read.high_watermark  # again after the error
         self.log_start_offset = read.log_start_offset
         return has_news
@@ -101,6 +105,10 @@ class FetchSession:
                 followed.wanted = followed.wanted._replace(asked=each.asked)
         for key in forgotten:
             self.partitions.pop(key, None)
+
+    def of(self, read: Read) -> _Followed:
+        """Return the partition of the session that was read."""
+        return self.partitions[_key(read.topic, read.topic_id, read.partition.partition_index, self.by_id)]
 
 
 class Plan(NamedTuple):
@@ -187,6 +195,14 @@ class FetchSessions:
         elif plan.opens:
             session_id = self._open(plan, read, api_version, now)
         return messages.FetchResponse(session_id=session_id, responses=_by_topic(read))
+
+    def preview(self, plan: Plan, read: list[Read]) -> messages.FetchResponse:
+        """Return a response of the size that `answer` would return, without effect on the session."""
+        session = plan.session
+        if session is not None:
+            is_current = session.epoch == plan.epoch
+            read = [each for each in read if is_current and session.of(each).has_news(each.partition)]
+        return messages.FetchResponse(responses=_by_topic(read))
 
     def _open(self, plan: Plan, read: list[Read], api_version: int, now: Now) -> int:
         """Open a session with the partitions in the order of the response; return its id, 0 when there is no room."""

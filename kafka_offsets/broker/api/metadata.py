@@ -84,7 +84,7 @@ def _answered(
     version = context.api_version
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
-    topics = yield from _asked_topics(broker, request, version, now)
+    topics = yield from _asked_topics(broker, request, context, now)
     if topics is None:
         # An entry with neither name nor id fails in Kafka as well.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -105,11 +105,11 @@ def _answered(
 
 
 def _asked_topics(
-    broker: Context, request: messages.MetadataRequest, version: int, now: Now
+    broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
 ) -> Steps[list[messages.MetadataResponse.Topic]]:
     """Describe the requested topics, each once; None when an entry has neither name nor id."""
     wanted = request.topics
-    if wanted is None or (version < _NULL_IS_ALL_SINCE and not wanted):
+    if wanted is None or (context.api_version < _NULL_IS_ALL_SINCE and not wanted):
         return (yield from _described(broker, broker.topics.names(), broker.topics.get, lambda name: None))
     ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
     if ids:  # then names do not count, as in Kafka
@@ -121,7 +121,7 @@ def _asked_topics(
     failed: dict[str, ErrorCode] = {}
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         absent = [name for name in asked if broker.topics.get(name) is None]
-        failed = yield from _create(broker, absent, now)
+        failed = yield from _create(broker, absent, context, now)
         if broker.config.auto_create_topics_delay_ms:
             described_ms = now.mono_ms + broker.config.auto_create_topics_delay_ms
             broker.undescribed_topics.update(
@@ -167,8 +167,10 @@ def _is_untold(broker: Context, name: str, now: Now) -> bool:
     return False
 
 
-def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None, dict[str, ErrorCode]]:
-    """Create the requested topics that can be created; return those that the disk refused.
+def _create(
+    broker: Context, names: list[str], context: RequestContext, now: Now
+) -> Generator[None, None, dict[str, ErrorCode]]:
+    """Create the requested topics that can be created, within the client's quota; return those that the disk refused.
 
     None is created when they are too many, as in Kafka, which sends its controller one request for all of them.
     """
@@ -176,6 +178,7 @@ def _create(broker: Context, names: list[str], now: Now) -> Generator[None, None
     new = [NewTopic(name, count) for name in _creatable(broker, names)]
     if topic_admin.costs_too_much(new):
         new = []
+    new = [topic for topic in new if not broker.throttling.mutated(context, count, now, is_strict=True)]
     failed = []
     for begin in range(0, len(new), _CREATED_TOGETHER):
         if begin:

@@ -1,6 +1,6 @@
 """DescribeClientQuotas and AlterClientQuotas: the quotas of users, clients and addresses (KIP-546).
 
-Quotas are stored and described, but not enforced. Errors and messages are Kafka's.
+broker/quotas enforces them. Errors and messages are Kafka's.
 Sources: ClientQuotaControlManager, ClientQuotasImage of Kafka 4.3, whose answers tests/differential compares.
 """
 

@@ -52,6 +52,10 @@ records."""
 _DISABLED_SINCE = 3
 """The first version of DeleteTopics whose clients know TOPIC_DELETION_DISABLED (KIP-322)."""
 
+_CREATION_IS_STRICT_SINCE, _DELETION_IS_STRICT_SINCE, _GROWTH_IS_STRICT_SINCE = 6, 5, 3
+"""From these versions of CreateTopics, DeleteTopics and CreatePartitions on, clients know THROTTLING_QUOTA_EXCEEDED
+(KIP-599). Requests of earlier versions are decided, and throttled afterwards."""
+
 _TOO_FEW_BROKERS = (
     "The target replication factor of {} cannot be reached because only {} broker(s) are registered or some brokers "
     "have all their log directories cordoned."
@@ -72,6 +76,29 @@ _TOO_MANY_RECORDS: Refusal = (
     "Unable to perform excessively large batch operation.",
 )
 _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+_OVER_QUOTA: Refusal = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
+
+
+class _MutationQuota:
+    """The controller_mutation_rate of the client of one request.
+
+    throttle_ms  for how long it is to be throttled
+    """
+
+    def __init__(self, broker: Context, context: RequestContext, now: Now, strict_since: int) -> None:
+        self._broker, self._context, self._now = broker, context, now
+        self._is_strict = context.api_version >= strict_since
+        self.throttle_ms = 0
+
+    def take(self, partitions: int) -> Refusal:
+        """Count partitions that are created or deleted; return _OVER_QUOTA if that is to be refused."""
+        throttle_ms = self._broker.throttling.mutated(
+            self._context, partitions, self._now, is_strict=self._is_strict
+        )
+        if not throttle_ms:
+            return _FINE
+        self.throttle_ms = throttle_ms
+        return _OVER_QUOTA if self._is_strict else _FINE
 
 
 def is_too_late(timeout_ms: int) -> bool:
@@ -199,13 +226,16 @@ def create_topics(
     if is_too_late(request.timeout_ms) and _once(names):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     plans = _plans(broker, request.topics)
+    quota = _MutationQuota(broker, context, now, _CREATION_IS_STRICT_SINCE)
+    for plan in _accepted(plans):
+        plan.refusal = quota.take(plan.partition_count)
     accepted = _accepted(plans)
     if not request.validate_only:
         _create(broker, accepted, now)
     for plan in accepted if request.validate_only else ():
         plan.topic_id = uuid.uuid4().bytes  # a random number, as in Kafka
     answer = messages.CreateTopicsResponse
-    return answer(topics=[_created(broker, plan) for plan in plans])
+    return answer(quota.throttle_ms, [_created(broker, plan) for plan in plans])
 
 
 def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
@@ -427,10 +457,18 @@ def delete_topics(
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
     if is_too_late(request.timeout_ms) and _once(keys):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
-    doomed, results = _topics_to_delete(broker, request)
+    found, results = _topics_to_delete(broker, request)
+    quota = _MutationQuota(broker, context, now, _DELETION_IS_STRICT_SINCE)
+    doomed = []
+    for topic in found:
+        refusal = quota.take(topic.partition_count)
+        if refusal is _FINE:
+            doomed.append(topic)
+        else:
+            results.append(_deleted(topic.name, topic.topic_id, *refusal))
     for topic, (error, message) in zip(doomed, _delete(broker, doomed), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
-    return messages.DeleteTopicsResponse(responses=results)
+    return messages.DeleteTopicsResponse(quota.throttle_ms, results)
 
 
 def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes | None:
@@ -524,11 +562,13 @@ def create_partitions(
     totals: dict[str, int] = {}
     replicas: dict[str, list[list[int]]] = {}
     room = _MOST_PARTITIONS
+    quota = _MutationQuota(broker, context, now, _GROWTH_IS_STRICT_SINCE)
     for name, wanted in {topic.name: topic for topic in request.topics}.items():
+        topic = broker.topics.get(name)
         error, message = _TWICE if times[name] > 1 else _check_growth(broker, wanted, room)
-        if error is ErrorCode.NONE:
-            topic = broker.topics.get(name)
-            assert topic is not None
+        if error is ErrorCode.NONE and topic is not None:
+            error, message = quota.take(wanted.count - topic.partition_count)
+        if error is ErrorCode.NONE and topic is not None:
             room -= wanted.count - topic.partition_count
             totals[name] = wanted.count
             if wanted.assignments is not None:
@@ -538,7 +578,7 @@ def create_partitions(
     for result in results:
         if result.name in totals:
             result.error_code, result.error_message = error, message
-    return answer(results=results)
+    return answer(quota.throttle_ms, results)
 
 
 def _check_growth(

@@ -72,6 +72,22 @@ class Config(SecurityKeys):
     max_connections_per_ip: int = setting(
         Type.INT, _INT_MAX, "The maximum number of open connections from one address.", at_least=0
     )
+    quota_window_num: int = setting(
+        Type.INT,
+        11,
+        "The number of windows in which the use of a quota is measured, including the one under way.",
+        at_least=1,
+    )
+    quota_window_size_seconds: int = setting(Type.INT, 1, "The length of such a window.", at_least=1)
+    controller_quota_window_num: int = setting(
+        Type.INT,
+        11,
+        "A client may exceed its controller_mutation_rate at once by what it allows in this number of windows.",
+        at_least=1,
+    )
+    controller_quota_window_size_seconds: int = setting(
+        Type.INT, 1, "The length of such a window.", at_least=1
+    )
     fetch_max_bytes: int = setting(
         Type.INT, 57_671_680, "The maximum number of bytes that one Fetch returns.", at_least=1024
     )

@@ -21,13 +21,15 @@ V = TypeVar("V")
 class SharedSettings:
     """The settings that all brokers of a cluster have in common.
 
-    cluster  makes a change in the metadata, which call `install` of each broker; None: this broker decides alone
+    cluster    makes a change in the metadata, which call `install` of each broker; None: this broker decides alone
+    on_quotas  called with the quotas when they have changed
     Each method raises StorageError; what the disk has refused is then as before.
     """
 
     def __init__(self, directory: DataDirectory, groups: GroupConfigs) -> None:
         self._directory, self._groups = directory, groups
         self.cluster: Callable[[Settings], None] | None = None
+        self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
 
     def set_group(self, group: str, configs: Mapping[str, str]) -> None:
         """Configure a group; the configuration must be checked."""
@@ -42,7 +44,11 @@ class SharedSettings:
         if self.cluster is not None:
             self.cluster(Settings(quotas=_changes(clients.quotas, quotas, {})))
         else:
-            clients.set_quotas(quotas)
+            self._install_quotas(quotas)
+
+    def _install_quotas(self, quotas: Quotas) -> None:
+        self._directory.clients.set_quotas(quotas)
+        self.on_quotas(quotas)
 
     def set_credentials(self, credentials: Credentials) -> None:
         """Replace all SCRAM credentials."""
@@ -60,7 +66,7 @@ class SharedSettings:
                 self._groups.set(group, configs)
         clients = self._directory.clients
         if clients.quotas != settings.quotas:
-            clients.set_quotas(settings.quotas)
+            self._install_quotas(settings.quotas)
         if clients.credentials != settings.credentials:
             clients.set_credentials(
                 {

@@ -80,6 +80,9 @@ class Peer(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport, self._writer = transport, SocketWriter(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
+        if self._server.throttles(self, peername):
+            self.pause_reading()
+            return
         self.connection = self._server.admit(self, peername)
         if self.connection is None:
             transport.abort()
@@ -148,7 +151,7 @@ class Peer(asyncio.Protocol):
     def _may_read(self) -> bool:
         assert self.connection is not None
         connection = self.connection
-        if connection.is_blocked or self._server.is_paused:
+        if connection.is_blocked or connection.muted is not None or self._server.is_paused:
             return False
         waits = connection.unanswered or connection.output_bytes
         return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
@@ -170,6 +173,8 @@ class Peer(asyncio.Protocol):
                 self._schedule_step()
             if self.connection.is_blocked:
                 self._server.core.answers.responses.hold(self.connection, self._writer.unsent_bytes)
+        if self.connection.muted is not None:
+            self.pause_reading()
         if not self.connection.closing:
             self.resume()
         elif self._aborting is None:
@@ -400,6 +405,18 @@ class Server:
             if peer.listener in closing:
                 peer.abort()
         await stop_accepting(closing.values())
+
+    def throttles(self, peer: Peer, peername: tuple[str, int]) -> bool:
+        """Whether a connection exceeds the quota of its address: it stays unread, and is closed later (KIP-612)."""
+        now = self._clock.now()
+        throttle_ms = self.core.throttling.connected(peername[0], now)
+        if not throttle_ms or self._stopping:
+            return False
+        logger.info("%s:%d: connection refused: too many in a short time", *peername[:2])
+        self._peers.add(peer)
+        self.core.scheduler.at(now.mono_ms + throttle_ms, lambda _: peer.abort())
+        self._schedule_timer()
+        return True
 
     def admit(self, peer: Peer, peername: tuple[str, int]) -> ClientConnection | None:
         """Register a connection; None when there are too many or the server is stopping."""

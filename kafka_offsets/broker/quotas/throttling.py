@@ -1,0 +1,200 @@
+"""Throttling: records what the requests of a connection use, and mutes one whose client has exceeded a quota.
+
+As in Kafka since 2.0 (KIP-219), the response leaves at once and says for how long the client is throttled. The
+connection is muted for that time on the broker's clock: it is not read, and its further requests are not decided.
+While no client has a quota, `Answers.throttle` is None and nothing is recorded.
+Source: RequestHandlerHelper, KafkaApis and ConnectionQuotas of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.quotas.client_quotas import ConnectionQuota, MutationQuota, RateQuota
+from kafka_offsets.broker.quotas.rates import Windows
+from kafka_offsets.broker.replicas.channel import is_of_broker
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.answers import Answers
+    from kafka_offsets.broker.config.keys import Config
+    from kafka_offsets.broker.connection import ClientConnection
+    from kafka_offsets.broker.scheduler import Scheduler
+    from kafka_offsets.storage.client_settings import Quotas
+
+_PRODUCE, _FETCH = 0, 1
+_UNTHROTTLED = (17, 27, 36)
+"""SaslHandshake and SaslAuthenticate, which precede the client's principal, and WriteTxnMarkers of brokers."""
+
+_INT_MAX = 2**31 - 1
+_PERCENT_PER_NS = 100 / 1e9
+
+PRODUCE, FETCH, REQUEST = "Produce", "Fetch", "Request"
+MUTATION, CONNECTION = "ControllerMutation", "Connection"
+KINDS = (PRODUCE, FETCH, REQUEST, MUTATION, CONNECTION)
+"""The kinds of quotas, as Kafka's metrics name them."""
+
+
+class Throttling:
+    """The quotas of one broker, and the connections that they mute.
+
+    is_active       whether any client has a quota
+    times_requests  whether any has a `request_percentage`: the time of each handler is then measured
+    throttled       how often each kind of quota has throttled a client
+    time_ns         the clock for the time of handlers; tests may replace it
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        scheduler: Scheduler,
+        answers: Answers,
+        cluster_id: str,
+        row_of: Callable[[int], Api],
+    ) -> None:
+        windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        of_controller = Windows(
+            config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000
+        )
+        self._producers = RateQuota("producer_byte_rate", windows)
+        self._consumers = RateQuota("consumer_byte_rate", windows)
+        self._requests = RateQuota("request_percentage", windows, windows.window_ms)
+        self._mutations = MutationQuota("controller_mutation_rate", of_controller)
+        self._connections = ConnectionQuota("connection_creation_rate", windows)
+        self._scheduler = scheduler
+        self._answers = answers
+        self._cluster_id = cluster_id
+        self._row_of = row_of
+        self._handling: ClientConnection | None = None
+        self._started_ns = 0
+        self.time_ns: Callable[[], int] = time.perf_counter_ns
+        self.throttled: Counter[str] = Counter()
+        self.is_active = self.times_requests = False
+
+    def set(self, quotas: Quotas) -> None:
+        """Enforce these quotas from now on."""
+        of_clients = self._producers, self._consumers, self._requests, self._mutations
+        for each in (*of_clients, self._connections):
+            each.set(quotas)
+        self.is_active = any(each.is_set for each in of_clients)
+        self.times_requests = self._requests.is_set
+        self._answers.throttle = self._replied if self.is_active else None
+
+    # -- connections
+
+    def connected(self, host: str, now: Now) -> int:
+        """Record a new connection; return 0, or for how many ms it stays unread before it is closed (KIP-612)."""
+        throttle_ms = self._connections.record(host, now.mono_ms)
+        if throttle_ms:
+            self.throttled[CONNECTION] += 1
+        return throttle_ms
+
+    def _mute(self, connection: ClientConnection, ms: int, kind: str) -> None:
+        self.throttled[kind] += 1
+        due_ms = self._scheduler.clock.now().mono_ms + ms
+        if connection.muted is not None:
+            if connection.muted.due_ms >= due_ms:
+                return
+            connection.muted.cancel()
+        connection.muted = self._scheduler.at(due_ms, partial(self._unmute, connection))
+
+    def _unmute(self, connection: ClientConnection, now: Now) -> None:
+        connection.muted = None
+        self._answers.unblock(connection)
+        self._answers.writable[connection] = None  # its owner reads it again
+
+    # -- the time of handlers
+
+    def handler_starts(self, connection: ClientConnection) -> None:
+        """Measure the time until `handler_ends`."""
+        self._handling, self._started_ns = connection, self.time_ns()
+
+    def handler_ends(self, connection: ClientConnection) -> None:
+        """Note the time of a request that is answered later."""
+        elapsed_ns = self.time_ns() - self._started_ns
+        self._handling = None
+        if connection.unanswered and connection.unanswered[-1].answer is None:
+            connection.unanswered[-1].handler_ns = elapsed_ns
+
+    def _record_time(self, context: RequestContext, now_ms: int) -> int:
+        if not self.times_requests:
+            return 0
+        is_handled = context.connection is self._handling
+        elapsed_ns = self.time_ns() - self._started_ns if is_handled else context.handler_ns
+        percent = elapsed_ns * _PERCENT_PER_NS
+        return self._requests.record(context.principal.name, context.client_id, percent, now_ms)
+
+    # -- requests
+
+    def _is_exempt(self, context: RequestContext) -> bool:
+        return context.connection.is_exempt or is_of_broker(context.client_id, self._cluster_id)
+
+    def _replied(self, context: RequestContext, response: Any) -> Any:
+        """Record a request that is answered; return its response, with the time for which its client is throttled."""
+        if context.api_key == _FETCH or context.api_key in _UNTHROTTLED or self._is_exempt(context):
+            return response
+        now_ms = self._scheduler.clock.now().mono_ms
+        throttles = {REQUEST: self._record_time(context, now_ms)}
+        if context.api_key == _PRODUCE:
+            throttles[PRODUCE] = self._record_produced(context, now_ms)
+        elif self._mutations.is_set:
+            throttles[MUTATION] = getattr(response, "throttle_time_ms", 0)  # of `mutated`
+        kind = max(throttles, key=throttles.__getitem__)
+        throttle_ms = throttles[kind]
+        if not throttle_ms:
+            return response
+        self._mute(context.connection, throttle_ms, kind)
+        if response is context.request:
+            response = self._row_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
+        response.throttle_time_ms = throttle_ms
+        return response
+
+    def _record_produced(self, context: RequestContext, now_ms: int) -> int:
+        return self._producers.record(context.principal.name, context.client_id, context.frame_bytes, now_ms)
+
+    def unanswered(self, context: RequestContext) -> None:
+        """Record a Produce with acks=0, which has no response; its time does not count, as in Kafka."""
+        if self.is_active and not self._is_exempt(context):
+            throttle_ms = self._record_produced(context, self._scheduler.clock.now().mono_ms)
+            if throttle_ms:
+                self._mute(context.connection, throttle_ms, PRODUCE)
+
+    def most_fetched(self, context: RequestContext) -> int:
+        """Return the most bytes that one Fetch may read: more would be throttled whatever was read before."""
+        if self._is_exempt(context):
+            return _INT_MAX
+        return int(min(_INT_MAX, self._consumers.most(context.principal.name, context.client_id)))
+
+    def fetched(self, context: RequestContext, response_bytes: int) -> int:
+        """Record a Fetch; return 0, or for how many ms its client is throttled: it then gets no records.
+
+        response_bytes  of the response that it would get
+        """
+        if self._is_exempt(context):
+            return 0
+        now_ms = self._scheduler.clock.now().mono_ms
+        client = context.principal.name, context.client_id
+        of_time_ms = self._record_time(context, now_ms)
+        of_bytes_ms = self._consumers.record(*client, response_bytes, now_ms)
+        throttle_ms = max(of_time_ms, of_bytes_ms)
+        if throttle_ms:
+            self._consumers.take_back(*client, response_bytes, now_ms)
+            self._mute(context.connection, throttle_ms, FETCH if of_bytes_ms > of_time_ms else REQUEST)
+        return throttle_ms
+
+    def mutated(self, context: RequestContext, partitions: int, now: Now, *, is_strict: bool) -> int:
+        """Record created or deleted partitions; return for how many ms the client is to be throttled.
+
+        is_strict  what exceeds the quota is to be refused with THROTTLING_QUOTA_EXCEEDED, and is not recorded
+        """
+        if not self._mutations.is_set or self._is_exempt(context):
+            return 0
+        client = context.principal.name, context.client_id
+        return self._mutations.record(*client, partitions, now.mono_ms, is_strict=is_strict)

@@ -12,7 +12,6 @@ from kafka_offsets.errors import ConfigError
 
 _FORM = re.compile(r"(?P<name>[^:/]+)://(?P<host>.*):(?P<port>[0-9]{1,5})", re.ASCII)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-SERVED_PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
 
 
 class Listener(NamedTuple):
@@ -34,6 +33,11 @@ class Endpoint(NamedTuple):
     protocol: str
     listener: Listener
     advertised: Listener | None
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether its connections are encrypted."""
+        return self.protocol.endswith("SSL")
 
     @property
     def has_sasl(self) -> bool:
@@ -83,10 +87,10 @@ def choose_endpoints(
     found = []
     for text in clients:
         protocol = _protocol(text, by_name)
-        if protocol not in SERVED_PROTOCOLS:
+        if protocol not in _PROTOCOLS:
             raise ConfigError(
                 f"Invalid value [{', '.join(listeners)}] for configuration listeners: "
-                f"{text} has none of the protocols {', '.join(SERVED_PROTOCOLS)}"
+                f"{text} has none of the protocols {', '.join(_PROTOCOLS)}"
             )
         if advertised and _name(text) not in addresses:
             raise ConfigError(f"advertised.listeners has no address of the listener {text}")

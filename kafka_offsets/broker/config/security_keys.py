@@ -18,9 +18,22 @@ from kafka_offsets.broker.config.listeners import (
     known_protocols,
 )
 from kafka_offsets.broker.config.types import Key, Type, setting
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.principal_mapping import parse_rules
 from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
 
 _PREFIX = "listener.name."
+STORE_TYPES = ("PEM", "PKCS12", "JKS")
+
+
+def known_rules(rules: str) -> str | None:
+    """Return why a value of ssl.principal.mapping.rules is refused, or None."""
+    try:
+        parse_rules(rules)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +100,52 @@ class SecurityKeys:
         100,
         "How long the answer to a failed authentication waits, and then the connection is closed.",
         at_least=0,
+    )
+
+    ssl_keystore_type: str = setting(
+        Type.STRING,
+        "JKS",
+        "The form of the keystore: PEM or PKCS12; with JKS the file may be PKCS12, as keytool writes it. This and the "
+        "following keys also for one listener.",
+        choices=STORE_TYPES,
+    )
+    ssl_keystore_location: str | None = setting(
+        Type.STRING, None, "The file with the key and the certificates of the broker."
+    )
+    ssl_keystore_password: Secret | None = setting(Type.PASSWORD, None, "The password of a PKCS12 keystore.")
+    ssl_key_password: Secret | None = setting(
+        Type.PASSWORD, None, "The password of the key in a PEM keystore."
+    )
+    ssl_keystore_key: Secret | None = setting(Type.PASSWORD, None, "The key itself, as PEM.")
+    ssl_keystore_certificate_chain: Secret | None = setting(
+        Type.PASSWORD, None, "The certificates of that key, as PEM."
+    )
+    ssl_truststore_type: str = setting(
+        Type.STRING, "JKS", "The form of the truststore, as that of the keystore.", choices=STORE_TYPES
+    )
+    ssl_truststore_location: str | None = setting(
+        Type.STRING, None, "The file with the certificates that sign those of clients."
+    )
+    ssl_truststore_password: Secret | None = setting(
+        Type.PASSWORD, None, "The password of a PKCS12 truststore."
+    )
+    ssl_truststore_certificates: Secret | None = setting(
+        Type.PASSWORD, None, "These certificates themselves, as PEM."
+    )
+    ssl_client_auth: str = setting(
+        Type.STRING,
+        "none",
+        "Whether clients need a certificate. For SASL_SSL it has an effect only with the prefix of a listener.",
+        choices=CLIENT_AUTH,
+    )
+    ssl_enabled_protocols: tuple[str, ...] = setting(
+        Type.LIST, PROTOCOLS, "The versions of TLS.", choices=PROTOCOLS
+    )
+    ssl_principal_mapping_rules: str = setting(
+        Type.STRING,
+        "DEFAULT",
+        "How the name of a client follows from the distinguished name of its certificate (KIP-371).",
+        check=known_rules,
     )
 
     of_listeners: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)

@@ -97,12 +97,9 @@ _NAMES = """
     share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
-    socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth
-    ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.key.password
-    ssl.keymanager.algorithm ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
-    ssl.keystore.password ssl.keystore.type ssl.principal.mapping.rules ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.certificates
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type telemetry.max.bytes
+    socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol
+    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm telemetry.max.bytes
     transaction.partition.verification.enable transaction.state.log.load.buffer.size
     transaction.two.phase.commit.enable unclean.leader.election.enable unclean.leader.election.interval.ms
     unstable.api.versions.enable unstable.feature.versions.enable

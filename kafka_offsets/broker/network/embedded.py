@@ -176,6 +176,14 @@ class EmbeddedBroker:
             lambda server: force_compaction(server.core.log_cleaner, topic, include_active=include_active)
         )
 
+    def reload_certificates(self) -> None:
+        """Read the keystores and truststores of all listeners again, for connections from now on.
+
+        ConfigError names a file that cannot be used; then the listener keeps what it has. RuntimeError when the broker
+        is not running.
+        """
+        self._call(lambda server: server.reload_certificates())
+
     def start(self) -> None:
         """Start in a separate thread; return once clients can connect."""
         self._take()

@@ -23,6 +23,7 @@ from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.broker.network.switch_interval import switch_interval
+from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.network.virtual_time import Driven, TimeDriver
 from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
@@ -84,8 +85,23 @@ class Peer(asyncio.Protocol):
             self.pause_reading()
             return
         self.connection = self._server.admit(self, peername)
-        if self.connection is None:
+        if self.connection is None or not self._note_certificate(transport):
             transport.abort()
+
+    def _note_certificate(self, transport: asyncio.Transport) -> bool:
+        """Give the connection the name in the peer's certificate, if it has one; return whether it is allowed."""
+        assert self.connection is not None
+        encryption = transport.get_extra_info("ssl_object")
+        tls = self._server.core.listeners[self.listener].tls
+        certificate = None if encryption is None else encryption.getpeercert(binary_form=True)
+        if certificate is None or tls is None or self.connection.authentication is not None:
+            return True
+        principal = tls.principal_of(certificate)
+        if principal is None:
+            logger.warning("%s: no rule matches the name in its certificate", self.connection.peer)
+            return False
+        self.connection.principal = principal
+        return True
 
     def data_received(self, data: bytes) -> None:
         """Decide the received requests; stop reading when too much waits."""
@@ -217,6 +233,7 @@ class Server:
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kafka-offsets-background")
         self._loader = ThreadPoolExecutor(LOADS_AT_ONCE, thread_name_prefix="kafka-offsets-load")
         self._peers: set[Peer] = set()
+        self._handshakes: set[Handshake] = set()
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
@@ -314,7 +331,7 @@ class Server:
         return _ports(listener)[0]
 
     async def _listen(self, index: int, host: str, port: int) -> asyncio.Server:
-        new_peer = partial(self.new_peer, index)
+        new_peer = self._new_protocol(index)
         listen = partial(
             self._loop.create_server,
             new_peer,
@@ -331,6 +348,52 @@ class Server:
         listener.close()
         await listener.wait_closed()
         return await listen(ports[0])
+
+    def _new_protocol(self, index: int) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol object for a connection that a listener accepts."""
+        new_peer, tls = partial(self.new_peer, index), self.core.listeners[index].tls
+        return new_peer if tls is None else partial(Handshake, self, lambda: tls.context, new_peer)
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether a listener has TLS."""
+        return any(listener.tls is not None for listener in self.core.listeners)
+
+    def reload_certificates(self) -> None:
+        """Read the files of all listeners with TLS again. Raises ConfigError."""
+        for listener in self.core.listeners:
+            if listener.tls is not None:
+                listener.tls.reload()
+
+    def begin_handshake(self, handshake: Handshake, host: str) -> bool:
+        """Count a connection during its TLS handshake; return whether there are not too many."""
+        if self._stopping or self.refuses is not None or not self._has_room(host):
+            return False
+        self._handshakes.add(handshake)
+        self._per_host[host] = self._per_host.get(host, 0) + 1
+        return True
+
+    def end_handshake(self, handshake: Handshake, host: str) -> None:
+        """Count it no longer."""
+        self._handshakes.discard(handshake)
+        self._uncount(host)
+        self._closed.set()
+
+    def _has_room(self, host: str) -> bool:
+        """Whether one more connection is allowed, from this address too; otherwise it is logged."""
+        config = self._config
+        open_now = len(self._peers) + len(self._handshakes)
+        if open_now < config.max_connections and self._per_host.get(host, 0) < config.max_connections_per_ip:
+            return True
+        logger.warning("%s: connection refused: too many connections", host)
+        return False
+
+    def _uncount(self, host: str) -> None:
+        left = self._per_host.get(host, 1) - 1
+        if left:
+            self._per_host[host] = left
+        else:
+            self._per_host.pop(host, None)
 
     async def accept(self) -> None:
         """Let clients connect."""
@@ -392,7 +455,9 @@ class Server:
     async def _disconnect_all(self) -> None:
         """Return when no socket is open and no thread is working."""
         await self.stop_listening(list(self._listeners))
-        while self._peers or self._tasks:
+        for handshake in list(self._handshakes):
+            handshake.abort()
+        while self._peers or self._handshakes or self._tasks:
             self._closed.clear()
             await self._closed.wait()
         for listener in self._listeners.values():
@@ -421,20 +486,16 @@ class Server:
     def admit(self, peer: Peer, peername: tuple[str, int]) -> ClientConnection | None:
         """Register a connection; None when there are too many or the server is stopping."""
         host = peername[0]
-        from_host = self._per_host.get(host, 0)
+        has_room = self._stopping or self.refuses is not None or self._has_room(host)
         self._peers.add(peer)
         if self._stopping:
             return None
         if self.refuses is not None:
             self.refuses()
             return None
-        if (
-            len(self._peers) > self._config.max_connections
-            or from_host >= self._config.max_connections_per_ip
-        ):
-            logger.warning("%s:%d: connection refused: too many connections", host, peername[1])
+        if not has_room:
             return None
-        self._per_host[host] = from_host + 1
+        self._per_host[host] = self._per_host.get(host, 0) + 1
         listener = self.core.listeners[peer.listener]
         connection = self.core.connect(f"{host}:{peername[1]}", f"/{host}", peer, listener)
         self._schedule_timer()
@@ -446,12 +507,7 @@ class Server:
         self._closed.set()
         if peer.connection is None:
             return
-        host = peer.connection.host.removeprefix("/")
-        left = self._per_host.get(host, 1) - 1
-        if left:
-            self._per_host[host] = left
-        else:
-            self._per_host.pop(host, None)
+        self._uncount(peer.connection.host.removeprefix("/"))
         self.core.disconnect(peer.connection)
 
     def request_turn(self) -> None:

@@ -10,8 +10,12 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.server import Server
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles, Files
+
+logger = new_logger(__name__)
 
 _READ_SECONDS = 10.0
 """Time limit for reading the metrics."""
@@ -50,6 +54,7 @@ def serve(
             stopped = asyncio.Event()
             asyncio.get_running_loop().set_exception_handler(server.on_loop_error)
             set_at_signals(stopped)
+            reload_at_signal(server)
             collect_rarely()
             announce(f"listening on {server.core.context.host}:{server.core.context.port}")
             await stopped.wait()
@@ -69,6 +74,19 @@ def set_at_signals(stopped: asyncio.Event) -> None:
             loop.add_signal_handler(number, stopped.set)
         except NotImplementedError:  # Windows
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stopped.set))
+
+
+def reload_at_signal(server: Server) -> None:
+    """Reload the certificates of a server at SIGHUP, where there is such a signal; what fails is logged."""
+
+    def reload() -> None:
+        try:
+            server.reload_certificates()
+        except ConfigError as error:
+            logger.error("certificates are as before: %s", error)
+
+    if hasattr(signal, "SIGHUP") and server.has_tls:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
 
 def collect_rarely() -> None:

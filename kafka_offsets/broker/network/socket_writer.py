@@ -49,11 +49,12 @@ class SocketWriter:
     While it holds data, either the transport has paused its protocol, or the next step is scheduled.
     """
 
-    __slots__ = ("_closing", "_descriptor", "_held", "_transport")
+    __slots__ = ("_closing", "_descriptor", "_held", "_is_plain", "_transport")
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._descriptor: int = transport.get_extra_info("socket").fileno()
+        self._is_plain = transport.get_extra_info("sslcontext") is None
         self._held: deque[bytes | bytearray | memoryview] = deque()
         self._closing = False
 
@@ -119,9 +120,9 @@ class SocketWriter:
     def _write_now(self, most: int) -> int:
         """Write with a single call, without copying the pieces; return the number of bytes, at most `most`.
 
-        Windows has no such call: the transport writes.
+        Windows has no such call, and with TLS the transport encrypts: then the transport writes.
         """
-        if not _HAS_WRITEV:
+        if not (_HAS_WRITEV and self._is_plain):
             return 0
         held, left = self._held, most
         pieces = []

@@ -9,6 +9,7 @@ from functools import partial
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Endpoint
+from kafka_offsets.broker.security.listener_tls import ListenerTls
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.jaas import jaas_options
@@ -39,11 +40,15 @@ StoredCredentials = Callable[[], Credentials]
 
 
 class ListenerSecurity:
-    """One listener: begins the authentication of its connections. Raises ConfigError for keys that do not fit."""
+    """One listener: begins the authentication of its connections. Raises ConfigError for keys that do not fit.
+
+    tls  its keys and certificates; None without TLS
+    """
 
     def __init__(self, endpoint: Endpoint, config: Config, stored: StoredCredentials) -> None:
         self.endpoint = endpoint
         self._stored = stored
+        self.tls = ListenerTls(endpoint, config) if endpoint.has_tls else None
         self._mechanisms: Mechanisms = {}
         self._max_reauth_ms: dict[str, int] = {}
         if endpoint.has_sasl:

@@ -1,6 +1,6 @@
 """A worker of Faust: an invoice and a count for each order.
 
-    BOOTSTRAP_SERVERS=HOST:PORT faust -A with_faust worker --without-web
+BOOTSTRAP_SERVERS=HOST:PORT faust -A with_faust worker --without-web
 """
 
 import os

@@ -1,0 +1,110 @@
+"""TLS handshake: what a new connection to a listener with TLS does before it is a connection of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Protocol
+
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
+
+_HANDSHAKE_SECONDS = 30.0
+"""How long a handshake may take."""
+
+logger = new_logger(__name__)
+
+
+class Handshakes(Protocol):
+    """The used methods of the server."""
+
+    def begin_handshake(self, handshake: Handshake, host: str) -> bool:
+        """Count a connection; return whether it may go on."""
+
+    def end_handshake(self, handshake: Handshake, host: str) -> None:
+        """Count it no longer; it is closed, or a connection of a client from now on."""
+
+
+class Handshake(asyncio.Protocol):
+    """One connection during its handshake. It keeps what the peer sends in the same packet as its last message.
+
+    context   returns the context as it is now: certificates may have changed
+    new_peer  makes the protocol that takes over
+    """
+
+    def __init__(
+        self,
+        server: Handshakes,
+        context: Callable[[], ssl.SSLContext],
+        new_peer: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._server, self._context, self._new_peer = server, context, new_peer
+        self._transport: asyncio.Transport | None = None
+        self._early: list[bytes] = []
+        self._host = ""
+        self._task: asyncio.Task[None] | None = None
+        self._is_begun = self._is_lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin the handshake, unless there are too many connections."""
+        if self._is_begun:
+            return
+        self._is_begun = True
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.pause_reading()  # until TLS reads
+        self._host = (transport.get_extra_info("peername") or ("unknown",))[0]
+        if not self._server.begin_handshake(self, self._host):
+            transport.abort()
+            return
+        self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
+
+    async def _shake_hands(self, transport: asyncio.Transport) -> None:
+        loop = asyncio.get_running_loop()
+        encrypted: asyncio.Transport | None = None
+        try:
+            encrypted = await loop.start_tls(
+                transport,
+                self,
+                self._context(),
+                server_side=True,
+                ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+            )
+        except (OSError, ConfigError) as error:  # ssl.SSLError and timeouts are OSError
+            logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
+        finally:
+            self._server.end_handshake(self, self._host)
+            if encrypted is None:
+                transport.abort()
+        if encrypted is not None and not self._is_lost:
+            self._hand_over(encrypted)
+
+    def _hand_over(self, encrypted: asyncio.Transport) -> None:
+        peer = self._new_peer()
+        encrypted.set_protocol(peer)
+        peer.connection_made(encrypted)
+        for data in self._early:
+            peer.data_received(data)
+        self._early.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Keep what comes before the protocol that takes over."""
+        self._early.append(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Note that there is no connection to hand over."""
+        self._is_lost = True
+
+    def abort(self) -> None:
+        """Close at once."""
+        assert self._transport is not None
+        self._transport.abort()
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason
+    return str(error) or type(error).__name__

@@ -1,0 +1,78 @@
+"""TLS of a listener: its context, which can be loaded again while the broker runs, and names in certificates."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import Endpoint
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.principal import USER_TYPE, Principal
+from kafka_offsets.security.principal_mapping import distinguished_name, map_name, parse_rules
+from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.tls import Store, server_context
+
+_CLIENT_AUTH = "ssl.client.auth"
+
+
+class ListenerTls:
+    """The TLS of one listener. Raises ConfigError when its files cannot be used.
+
+    context  for new connections
+    """
+
+    def __init__(self, endpoint: Endpoint, config: Config) -> None:
+        self._endpoint, self._config = endpoint, config
+        self._rules = parse_rules(self._value("ssl.principal.mapping.rules"))
+        self.context = self._new_context()
+
+    def reload(self) -> None:
+        """Read the files again, for connections from now on. ConfigError leaves everything as it was."""
+        self.context = self._new_context()
+
+    def principal_of(self, certificate: bytes) -> Principal | None:
+        """Return the principal of a client with this certificate (DER); None if no rule matches its name."""
+        name = map_name(self._rules, distinguished_name(certificate))
+        return None if name is None else Principal(USER_TYPE, name)
+
+    def _new_context(self) -> ssl.SSLContext:
+        try:
+            return server_context(
+                self._store("keystore"),
+                self._store("truststore"),
+                self._client_auth(),
+                self._value("ssl.enabled.protocols"),
+            )
+        except ConfigError as error:
+            raise ConfigError(f"listener {self._endpoint.name}: {error}") from error
+
+    def _client_auth(self) -> str:
+        """Return whether clients need a certificate: with SASL only if that is set for this listener (KIP-684)."""
+        prefixed = f"listener.name.{self._endpoint.name.lower()}.{_CLIENT_AUTH}"
+        if self._endpoint.has_sasl and prefixed not in self._config.of_listeners:
+            return "none"
+        return str(self._value(_CLIENT_AUTH))
+
+    def _store(self, which: str) -> Store:
+        key = certificates = None
+        if which == "keystore":
+            key = self._secret("ssl.keystore.key")
+            certificates = self._secret("ssl.keystore.certificate.chain")
+        else:
+            certificates = self._secret("ssl.truststore.certificates")
+        return Store(
+            self._value(f"ssl.{which}.type"),
+            self._value(f"ssl.{which}.location"),
+            self._secret(f"ssl.{which}.password"),
+            self._secret("ssl.key.password"),
+            key,
+            certificates,
+        )
+
+    def _value(self, name: str) -> Any:
+        return self._config.of_listener(self._endpoint.name, name)
+
+    def _secret(self, name: str) -> str | None:
+        value: Secret | None = self._value(name)
+        return None if value is None else value.value

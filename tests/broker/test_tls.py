@@ -1,0 +1,335 @@
+"""TLS: listeners with certificates from files, clients with and without one, and certificates that change."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.x509.oid import NameOID
+
+from kafka_offsets import Broker
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.network import server_process
+from kafka_offsets.broker.network.server import Server
+from kafka_offsets.errors import ConfigError
+from tests.certificates import Authority, Signed
+
+CN, OU, ORGANIZATION, C = (
+    NameOID.COMMON_NAME,
+    NameOID.ORGANIZATIONAL_UNIT_NAME,
+    NameOID.ORGANIZATION_NAME,
+    NameOID.COUNTRY_NAME,
+)
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+PASSWORD = "a long secret"
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    return Authority()
+
+
+@pytest.fixture(scope="module")
+def server(authority: Authority) -> Signed:
+    return authority.sign((CN, "server"))
+
+
+@pytest.fixture(scope="module")
+def client(authority: Authority) -> Signed:
+    return authority.sign((C, "DE"), (ORGANIZATION, "Example, Inc."), (OU, "Test"), (CN, "client"))
+
+
+def keys(tmp_path: Path, server: Signed, authority: Authority, **others: object) -> dict[str, object]:
+    """The keys of a broker with a listener SSL that has its certificate from a file."""
+    trusted = tmp_path / "ca.pem"
+    trusted.write_text(authority.certificate_pem, encoding="ascii")
+    given: dict[str, object] = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": server.write_pem(tmp_path / "server.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(trusted),
+    }
+    return given | {name.replace("_", "."): value for name, value in others.items()}
+
+
+def trusting(authority: Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=authority.certificate_pem)
+
+
+@contextmanager
+def connected(broker: Broker, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), 10) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as encrypted,
+    ):
+        yield encrypted
+
+
+def versions(encrypted: ssl.SSLSocket) -> bytes:
+    """Exchange ApiVersions; return the response, b"" if the connection is closed."""
+    try:
+        encrypted.sendall(API_VERSIONS)
+        head = encrypted.recv(8)
+    except (ssl.SSLError, ConnectionError):
+        return b""
+    return head
+
+
+def principals(broker: Broker) -> list[str]:
+    return broker._call(lambda server: [str(each.principal) for each in server.core.connections])
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_clients_connect_with_tls(
+    tmp_path: Path, server: Signed, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    context = trusting(authority)
+    context.minimum_version = context.maximum_version = version
+    with Broker(keys(tmp_path, server, authority)) as broker, connected(broker, context) as encrypted:
+        assert versions(encrypted)[4:] == b"\0\0\0\7"
+        assert principals(broker) == ["User:ANONYMOUS"]
+
+
+def test_a_version_of_tls_that_is_not_enabled_is_refused(
+    tmp_path: Path, server: Signed, authority: Authority
+) -> None:
+    context = trusting(authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    given = keys(tmp_path, server, authority, ssl_enabled_protocols="TLSv1.3")
+    with Broker(given) as broker, pytest.raises(ssl.SSLError), connected(broker, context):
+        pass
+
+
+def in_pem_with_a_password(path: Path, server: Signed) -> dict[str, object]:
+    return {"ssl.keystore.location": server.write_pem(path, PASSWORD), "ssl.key.password": PASSWORD}
+
+
+def in_pkcs12(path: Path, server: Signed) -> dict[str, object]:
+    location = server.write_pkcs12(path, PASSWORD)
+    return {
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": location,
+        "ssl.keystore.password": PASSWORD,
+    }
+
+
+def in_pkcs12_named_jks(path: Path, server: Signed) -> dict[str, object]:
+    return in_pkcs12(path, server) | {"ssl.keystore.type": "JKS"}
+
+
+def in_the_configuration(path: Path, server: Signed) -> dict[str, object]:
+    return {
+        "ssl.keystore.location": None,
+        "ssl.keystore.key": server.key_pem(),
+        "ssl.keystore.certificate.chain": server.certificate_pem.replace("\n", " "),
+    }
+
+
+def encrypted_in_the_configuration(path: Path, server: Signed) -> dict[str, object]:
+    return in_the_configuration(path, server) | {
+        "ssl.keystore.key": server.key_pem(PASSWORD),
+        "ssl.key.password": PASSWORD,
+    }
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        in_pem_with_a_password,
+        in_pkcs12,
+        in_pkcs12_named_jks,
+        in_the_configuration,
+        encrypted_in_the_configuration,
+    ],
+)
+def test_every_form_of_keystore_is_read(
+    tmp_path: Path, server: Signed, authority: Authority, store: Any
+) -> None:
+    given = keys(tmp_path, server, authority) | store(tmp_path / "store", server)
+    given = {name: value for name, value in given.items() if value is not None}
+    with Broker(given) as broker, connected(broker, trusting(authority)) as encrypted:
+        assert encrypted.getpeercert()["subject"] == ((("commonName", "server"),),)  # type: ignore[index]
+        assert versions(encrypted)
+    assert PASSWORD not in repr(broker.config) and "PRIVATE" not in repr(broker.config)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"ssl.key.password": "wrong"}, "listener SSL: keystore {}/server.pem: it cannot be used: "),
+        ({"ssl.keystore.location": "/no/such"}, "listener SSL: keystore /no/such: No such file or directory"),
+        (
+            {"ssl.keystore.type": "PKCS12"},
+            "listener SSL: keystore {}/server.pem: Could not deserialize PKCS12 data",
+        ),
+        ({"ssl.keystore.location": "{}/ca.pem"}, "listener SSL: keystore {}/ca.pem: it cannot be used: "),
+        (
+            {
+                "ssl.key.password": PASSWORD,
+                "ssl.client.auth": "required",
+                "ssl.truststore.location": "{}/server.jks",
+            },
+            "listener SSL: truststore {}/server.jks: ",
+        ),
+        (
+            {"ssl.keystore.type": "JKS", "ssl.keystore.location": "{}/server.jks"},
+            "listener SSL: keystore {}/server.jks: this is a keystore in Java's old format: convert it with ",
+        ),
+        (
+            {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": None},
+            "listener SSL: a listener with TLS needs ssl.keystore.location, or ssl.keystore.key and its chain",
+        ),
+        ({"ssl.principal.mapping.rules": "RULE:("}, "Invalid value RULE:( for configuration ssl.principal"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_a_mistake_of_the_operator(
+    tmp_path: Path, server: Signed, authority: Authority, changed: dict[str, str | None], message: str
+) -> None:
+    given = keys(tmp_path, server, authority)
+    server.write_pem(tmp_path / "server.pem", PASSWORD)
+    (tmp_path / "server.jks").write_bytes(b"\xfe\xed\xfe\xed\0\0")
+    for name, value in changed.items():
+        given[name] = value and value.format(tmp_path)
+    given = {name: value for name, value in given.items() if value is not None}
+    with pytest.raises(ConfigError) as caught:
+        BrokerCore(Config.load(given))
+    assert str(caught.value).startswith(message.format(tmp_path))
+    assert "wrong" not in str(caught.value).replace("wrong password", "")
+
+
+RULE = r"RULE:^CN=(.*?),OU=Test,.*$/$1/U"
+
+
+@pytest.mark.parametrize(
+    ("rules", "name"),
+    [
+        ("DEFAULT", r"User:CN=client,OU=Test,O=Example\, Inc.,C=DE"),
+        (RULE, "User:CLIENT"),
+        (f"RULE:^X=.*$/x/, {RULE}, DEFAULT", "User:CLIENT"),
+    ],
+)
+def test_the_name_of_a_client_is_that_of_its_certificate(
+    tmp_path: Path, server: Signed, authority: Authority, client: Signed, rules: str, name: str
+) -> None:
+    given = keys(tmp_path, server, authority, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
+    context = trusting(authority)
+    context.load_cert_chain(client.write_pem(tmp_path / "client.pem"))
+    with Broker(given) as broker, connected(broker, context) as encrypted:
+        assert versions(encrypted)
+        assert principals(broker) == [name]
+
+
+def test_a_name_without_a_rule_may_not_connect(
+    tmp_path: Path, server: Signed, authority: Authority, client: Signed, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = "RULE:^CN=other$/x/"
+    given = keys(tmp_path, server, authority, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
+    context = trusting(authority)
+    context.load_cert_chain(client.write_pem(tmp_path / "client.pem"))
+    with Broker(given) as broker, connected(broker, context) as encrypted:
+        assert not versions(encrypted)
+    assert "no rule matches the name in its certificate" in caplog.text
+
+
+@pytest.mark.parametrize(("wanted", "is_allowed"), [("required", False), ("requested", True), ("none", True)])
+def test_a_client_without_a_certificate(
+    tmp_path: Path, server: Signed, authority: Authority, wanted: str, is_allowed: bool
+) -> None:
+    context = trusting(authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # in 1.3 the client notices it later
+    given = keys(tmp_path, server, authority, ssl_client_auth=wanted)
+    with Broker(given) as broker:
+        if not is_allowed:
+            with pytest.raises((ssl.SSLError, ConnectionError)), connected(broker, context):
+                pass
+            return
+        with connected(broker, context) as encrypted:
+            assert versions(encrypted)
+            assert principals(broker) == ["User:ANONYMOUS"]
+
+
+def test_a_certificate_of_another_authority_is_refused(
+    tmp_path: Path, server: Signed, authority: Authority
+) -> None:
+    context = trusting(authority)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(Authority("other").sign((CN, "client")).write_pem(tmp_path / "client.pem"))
+    given = keys(tmp_path, server, authority, ssl_client_auth="requested")
+    with Broker(given) as broker, pytest.raises((ssl.SSLError, ConnectionError)), connected(broker, context):
+        pass
+
+
+def test_certificates_are_reloaded_for_new_connections(
+    tmp_path: Path, server: Signed, authority: Authority
+) -> None:
+    with (
+        Broker(keys(tmp_path, server, authority)) as broker,
+        connected(broker, trusting(authority)) as before,
+    ):
+        authority.sign((CN, "renewed")).write_pem(tmp_path / "server.pem")
+        broker.reload_certificates()
+        with connected(broker, trusting(authority)) as after:
+            assert after.getpeercert()["subject"] == ((("commonName", "renewed"),),)  # type: ignore[index]
+            assert versions(after) and versions(before)
+        (tmp_path / "server.pem").write_text("nothing", encoding="ascii")
+        with pytest.raises(ConfigError, match=r"keystore .*server\.pem"):
+            broker.reload_certificates()
+        with connected(broker, trusting(authority)) as still:
+            assert still.getpeercert()["subject"] == ((("commonName", "renewed"),),)  # type: ignore[index]
+
+
+def test_sighup_reloads_certificates_and_logs_what_cannot_be_used(
+    tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        serving = Server(Config.load(keys(tmp_path, server, authority)))
+        tls = serving.core.listeners[0].tls
+        assert tls is not None
+        server_process.reload_at_signal(serving)
+        before = tls.context
+        for text, is_new in (("nothing", False), (server.key_pem() + server.certificate_pem, True)):
+            (tmp_path / "server.pem").write_text(text, encoding="ascii")
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0.01)
+            assert (tls.context is not before) == is_new
+        await serving.stop()
+
+    asyncio.run(main())
+    assert caplog.text.count("certificates are as before: listener SSL: keystore") == 1
+
+
+def test_connections_that_begin_no_handshake_are_counted_and_end_with_the_broker(
+    tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = keys(tmp_path, server, authority, max_connections_per_ip=1)
+    with Broker(given) as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        with socket.create_connection((host, int(port)), 10) as silent:
+            broker._call(lambda server: None)
+            with pytest.raises((ssl.SSLError, ConnectionError)), connected(broker, trusting(authority)):
+                pass
+            broker.stop()
+            assert silent.recv(1) == b""
+    assert "connection refused: too many connections" in caplog.text
+
+
+def test_another_protocol_is_named_in_the_log(
+    tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Broker(keys(tmp_path, server, authority)) as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        with socket.create_connection((host, int(port)), 10) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            plain.settimeout(10)
+            assert plain.recv(1) == b""
+    assert "127.0.0.1: TLS handshake failed: HTTP_REQUEST" in caplog.text

@@ -58,6 +58,13 @@ def _add_produce(parser: Parser) -> None:
         help="compression of the batches (none)",
     )
     parser.add_argument(
+        "--linger",
+        type=types.whole_number,
+        default=5,
+        metavar="MS",
+        help="how long a record waits for more records to be sent with it, as linger.ms of Kafka's producer (5)",
+    )
+    parser.add_argument(
         "-l", dest="file", type=Path, metavar="FILE", help="read this file, not standard input"
     )
     parser.add_argument(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import io
 import itertools
 import json
+import math
 import sys
 import time
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import cast
 
 from kafka_offsets.client.cluster import Cluster
 from kafka_offsets.client.connection import connect_to_any
 from kafka_offsets.commands.records.formats import unescaped
+from kafka_offsets.commands.records.reading import RecordReader
 from kafka_offsets.errors import ConfigError, ErrorCode, RefusedError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
@@ -22,7 +26,9 @@ COMPRESSIONS = {each.name.lower(): each for each in Compression}
 
 _AT_ONCE, _AT_ONCE_BYTES = 1000, 512 << 10
 _OVERHEAD_BYTES = 24  # at most, of a record and of each header: lengths, offset and time
-_READ_BYTES = 64 << 10
+_IDLE_S = 60.0
+"""After a pause of this length it connects again: brokers close idle connections, see connections.max.idle.ms."""
+
 _PAUSE_S = 0.1
 _NOT_READY = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -34,24 +40,31 @@ _NOT_READY = (
 def produce(options: argparse.Namespace) -> int:
     """Produce every line as a record. RefusedError names the partition that refuses a batch."""
     timeout_s = options.timeout / 1000
-    with (
-        connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s)) as cluster,
-        _input(options) as lines,
-    ):
+
+    def connect() -> Cluster:
+        return connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s))
+
+    with ExitStack() as connected, _input(options) as lines:
+        cluster = connected.enter_context(connect())
         partition_count = _partition_count(cluster, options.topic, time.monotonic() + timeout_s)
         if options.partition is not None and options.partition >= partition_count:
             raise ConfigError(
                 f"topic {options.topic} has no partition {options.partition}: it has {partition_count}"
             )
         turns = itertools.cycle(range(partition_count))
-        for records in _together(_records(options, lines), at_once=not lines.isatty()):
+        used_s = time.monotonic()
+        for records in _batches(options, RecordReader(lines, unescaped(options.delimiter))):
+            if time.monotonic() - used_s > _IDLE_S:
+                connected.close()
+                cluster = connected.enter_context(connect())
             _send(cluster, options, records, turns, partition_count)
+            used_s = time.monotonic()
     return 0
 
 
-def _input(options: argparse.Namespace) -> BinaryIO:
+def _input(options: argparse.Namespace) -> io.BufferedReader:
     if options.file is None:
-        return sys.stdin.buffer
+        return cast("io.BufferedReader", sys.stdin.buffer)
     try:
         return open(options.file, "rb")
     except OSError as error:
@@ -73,51 +86,51 @@ def _partition_count(cluster: Cluster, topic: str, until: float) -> int:
         time.sleep(_PAUSE_S)
 
 
-def _records(options: argparse.Namespace, lines: BinaryIO) -> Iterator[NewRecord]:
-    key_delimiter = None if options.key_delimiter is None else unescaped(options.key_delimiter)
-    key = None if options.key is None else options.key.encode()
-    headers = tuple((name, value.encode()) for name, value in options.header)
-    for line in _split(lines, unescaped(options.delimiter)):
-        own_key, value = key, line
-        if key_delimiter is not None and key_delimiter in line:
-            own_key, _, value = line.partition(key_delimiter)
-        null = options.null and not value
-        yield NewRecord(
-            own_key, None if null else value, headers, options.partition, round(time.time() * 1000)
-        )
-
-
-def _split(lines: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
-    """Yield what is between delimiters; the last one may be missing."""
-    if delimiter == b"\n":
-        for line in lines:
-            yield line.removesuffix(b"\n")
-        return
-    rest = b""
-    while data := lines.read(_READ_BYTES):
-        *whole, rest = (rest + data).split(delimiter)
-        yield from whole
-    if rest:
-        yield rest
-
-
-def _together(records: Iterator[NewRecord], *, at_once: bool) -> Iterator[list[NewRecord]]:
-    """Yield lists of records; from a terminal each record alone, as soon as it is there."""
+def _batches(options: argparse.Namespace, reader: RecordReader) -> Iterator[list[NewRecord]]:
+    """Yield lists of records: full ones, and those whose first record has waited for the linger time."""
     found: list[NewRecord] = []
-    size = 0
-    for record in records:
-        more = len(record.key or b"") + len(record.value or b"") + _OVERHEAD_BYTES
-        more += sum(len(name) + len(value or b"") + _OVERHEAD_BYTES for name, value in record.headers)
-        if found and size + more > _AT_ONCE_BYTES:
-            yield found
-            found, size = [], 0
-        found.append(record)
-        size += more
-        if not at_once or len(found) >= _AT_ONCE:
+    size, due_s = 0, math.inf
+    record = _record(options)
+    while (values := reader.read(max(0.0, due_s - time.monotonic()) if found else None)) is not None:
+        for each in map(record, values):
+            more = _most_bytes(each)
+            if found and (size + more > _AT_ONCE_BYTES or len(found) >= _AT_ONCE):
+                yield found
+                found, size = [], 0
+            if not found:
+                due_s = time.monotonic() + options.linger / 1000
+            found.append(each)
+            size += more
+        if found and time.monotonic() >= due_s:
             yield found
             found, size = [], 0
     if found:
         yield found
+
+
+def _record(options: argparse.Namespace) -> Callable[[bytes], NewRecord]:
+    """Return a function that makes a record of what stands between two delimiters."""
+    key_delimiter = None if options.key_delimiter is None else unescaped(options.key_delimiter)
+    key = None if options.key is None else options.key.encode()
+    headers = tuple((name, value.encode()) for name, value in options.header)
+
+    def record(line: bytes) -> NewRecord:
+        """Return the record, with the time at which it was read."""
+        own_key, value = key, line
+        if key_delimiter is not None and key_delimiter in line:
+            own_key, _, value = line.partition(key_delimiter)
+        null = options.null and not value
+        return NewRecord(
+            own_key, None if null else value, headers, options.partition, round(time.time() * 1000)
+        )
+
+    return record
+
+
+def _most_bytes(record: NewRecord) -> int:
+    """Return how many bytes a record takes in a batch, at most."""
+    own = len(record.key or b"") + len(record.value or b"") + _OVERHEAD_BYTES
+    return own + sum(len(name) + len(value or b"") + _OVERHEAD_BYTES for name, value in record.headers)
 
 
 def _send(
@@ -139,4 +152,4 @@ def _send(
     answered = cluster.produce(batches)
     for (topic, partition), offset in sorted(answered.items()):
         if options.json:
-            print(json.dumps({"topic": topic, "partition": partition, "offset": offset}))
+            print(json.dumps({"topic": topic, "partition": partition, "offset": offset}), flush=True)

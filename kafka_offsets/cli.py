@@ -397,8 +397,8 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
 
         options.set = [*environment_settings(os.environ, KEYS).items(), *options.set]
     settings = dict(options.set)
-    if (options.topic or options.verbose) and not options.zookeeper is options.brokers is None:
-        raise ConfigError("--topic and --verbose are for one broker, without --brokers and --zookeeper")
+    if (options.topic or options.verbose) and options.zookeeper is not None:
+        raise ConfigError("--topic and --verbose cannot be combined with --zookeeper")
     if options.http is not None and options.verbose:
         raise ConfigError(
             "--http keeps the requests, for GET /brokers/main/requests: --verbose is without it"

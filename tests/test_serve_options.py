@@ -33,7 +33,7 @@ class Served:
         raise AssertionError("".join(self.before))
 
     def partitions(self, *topics: str) -> list[tuple[str, int]]:
-        with Cluster(parse_address(self.address)) as cluster:
+        with Cluster(parse_address(self.address.partition(",")[0])) as cluster:
             return sorted(cluster.leaders(topics))
 
     def end(self) -> str:
@@ -78,8 +78,8 @@ def test_topics_exist_from_the_start_and_stay_as_they_are(tmp_path: Path) -> Non
             ["--topic", "orders:0"],
             "orders:0 is not TOPIC or TOPIC:PARTITIONS, with a number of partitions from 1 on",
         ),
-        (["--topic", "orders", "--brokers", "2"], "--topic and --verbose are for one broker"),
-        (["--verbose", "--zookeeper", "h:1"], "--topic and --verbose are for one broker"),
+        (["--topic", "orders", "--zookeeper", "h:1"], "--topic and --verbose cannot be combined with"),
+        (["--verbose", "--zookeeper", "h:1"], "--topic and --verbose cannot be combined with --zookeeper"),
     ],
 )
 def test_topics_that_cannot_be_created_are_reported(
@@ -124,3 +124,21 @@ def test_each_request_is_a_line_however_many_there_are() -> None:
         lines = served.end().splitlines()
     form = r"\S+ \S+ INFO [0-9.]+ ms  kafka-offsets +Metadata v4 +topic orders"
     assert len([line for line in lines if re.fullmatch(form, line)]) == 12
+
+
+def test_the_topics_of_a_cluster_exist_when_its_addresses_are_written_and_its_requests_are_lines(
+    tmp_path: Path,
+) -> None:
+    options = ["--brokers", "2", "--port", "0", "--data-dir", str(tmp_path), "--verbose"]
+    for count in ("3", "7"):  # at the second start the topic exists
+        with serve(*options, "--topic", f"orders:{count}", "--topic", "bills") as served:
+            assert served.partitions("orders", "bills") == [("bills", 0), *(("orders", n) for n in range(3))]
+            lines = [*served.before, *served.end().splitlines()]
+        form = r"\S+ \S+ INFO broker 1: [0-9.]+ ms  kafka-offsets +(\w+) v\d+ +topic bills, topic orders"
+        assert [found[1] for line in lines if (found := re.match(form, line))] == ["CreateTopics", "Metadata"]
+        assert not [line for line in lines if " Fetch v" in line]  # of the other broker, all the time
+
+
+def test_a_topic_that_a_cluster_cannot_have_ends_it(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["serve", "--brokers", "1", "--port", "0", "--topic", "or ders"]) == cli.CANNOT
+    assert "kafka-offsets: --topic: or ders: Topic name is invalid: " in capfd.readouterr().err

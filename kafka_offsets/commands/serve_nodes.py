@@ -8,7 +8,11 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import logging_to_standard_error
 from kafka_offsets.broker.network.nodes.node_process import NodeOrder, run_node
+from kafka_offsets.broker.network.nodes.node_server import NodeServer
 from kafka_offsets.broker.network.nodes.supervisor import NodesOptions, serve_nodes
+from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.replicas.channel import is_of_broker
+from kafka_offsets.commands.serve_one import request_log, write_request
 from kafka_offsets.errors import ConfigError
 
 NODE = "node"
@@ -48,6 +52,8 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
         settings,
         None if options.config is None else str(options.config.absolute()),
         options.log_format,
+        options.verbose,
+        tuple(options.topic),
     )
     serve_nodes(config, nodes, [sys.executable, "-m", "kafka_offsets.cli", NODE])
 
@@ -63,4 +69,26 @@ def read_order() -> NodeOrder:
 def run(order: NodeOrder) -> None:
     """Run one broker of a cluster. Raises ConfigError, StorageError, OSError."""
     with logging_to_standard_error(order.log_format, order.broker_id):
-        run_node(order)
+        run_node(order, _verbose_server(order.cluster_id) if order.verbose else NodeServer)
+
+
+def _verbose_server(cluster_id: str) -> type[NodeServer]:
+    # Late: the log is taken from the recorder of the broker for tests, which serve does not import otherwise.
+    from kafka_offsets.testing.broker import RecordedPeer
+    from kafka_offsets.testing.recording import RecordedRequest
+
+    def write(request: RecordedRequest) -> None:
+        """Write the line of a client's request; other brokers send theirs all the time."""
+        if not is_of_broker(request.client_id, cluster_id):
+            write_request(request)
+
+    recorder = request_log(write)
+
+    class VerboseServer(NodeServer):
+        """Writes a line for each request of a client."""
+
+        def new_peer(self, listener: int = 0) -> Peer:
+            """Put a tape on a new connection."""
+            return RecordedPeer(self, recorder, listener, None)
+
+    return VerboseServer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.files import Files, MemoryFiles
 
 if TYPE_CHECKING:
-    from kafka_offsets.testing.recording import RecordedRequest
+    from kafka_offsets.testing.recording import RecordedRequest, Recorder
 
 _KEPT_REQUESTS = 1000
 """How many requests wait for their answers before the oldest is forgotten, and not written."""
@@ -48,14 +48,21 @@ def create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> N
 
 
 def _server_with_request_log(config: Config, files: Files | None) -> Server:
-    # Late: the log is taken from the recorder of the broker for tests, which serve does not import otherwise.
     from kafka_offsets.testing.broker import InspectedServer
-    from kafka_offsets.testing.recording import Recorder
 
-    recorder = Recorder(_KEPT_REQUESTS, on_answer=_write)
+    recorder = request_log(write_request)
     return InspectedServer(config, MemoryFiles() if files is None else files, None, recorder)
 
 
-def _write(request: RecordedRequest) -> None:
+def request_log(write: Callable[[RecordedRequest], None]) -> Recorder:
+    """Return a recorder that calls a function with each answered request, and keeps few of them."""
+    # Late: it is of the broker for tests, which serve does not import otherwise.
+    from kafka_offsets.testing.recording import Recorder
+
+    return Recorder(_KEPT_REQUESTS, on_answer=write)
+
+
+def write_request(request: RecordedRequest) -> None:
+    """Write the line of a request to the log."""
     _, _, line = str(request).partition(" ")  # the log line has a time of its own
     _request_logger.info("%s", line.strip(), extra={"is_unlimited": True})

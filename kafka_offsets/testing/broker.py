@@ -426,7 +426,7 @@ class InspectedServer(NetworkServer):
         """Put a tape on a new connection, if this broker records."""
         if self._recorder is None:
             return super().new_peer(listener)
-        return _RecordedPeer(self, self._recorder, listener)
+        return RecordedPeer(self, self._recorder, listener, self.node_of(listener))
 
     def node_of(self, listener: int) -> int | None:
         """Return the node of a cluster whose listener this is; None for a broker that is alone."""
@@ -513,12 +513,15 @@ class InspectedServer(NetworkServer):
             await self._closed.wait()
 
 
-class _RecordedPeer(Peer):
-    """A connection with a tape on it."""
+class RecordedPeer(Peer):
+    """A connection with a tape on it.
 
-    def __init__(self, server: InspectedServer, recorder: Recorder, listener: int) -> None:
+    node  the node of a cluster whose listener this is; None for a broker that is alone
+    """
+
+    def __init__(self, server: NetworkServer, recorder: Recorder, listener: int, node: int | None) -> None:
         super().__init__(server, listener)
-        self._recorder = recorder
+        self._recorder, self._node = recorder, node
         self._tape: Tape | None = None
         self._of = server
 
@@ -527,7 +530,7 @@ class _RecordedPeer(Peer):
         super().connection_made(transport)
         if self.connection is not None:
             assert isinstance(transport, asyncio.Transport)
-            self._tape = self._recorder.open(self.connection.peer, self._of.node_of(self.listener))
+            self._tape = self._recorder.open(self.connection.peer, self._node)
             self._writer = _RecordedWriter(transport, self._tape)
 
     def data_received(self, data: bytes) -> None:

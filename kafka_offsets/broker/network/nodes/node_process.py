@@ -27,6 +27,7 @@ class NodeOrder(NamedTuple):
     data_directory  None: in memory
     settings        keys and values of the configuration, which override those of `properties_file`
     log_format      `text` or `json`
+    verbose         whether it writes a line for each request of a client
     """
 
     broker_id: int
@@ -39,6 +40,7 @@ class NodeOrder(NamedTuple):
     settings: dict[str, str]
     properties_file: str | None
     log_format: str
+    verbose: bool
 
     def encoded(self) -> bytes:
         """Return the line."""
@@ -62,6 +64,7 @@ class NodeOrder(NamedTuple):
             fields.texts("settings"),
             fields.text_or_none("properties_file"),
             fields.text("log_format"),
+            fields.flag("verbose"),
         )
 
     def config(self) -> Config:
@@ -71,9 +74,10 @@ class NodeOrder(NamedTuple):
         )
 
 
-def run_node(order: NodeOrder) -> None:
+def run_node(order: NodeOrder, new_server: Callable[..., NodeServer] = NodeServer) -> None:
     """Run a broker until SIGTERM, SIGINT, or the end of standard input.
 
+    new_server  takes the same arguments as NodeServer
     Raises StorageError or OSError if it cannot start, ConfigError if prometheus-client is needed and missing.
     """
     if order.metrics_port is not None:
@@ -88,7 +92,7 @@ def run_node(order: NodeOrder) -> None:
         messages.read_schemas()
         place = NodePlace(order.broker_id, order.cluster_id, lambda: order.controller)
         files = None if order.data_directory is None else DiskFiles(Path(order.data_directory))
-        server = NodeServer(order.config(), place, files)
+        server = new_server(order.config(), place, files)
         loop.set_exception_handler(server.on_loop_error)
         await serve_until(
             stopped,

@@ -6,7 +6,7 @@ the brokers end by themselves, because their standard input ends.
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +17,12 @@ from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEnd
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
 from kafka_offsets.broker.network.server_process import set_at_signals
-from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
+from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
@@ -31,6 +33,9 @@ _STEADY_SECONDS = 10.0
 
 _STOP_SECONDS = 30.0
 """How long a broker may take to stop."""
+
+_CREATION_SECONDS = 30.0
+_CREATE_TOPICS_VERSION = 5
 
 logger = new_logger(__name__)
 
@@ -46,7 +51,8 @@ class NodesOptions(NamedTuple):
     port            of the first broker, the others take the next ones; 0: any free ports
     data_directory  has a directory for each broker, and the metadata; None: all is in memory
     metrics_port    of the first broker, as `port`; None: disabled
-    settings, properties_file, log_format  see `NodeOrder`
+    settings, properties_file, log_format, verbose  see `NodeOrder`
+    topics          (name, number of partitions or None) of those that exist before clients are told the addresses
     """
 
     broker_count: int
@@ -57,6 +63,8 @@ class NodesOptions(NamedTuple):
     settings: dict[str, str]
     properties_file: str | None
     log_format: str
+    verbose: bool
+    topics: tuple[tuple[str, int | None], ...]
 
 
 def serve_nodes(config: Config, options: NodesOptions, command: Sequence[str]) -> None:
@@ -100,6 +108,7 @@ class _Supervisor:
         try:
             await asyncio.wait({ready, stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
+                ready.result()
                 announce(f"listening on {self._addresses()}")
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -117,6 +126,9 @@ class _Supervisor:
     async def _ready(self) -> None:
         for node in self._nodes:
             await node.is_ready.wait()
+        if self._options.topics:
+            address = parse_address(self._addresses().partition(",")[0])
+            await asyncio.to_thread(_create_topics, address, self._options.topics)
 
     def _addresses(self) -> str:
         by_id = self._controller.image.brokers.by_id
@@ -140,6 +152,7 @@ class _Supervisor:
             options.settings,
             options.properties_file,
             options.log_format,
+            options.verbose,
         )
 
     @property
@@ -222,6 +235,19 @@ class _Node:
                 logger.error("broker %d does not stop in %g s: it is killed", self._broker_id, _STOP_SECONDS)
                 process.kill()
                 await process.wait()
+
+
+def _create_topics(address: tuple[str, int], topics: Iterable[tuple[str, int | None]]) -> None:
+    """Create the topics that do not exist, as a client of a broker. ConfigError for the first that is refused."""
+    made = messages.CreateTopicsRequest
+    new = [made.CreatableTopic(name, -1 if count is None else count, -1) for name, count in topics]
+    with Connection(*address, _CREATION_SECONDS) as connection:
+        answer = connection.call(made(new, round(_CREATION_SECONDS * 1000)), _CREATE_TOPICS_VERSION)
+    for each in answer.topics:
+        if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise ConfigError(
+                f"--topic: {each.name}: {each.error_message or ErrorCode(each.error_code).name}"
+            )
 
 
 def _described(status: int) -> str:

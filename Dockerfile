@@ -17,5 +17,5 @@ ENV KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092
 USER kafka
 WORKDIR /data
 EXPOSE 9092 8080
-HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["kafka-offsets", "groups", "list", "--bootstrap-server", "localhost:9092", "--timeout", "2000"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["kafka-offsets", "serve", "--env", "--ready"]
 ENTRYPOINT ["kafka-offsets", "serve", "--env"]

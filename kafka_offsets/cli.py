@@ -258,6 +258,11 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         help="with --http: the broker's clock stands still until a request moves it",
     )
     serve.add_argument(
+        "--ready",
+        action="store_true",
+        help="start nothing: exit with 0 if a broker that was started with these options is ready, with 1 if not",
+    )
+    serve.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
@@ -366,6 +371,10 @@ def _serve_and_log(options: argparse.Namespace) -> int:
     host = options.host if options.host is not None else listener.host
     port = options.port if options.port is not None else listener.port
     data_directory = options.data_dir if options.data_dir is not None else config.data_directory()
+    if options.ready:
+        from kafka_offsets.commands import serve_one
+
+        return serve_one.check_ready(host, port)
 
     def start() -> None:
         """Imports are after the configuration is read: its errors are reported at once."""

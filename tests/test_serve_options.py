@@ -13,6 +13,7 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.client.cluster import Cluster
 from kafka_offsets.client.connection import parse_address
+from kafka_offsets.testing import Broker
 from tests.conftest import REPOSITORY
 
 pytestmark = pytest.mark.timeout(60)
@@ -108,6 +109,15 @@ def test_variables_override_the_file_and_options_override_both(tmp_path: Path) -
         assert len(served.partitions("t")) == 5
     with serve(*options, "--port", "0", variables=variables) as served:
         assert len(served.partitions("t")) == 2, "variables without --env"
+
+
+def test_a_broker_that_loads_its_groups_is_not_ready(capfd: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        check = ["serve", "--ready", "--port", broker.bootstrap_servers.partition(":")[2]]
+        assert cli.main(check) == 0
+        broker.faults.error("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS")
+        assert cli.main(check) == 1
+    assert capfd.readouterr().err == "not ready: COORDINATOR_LOAD_IN_PROGRESS\n"
 
 
 def test_clients_of_every_interface_receive_localhost() -> None:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import server_process
+from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.server import Server
-from kafka_offsets.errors import ConfigError
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 _KEPT_REQUESTS = 1000
 """How many requests wait for their answers before the oldest is forgotten, and not written."""
+
+_READY_SECONDS = 2.0
+_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 
 _request_logger = new_logger("kafka_offsets.requests")
 
@@ -45,6 +51,25 @@ def create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> N
             topic_admin.create_topic(broker, name, count, {})
         except ValueError as error:
             raise ConfigError(f"--topic: {error}") from error
+
+
+def check_ready(host: str, port: int) -> int:
+    """Return 0 if a broker that listens here is ready, else 1; writes what is missing to standard error.
+
+    It asks this broker alone, at the address where it listens: the one for clients may be of another machine.
+    """
+    try:
+        with Connection(
+            "localhost" if host in _EVERY_INTERFACE else host, port, _READY_SECONDS
+        ) as connection:
+            answer = connection.call(messages.ListGroupsRequest(), 0)
+    except KafkaOffsetsError as error:
+        announce(f"not ready: {error}")
+        return 1
+    if answer.error_code:  # COORDINATOR_LOAD_IN_PROGRESS
+        announce(f"not ready: {ErrorCode(answer.error_code).name}")
+        return 1
+    return 0
 
 
 def _server_with_request_log(config: Config, files: Files | None) -> Server:

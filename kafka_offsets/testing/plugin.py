@@ -121,7 +121,10 @@ def kafka_module_broker(
 def kafka_package_broker(
     request: pytest.FixtureRequest, kafka_session_config: Mapping[str, object]
 ) -> "Iterator[Broker]":
-    """One Kafka broker for all tests of a package. See `kafka_session_broker`."""
+    """One Kafka broker for all tests of a package whose conftest.py imports this fixture. See `kafka_session_broker`.
+
+    Otherwise it is for the whole run: pytest ends a fixture with a package only if it is defined in that package.
+    """
     yield from _sharing(request, kafka_session_config)
 
 
@@ -144,9 +147,13 @@ def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "I
     wanted = _wanted(request.node)
     shared, name = request.config.stash[_shared], str(request.fixturename)
     with BrokerFactory() as factory:
+        around = shared.get(name)  # of a package that contains this one
         shared[name] = _start(factory, wanted._replace(config={**config, **wanted.config}))
         yield shared[name]
-        del shared[name]
+        if around is None:
+            del shared[name]
+        else:
+            shared[name] = around
 
 
 def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from textwrap import dedent
 
 import confluent_kafka
 import pytest
@@ -299,6 +300,42 @@ def test_a_broker_of_each_scope_lives_as_long_as_that(run, pytester: pytest.Pyte
             return {"num.partitions": 6}
     """)
     run(SCOPES).assert_outcomes(passed=3)
+
+
+OF_A_PACKAGE = """
+    import pytest
+
+    def test_it(kafka_package_broker, seen):
+        seen.append(kafka_package_broker)
+
+    def test_it_again(kafka_package_broker, seen):
+        assert seen[-1] is kafka_package_broker
+"""
+
+
+def test_a_package_that_imports_the_fixture_has_a_broker_of_its_own(run, pytester: pytest.Pytester) -> None:
+    """pytest ends a fixture with a package only if it is defined there; a plugin's ends with the run."""
+    pytester.makeconftest("""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def seen():
+            return []
+    """)
+    imported = "from kafka_offsets.testing.plugin import kafka_package_broker"
+    for package in ("one", "one/under", "second"):
+        folder = pytester.mkpydir(package)
+        (folder / "conftest.py").write_text(imported)
+        (folder / f"test_a_{folder.name}.py").write_text(dedent(OF_A_PACKAGE))
+    run("""
+        import pytest
+
+        def test_the_brokers(seen):
+            assert len(set(seen)) == 3
+            for each in seen:
+                with pytest.raises(RuntimeError, match="this broker is not running"):
+                    each.bootstrap_servers
+    """).assert_outcomes(passed=7)
 
 
 def test_a_test_starts_further_brokers_and_its_report_shows_them(run) -> None:

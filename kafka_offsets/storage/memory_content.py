@@ -4,7 +4,9 @@ A byte of a block is written once. So views of the content stay valid and unchan
 answer is sent from such a view without a copy, and a copy of the content shares its blocks.
 """
 
+import errno
 import mmap
+import os
 import sys
 from bisect import bisect_right
 from typing import Self
@@ -48,7 +50,11 @@ class MemoryContent:
             self.size += count
 
     def _add_block(self, size: int) -> None:
-        self._blocks.append(memoryview(bytearray(size) if size < _LEAST_MAPPED_BYTES else _map(size)))
+        try:
+            block = memoryview(bytearray(size) if size < _LEAST_MAPPED_BYTES else _map(size))
+        except MemoryError:  # of a small block; a large one has an OSError
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)) from None
+        self._blocks.append(block)
         self._starts.append(self.size)
         self._free = size
 

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage import memory_content
 from kafka_offsets.testing.faults.control import Faults
 from tests.broker.fault_requests import commit, connect, produce, produced
 
@@ -56,3 +57,21 @@ def test_a_disk_is_slow_or_fails_to_sync(tmp_path: Path) -> None:
         assert produced(produce(client, 0)) == [(0, 56)]  # what was not synced is never taken for durable
     with suppress(StorageError):
         broker.stop()
+
+
+def test_without_memory_a_write_is_refused_and_the_broker_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(size: int) -> None:
+        raise MemoryError
+
+    with Broker() as broker, connect(broker) as client:
+        broker.create_topic("t", 3)
+        assert produced(produce(client, 0)) == [(0, 0)]
+        assert commit(client)["t", 0] == 0
+        with monkeypatch.context() as patched:
+            patched.setattr(memory_content, "bytearray", refuse, raising=False)
+            assert produced(produce(client, 0, value=b"." * 1000)) == [(0, 56)]
+            assert [commit(client)["t", 0] for _ in range(3)][
+                -1
+            ] == 16  # the first ones may fit into the block
+        assert produced(produce(client, 0)) == [(0, 0)]
+        assert commit(client)["t", 0] == 0

@@ -99,9 +99,11 @@ def test_what_was_read_of_a_log_stays_while_the_log_is_truncated_written_and_rem
     assert all(view == expected for view, expected in kept)
 
 
+@pytest.mark.parametrize("size", [5, 100])
 def test_memory_that_the_system_refuses_is_a_storage_error_and_leaves_the_file(
-    small_blocks: None, monkeypatch: pytest.MonkeyPatch
+    small_blocks: None, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    """Python has a MemoryError for a small block, and the system's OSError for a large one."""
     files = MemoryFiles()
     file = files.open("a", create=True)
     file.append(b"0123")
@@ -110,9 +112,13 @@ def test_memory_that_the_system_refuses_is_a_storage_error_and_leaves_the_file(
         def refuse(*_: object, **__: object) -> None:
             raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
+        def refuse_small(size: int) -> None:
+            raise MemoryError
+
         patched.setattr(mmap, "mmap", refuse)
+        patched.setattr(memory_content, "bytearray", refuse_small, raising=False)
         with pytest.raises(StorageError, match="a: cannot append: Cannot allocate memory"):
-            file.append(b"x" * 100)
+            file.append(b"x" * size)
     assert file.size == 4 and raw(files, "a") == b"0123"
     file.append(b"45")
     assert raw(files, "a") == b"012345"

@@ -374,7 +374,7 @@ def _serve_and_log(options: argparse.Namespace) -> int:
     if options.ready:
         from kafka_offsets.commands import serve_one
 
-        return serve_one.check_ready(host, port)
+        return serve_one.check_ready(config, host, port)
 
     def start() -> None:
         """Imports are after the configuration is read: its errors are reported at once."""

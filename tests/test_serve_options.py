@@ -117,7 +117,14 @@ def test_a_broker_that_loads_its_groups_is_not_ready(capfd: pytest.CaptureFixtur
         assert cli.main(check) == 0
         broker.faults.error("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS")
         assert cli.main(check) == 1
-    assert capfd.readouterr().err == "not ready: COORDINATOR_LOAD_IN_PROGRESS\n"
+        sasl = f"listeners=A://127.0.0.1:1,B://{broker.bootstrap_servers}"
+        names = ["--set", "listener.security.protocol.map=A:SASL_PLAINTEXT,B:PLAINTEXT"]
+        assert (
+            cli.main(["serve", "--ready", "--set", sasl, *names]) == 1
+        )  # it asks at the listener of PLAINTEXT
+        only = ["--set", f"listeners=SASL_PLAINTEXT://{broker.bootstrap_servers}"]
+        assert cli.main(["serve", "--ready", *only]) == 0
+    assert capfd.readouterr().err == "not ready: COORDINATOR_LOAD_IN_PROGRESS\n" * 2
 
 
 def test_clients_of_every_interface_receive_localhost() -> None:

@@ -53,23 +53,29 @@ def create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> N
             raise ConfigError(f"--topic: {error}") from error
 
 
-def check_ready(host: str, port: int) -> int:
+def check_ready(config: Config, host: str, port: int) -> int:
     """Return 0 if a broker that listens here is ready, else 1; writes what is missing to standard error.
 
-    It asks this broker alone, at the address where it listens: the one for clients may be of another machine.
+    It asks this broker alone, at the address where it listens: the one for clients may be of another machine. Without
+    a listener of PLAINTEXT it only connects.
     """
+    endpoints = config.endpoints()
+    plain = next((each for each in endpoints if each.protocol == "PLAINTEXT"), None)
+    if plain is not None and plain != endpoints[0]:  # the options name the first one
+        host, port = plain.listener
+    error = ErrorCode.NONE
     try:
         with Connection(
             "localhost" if host in _EVERY_INTERFACE else host, port, _READY_SECONDS
         ) as connection:
-            answer = connection.call(messages.ListGroupsRequest(), 0)
-    except KafkaOffsetsError as error:
-        announce(f"not ready: {error}")
+            if plain is not None:
+                error = connection.call(messages.ListGroupsRequest(), 0).error_code
+    except KafkaOffsetsError as failure:
+        announce(f"not ready: {failure}")
         return 1
-    if answer.error_code:  # COORDINATOR_LOAD_IN_PROGRESS
-        announce(f"not ready: {ErrorCode(answer.error_code).name}")
-        return 1
-    return 0
+    if error:  # COORDINATOR_LOAD_IN_PROGRESS
+        announce(f"not ready: {ErrorCode(error).name}")
+    return int(error != ErrorCode.NONE)
 
 
 def _server_with_request_log(config: Config, files: Files | None) -> Server:

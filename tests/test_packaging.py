@@ -185,7 +185,8 @@ def test_the_wheel_holds_the_package_its_schemas_and_its_types_and_nothing_else(
     code = {
         path.relative_to(REPOSITORY).as_posix() for path in PACKAGE.rglob("*.py*") if path.suffix != ".pyc"
     }
-    code.add("kafka_offsets/http/page.html")
+    data = ("page.css", "http/page.html", "spark/log4j2.properties", "spark/report.html")
+    code.update(f"kafka_offsets/{name}" for name in data)
     schemas = {f"kafka_offsets/schemas/{path.name}" for path in (REPOSITORY / "schemas").glob("*.schema")}
     assert schemas
     assert "kafka_offsets/protocol/messages.pyi" in code

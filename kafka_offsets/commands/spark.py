@@ -7,19 +7,22 @@ Tables are printed with spaces between the columns and `-` for unknown values, o
 from __future__ import annotations
 
 import argparse
+import glob
+import itertools
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.moves import parse_duration, parse_time
+from kafka_offsets.commands.progress import progress
+from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import KafkaOffsetsError
 
 if TYPE_CHECKING:
@@ -30,6 +33,12 @@ _WEEK = "P7D"
 _BYTES = "key,value"
 _HISTORY_WINDOWS = 200
 """How many windows of lag a report draws, the latest ones: each needs a request per topic."""
+
+_REPORT_STEPS = 3
+"""Parts of a report with lag before `report.gather`."""
+
+_SMALL_BYTES = 8 << 20
+"""Segment files of at most so many bytes are read by this process: starting Spark's workers takes longer."""
 
 _LAST_ERROR = re.compile(
     r"^(?:pyspark\.\S+\.|kafka_offsets\.\S+\.|builtins\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE
@@ -169,15 +178,16 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     spark  the session to use; created if not given
     """
     try:
+        _check_paths(options)
+        from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
     except ModuleNotFoundError as error:
         raise SparkCommandError(f'needs {error.name}: pip install ".[spark]" in a clone') from error
-    _check_log(options)
     own = spark is None
     session = _session(options) if spark is None else spark
     try:
         _ACTIONS[options.action](session, options)
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:  # the latter from `toLocalIterator`
         raise SparkCommandError(_said(error)) from error
     except ValueError as error:
         raise SparkCommandError(str(error)) from error
@@ -187,35 +197,71 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     return 0
 
 
-def _check_log(options: argparse.Namespace) -> None:
-    """Raise SparkCommandError if a local log does not exist, which is known before a JVM has started."""
-    if options.cluster or options.parquet:
-        return
+def _check_paths(options: argparse.Namespace) -> None:
+    """Raise SparkCommandError if a local path is wrong, which is known before a JVM has started.
+
+    Sets `options.is_small`: whether this process reads the log by itself, without tasks of Spark.
+    """
+    options.is_small = False
+    _check_input(options)
+    given = vars(options)
+    snapshot, output, page = given.get("snapshot"), given.get("output"), given.get("page")
+    if snapshot is not None and _is_local(snapshot) and not Path(snapshot).exists():
+        raise SparkCommandError(f"{snapshot}: no such snapshot")
+    for path in (output, given.get("directory")):
+        if path is not None and _is_local(str(path)) and Path(path).exists():
+            raise SparkCommandError(f"{path}: already exists")
+    if page is not None and (page.is_dir() or not page.absolute().parent.is_dir()):
+        raise SparkCommandError(f"{page}: not a file in an existing directory")
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path and "::" not in path
+
+
+def _check_input(options: argparse.Namespace) -> None:
     path = options.log.removeprefix("file://")
-    if "://" in path or "::" in path:  # of another file system, perhaps with settings of Spark
+    if options.cluster or not _is_local(path):  # of another file system, perhaps with settings of Spark
+        return
+    if options.parquet:
+        if not glob.glob(path):
+            raise SparkCommandError(f"{path}: no such file or directory")
         return
     from kafka_offsets.spark.reader.segments import NoLogError, find
 
     try:
-        find(options.log)
+        found = find(options.log)
     except (NoLogError, OSError) as error:
         raise SparkCommandError(str(error)) from error
+    options.is_small = sum(each.size for segments in found.values() for each in segments) <= _SMALL_BYTES
 
 
 def _session(options: argparse.Namespace) -> SparkSession:
+    settings = {"spark.sql.session.timeZone": "UTC", **dict(options.conf)}
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit
+        if options.master is not None:
+            raise SparkCommandError("--master is an option of spark-submit, not of this command")
+        return _submitted_session(options, settings)
+    from kafka_offsets.spark import local_session
+
+    defaults = {
+        # Spark's own bar: the tasks of each stage. The report has a bar for all of its queries.
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty() and options.action != "report").lower(),
+        "spark.sql.shuffle.partitions": "1" if options.is_small else str(2 * (os.cpu_count() or 1)),
+    }
+    return local_session.builder(
+        f"kafka-offsets {options.action}",
+        {**defaults, **settings},
+        master=options.master or "local[*]",
+        is_small=options.is_small,
+    ).getOrCreate()
+
+
+def _submitted_session(options: argparse.Namespace, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers run the `python3` of PATH
     builder = SparkSession.builder.appName(f"kafka-offsets {options.action}")
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit
-        builder = builder.master(options.master or "local[*]")
-        # Spark's own bar: the tasks of each stage.
-        builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-        # Spark's default of 200 tasks after each shuffle takes one machine a minute, even for little data.
-        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
-    elif options.master is not None:
-        raise SparkCommandError("--master is an option of spark-submit, not of this command")
-    for key, value in (("spark.sql.session.timeZone", "UTC"), *options.conf):
+    for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -238,12 +284,23 @@ def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> 
 
     if options.parquet:
         return spark.read.parquet(options.log)
+    settings = {"isolation": "uncommitted", **settings}
+    if options.is_small:
+        return _read_here(spark, options.log, settings)
     register(spark)
     source = "bootstrap.servers" if options.cluster else "path"
     reader = spark.read.format("consumer_offsets").option(source, options.log)
-    for name, value in {"isolation": "uncommitted", **settings}.items():
+    for name, value in settings.items():
         reader = reader.option(name, value)
     return reader.load()
+
+
+def _read_here(spark: SparkSession, path: str, settings: Mapping[str, str]) -> DataFrame:
+    """Return the rows of a small log, read by this process."""
+    from kafka_offsets.spark import read_table, schema
+
+    rows = read_table(path, **settings)
+    return spark.createDataFrame(rows, schema.ddl(rows.schema.names)).coalesce(1)
 
 
 def _with_bytes(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
@@ -264,10 +321,10 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
         (writer.option("header", "true") if options.format == "csv" else writer).save(where)
         return
     rows = table.toLocalIterator()
-    first = list(islice(rows, 1))  # before the header: an error is then all that is printed
+    first = list(itertools.islice(rows, 1))  # before the header: an error is then all that is printed
     if not options.json:
         print(*([f"# {name}"] if name else []), " ".join(table.columns), sep="\n")
-    for row in chain(first, rows):
+    for row in itertools.chain(first, rows):
         found = row.asDict()
         if options.json:
             print(
@@ -328,7 +385,71 @@ def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
-    _give(_lag_table(spark, options, _state(spark, options), times=not options.no_times), options)
+    found = _lag_table(spark, options, _state(spark, options), times=not options.no_times)
+    if options.output is not None or options.json:
+        _give(found, options)
+        return
+    from kafka_offsets.spark import words
+
+    rows = [row.asDict() for row in found.collect()]
+    for row in rows:
+        since, waits = row.get("behind_since"), row.get("time_lag_ms")
+        row["since"] = since and _plain(since)
+        row["for"] = words.duration(waits) if waits else None
+    _print_lags(_by_group(rows), rows)
+    beyond = [row for row in rows if row["status"] == "ahead"]
+    if beyond:
+        print(f"kafka-offsets: {_said_beyond(beyond)}", file=sys.stderr)
+
+
+def _print_lags(groups: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+    """Print the lag of groups, then that of their partitions, each with the largest first."""
+    head, times = {"lag": "LAG", "group": "GROUP"}, {"since": "BEHIND-SINCE", "for": "FOR"}
+    place = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
+    place |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
+    print_rows({**head, **times, "partitions": "PARTITIONS"}, _readable(groups), as_json=False)
+    print()
+    print_rows({**head, **times, **place}, _readable(rows), as_json=False)
+
+
+def _readable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    numbers = ("lag", "committed_offset", "log_end_offset")
+    return [
+        row | {name: f"{row[name]:,}" for name in numbers if row.get(name) is not None and row[name] != 0}
+        for row in rows
+    ]
+
+
+def _by_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lag of each group from that of its partitions, which are sorted."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["group"], []).append(row)
+    groups = [
+        {
+            "group": group,
+            "lag": sum(row["lag"] or 0 for row in some),
+            **_oldest(some),
+            "partitions": f"{sum(bool(row['lag']) for row in some)} of {len(some)} lag",
+        }
+        for group, some in found.items()
+    ]
+    return sorted(groups, key=lambda each: (-each["lag"], each["group"]))
+
+
+def _oldest(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    oldest = max(rows, key=lambda row: row.get("time_lag_ms") or 0)
+    return {"since": oldest["since"], "for": oldest["for"]}
+
+
+def _said_beyond(rows: list[dict[str, Any]]) -> str:
+    """Return a line about committed offsets after the log end."""
+    first = rows[0]
+    place = f"{first['topic']}-{first['partition']}"
+    return (
+        f"{len(rows)} committed offsets are after the log end, such as {first['committed_offset']} of group "
+        f"{first['group']} at {place}, whose log ends at {first['log_end_offset']}: was the topic created again?"
+    )
 
 
 def _lag_table(
@@ -339,12 +460,11 @@ def _lag_table(
     state = state.persist()
     ends = ends_of(spark, options.ends, state)
     found = lag(state, ends)
-    if not times:
-        return found.orderBy("group", "topic", "partition")
-    now_ms = round(time.time() * 1000)
-    return lag(state, ends, times_of(spark, options.ends, found), now_ms).orderBy(
-        "group", "topic", "partition"
-    )
+    if times:
+        now_ms = round(time.time() * 1000)
+        found = lag(state, ends, times_of(spark, options.ends, found), now_ms)
+    found = found.select("lag", *(name for name in found.columns if name != "lag"))
+    return found.orderBy(found["lag"].desc_nulls_last(), "group", "topic", "partition")
 
 
 def _stale(spark: SparkSession, options: argparse.Namespace) -> None:
@@ -383,30 +503,50 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _report(spark: SparkSession, options: argparse.Namespace) -> None:
-    from pyspark.sql import functions as sf
-
     from kafka_offsets.spark import report
-    from kafka_offsets.spark.pipelines import growth_of, lag_history, latest
 
-    raw = _with_bytes(spark, options).persist()
-    lags = history = None
-    if options.ends is not None:
-        state = latest(raw, unreadable=_unreadable(options)).persist()
-        lags = _lag_table(spark, options, state)
-        windows = raw.select(sf.window("record_timestamp", options.window).alias("w")).distinct()
-        ends = windows.select(sf.unix_millis("w.end").alias("end")).orderBy(sf.col("end").desc())
-        times = growth_of(
-            spark, options.ends, state, (row["end"] for row in ends.limit(_HISTORY_WINDOWS).collect())
+    steps = itertools.count()
+    seen = [next(steps)]
+    with progress("report", _REPORT_STEPS + report.QUERIES, lambda: seen[0], unit="queries"):
+
+        def done() -> None:
+            seen[0] = next(steps)
+
+        raw = _with_bytes(spark, options).persist()
+        lags = history = None
+        if options.ends is not None:
+            lags, history = _lags_of_report(spark, options, raw, done)
+        found = report.gather(
+            *(raw, _now_ms(options), options.retention, options.window, lags, history),
+            unreadable=_unreadable(options),
+            done=done,
         )
-        history = lag_history(raw, times, options.window, unreadable=_unreadable(options))
-    found = report.gather(
-        *(raw, _now_ms(options), options.retention, options.window, lags, history),
-        unreadable=_unreadable(options),
-    )
+        text = report.page(found)
     try:
-        options.page.write_text(report.page(found), encoding="utf-8")
+        options.page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SparkCommandError(f"{options.page}: {error.strerror}") from error
+    print(f"{options.page}: {len(text.encode()):,} bytes")
+
+
+def _lags_of_report(
+    spark: SparkSession, options: argparse.Namespace, raw: DataFrame, done: Callable[[], None]
+) -> tuple[DataFrame, DataFrame]:
+    """Return the lag, and the lag over time; `done` is called _REPORT_STEPS times."""
+    from pyspark.sql import functions as sf
+
+    from kafka_offsets.spark.pipelines import growth_of, lag_history, latest
+
+    state = latest(raw, unreadable=_unreadable(options)).persist()
+    lags = _lag_table(spark, options, state)
+    done()
+    windows = raw.select(sf.window("record_timestamp", options.window).alias("w")).distinct()
+    ends = windows.select(sf.unix_millis("w.end").alias("end")).orderBy(sf.col("end").desc())
+    latest_ends = [row["end"] for row in ends.limit(_HISTORY_WINDOWS).collect()]
+    done()
+    times = growth_of(spark, options.ends, state, latest_ends)
+    done()
+    return lags, lag_history(raw, times, options.window, unreadable=_unreadable(options))
 
 
 _ACTIONS: dict[str, Callable[[Any, argparse.Namespace], None]] = {

@@ -196,7 +196,9 @@ async def _disconnect(request: Request) -> None:
 @cache
 def page() -> tuple[str, str]:
     """Return the page, and the Content-Security-Policy that names its script and its style by their hashes."""
+    style = files("kafka_offsets").joinpath("page.css").read_text(encoding="utf-8")
     text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    text = text.replace("/* page.css */\n", style)
     sources = [
         "default-src 'none'",
         "connect-src 'self'",

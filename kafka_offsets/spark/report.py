@@ -1,68 +1,87 @@
-"""Report about the groups of a cluster: tables and plots in one self-contained HTML file.
+"""Report about the groups of a cluster: which ones lag, since when, how far; tables and plots in one HTML file.
 
-`gather` runs the pipelines and collects the few rows that the page shows; `page` writes the HTML, and `draw` draws a
-plot with matplotlib; it can also be used on its own.
+`gather` runs the pipelines and collects the few rows that the page shows; `page` writes the HTML. `draw` draws a single
+plot with matplotlib.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import jinja2
-import matplotlib
-from markupsafe import Markup, escape
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from pyspark.sql import DataFrame
+from markupsafe import Markup
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from kafka_offsets.spark import words
+from kafka_offsets.spark.charts import COLOURS, OTHERS, Plot, Series, draw, is_dashed, svg, with_gaps
 from kafka_offsets.spark.pipelines import activity, audit, stale
+from kafka_offsets.spark.pipelines.lagging import AHEAD, CURRENT, GONE
 from kafka_offsets.spark.pipelines.state import REFUSE
 
-GROUPS = 8
+__all__ = ["Figure", "Found", "Plot", "Series", "Table", "draw", "gather", "page", "svg"]
+
+GROUPS = len(COLOURS)
 """How many groups have their own line; the others share one line."""
 
 ROWS = 50
 """Maximum number of rows of a table; the table also shows the total."""
 
-OTHERS = "others"
+SHOWN = 12
+"""Rows of the table of groups that fit the first screen; the others are folded."""
+
+QUERIES = 13
+"""How often `gather` calls `done` with all of its inputs."""
 
 Row = Mapping[str, Any]
-Series = Mapping[str, Sequence[tuple[datetime, float]]]
-"""Lines of a plot by their names: times and values."""
 
 
 class Table(NamedTuple):
     """A table of the page.
 
-    total  number of all rows; `rows` are the first ones
+    nothing  the sentence that replaces a table without rows
+    total    number of all rows; `rows` are the first ones
+    shown    how many rows are not folded
     """
 
     title: str
     about: str
+    nothing: str
     columns: Sequence[str]
     rows: Sequence[Row]
     total: int
+    shown: int = ROWS
 
 
-class Plot(NamedTuple):
-    """A plot of the page."""
+class Figure(NamedTuple):
+    """A number at the top of the page."""
 
-    title: str
-    unit: str
-    lines: Series
+    name: str
+    value: str
+    is_bad: bool = False
 
 
 class Found(NamedTuple):
-    """All that the page shows, as of `at`."""
+    """All that the page shows, as of `at`.
+
+    first    tables of the first screen
+    names    groups that have a line in the plots, in the order of their colours
+    """
 
     at: datetime
-    totals: Mapping[str, int]
+    figures: Sequence[Figure]
+    first: Sequence[Table]
+    names: Sequence[str]
     plots: Sequence[Plot]
     tables: Sequence[Table]
+
+    @property
+    def has_others(self) -> bool:
+        """Whether a plot has a line of all other groups."""
+        return any(OTHERS in plot.lines for plot in self.plots)
 
 
 def gather(
@@ -74,75 +93,249 @@ def gather(
     lag_history: DataFrame | None = None,
     *,
     unreadable: str = REFUSE,
+    done: Callable[[], None] = lambda: None,
 ) -> Found:
     """Run the pipelines over a log.
 
     raw           as for `stale` and `audit`; persist it, because it is read several times
-    lags          the result of `lag`
+    lags          the result of `lag`, with times
     lag_history   the result of `lag_history`
     now_ms, retention_ms, window, unreadable  as for `stale` and `activity`
+    done          called after each query, at most QUERIES times
     """
-    steps = activity(raw, window).persist()
+    gathered = _Gathering(window, done)
     checked = audit(raw)
     groups = checked.groups.persist()
-    top = [row["group"] for row in groups.limit(GROUPS).collect()]
-    totals = groups.agg(
-        sf.count("*").alias("groups"),
-        sf.sum("keys").alias("keys"),
-        sf.sum("records").alias("records"),
-        sf.sum("bytes").alias("bytes"),
-        sf.sum("rewinds").alias("rewinds"),
-    ).first()
-    plots = [
-        Plot("Commits", f"commits in {window}", lines(steps, "commits", top)),
-        Plot("Growth of the log", "bytes", summed(lines(steps, "bytes", top))),
-        Plot("Rewinds", f"rewinds in {window}", lines(steps, "rewinds", top)),
-        Plot("Rebalances", f"rebalances in {window}", lines(steps, "rebalances", top)),
-    ]
-    tables = [
-        _table("Groups by size of their records", "Many records for each key: commit less often.", groups)
-    ]
-    if lags is not None:
-        behind = lags.orderBy(sf.col("lag").desc_nulls_last(), "group", "topic", "partition")
-        tables.insert(0, _table("Lag", "Records that groups have not read.", behind))
-    if lag_history is not None:
-        behind_most = (
-            lag_history.groupBy("group").agg(sf.max("lag").alias("lag")).orderBy(sf.col("lag").desc())
+    steps = activity(raw, window).persist()
+    try:
+        by_size = gathered.table(
+            "Groups by size of their records",
+            "Many records for each key: commit less often.",
+            "No group has records.",
+            groups,
         )
-        names = [row["group"] for row in behind_most.limit(GROUPS).collect()]
-        plots.insert(0, Plot("Lag", "records", lines(lag_history, "lag", names)))
-    expired = stale(raw, now_ms, retention_ms, unreadable=unreadable).orderBy("expires_at")
-    tables += [
-        _table("Offsets that expire", "The coordinator deletes them at its next check.", expired),
-        _table(
-            "Rewinds", "Commits lower than the previous one.", checked.rewinds.orderBy("record_timestamp")
-        ),
-        _table("Unreadable records", "Their content is not in the other tables.", checked.problems),
-        _table("Partitions of the log", "Compaction leaves offsets without records.", checked.partitions),
+        first, lag_figures = [by_size], gathered.size_figures(groups)
+        if lags is not None:
+            first, lag_figures = gathered.lag_tables(lags)
+        plots, names = gathered.plots(
+            steps, lag_history, [row["group"] for row in (*first[0].rows, *by_size.rows)]
+        )
+        tables = gathered.other_tables(stale(raw, now_ms, retention_ms, unreadable=unreadable), checked)
+    finally:
+        steps.unpersist()
+        groups.unpersist()
+    expiring, _, problems, _ = tables
+    figures = [
+        *lag_figures,
+        Figure("offsets that expire", f"{expiring.total:,}"),
+        Figure("unreadable records", f"{problems.total:,}", problems.total > 0),
     ]
-    steps.unpersist()
-    groups.unpersist()
-    counted = {} if totals is None else {name: int(value or 0) for name, value in totals.asDict().items()}
-    return Found(datetime.fromtimestamp(now_ms / 1000, UTC), counted, plots, tables)
+    rest = tables if first[0] is by_size else [*first[1:], by_size, *tables]
+    return Found(datetime.fromtimestamp(now_ms / 1000, UTC), figures, first[:1], names, plots, rest)
 
 
-def lines(rows: DataFrame, column: str, top: Sequence[str]) -> Series:
-    """Return a line for each group in `top`, and one for all others."""
-    name = sf.when(sf.col("group").isin(list(top)), sf.col("group")).otherwise(OTHERS)
-    found = rows.groupBy(name.alias("name"), "window_start").agg(sf.sum(column).alias("value"))
-    drawn: dict[str, list[tuple[datetime, float]]] = {}
-    for row in found.orderBy("window_start").collect():
-        drawn.setdefault(row["name"], []).append((_utc(row["window_start"]), float(row["value"] or 0)))
-    order = [*top, OTHERS]
-    return {each: drawn[each] for each in order if each in drawn}
+class _Gathering:
+    """The queries of a report."""
+
+    def __init__(self, window: str, done: Callable[[], None]) -> None:
+        self._window = window
+        self._done = done
+
+    def table(self, title: str, about: str, nothing: str, rows: DataFrame, shown: int = ROWS) -> Table:
+        """Collect the first rows of a table."""
+        chosen = rows.drop("log_partition") if "group" in rows.columns else rows
+        first = [row.asDict() for row in chosen.limit(ROWS + 1).collect()]
+        count = rows.count() if len(first) > ROWS else len(first)
+        self._done()
+        return Table(title, about, nothing, chosen.columns, first[:ROWS], count, shown)
+
+    def size_figures(self, groups: DataFrame) -> list[Figure]:
+        """Return the numbers of a report without lag."""
+        totals = groups.agg(
+            sf.count("*").alias("groups"),
+            *(sf.sum(name).alias(name) for name in ("keys", "records", "bytes")),
+        ).first()
+        self._done()
+        assert totals is not None
+        counted = {name: int(value or 0) for name, value in totals.asDict().items()}
+        return [
+            Figure("groups", f"{counted['groups']:,}"),
+            Figure("keys", f"{counted['keys']:,}"),
+            Figure("records", f"{counted['records']:,}"),
+            Figure("size of records", words.size(counted["bytes"])),
+        ]
+
+    def lag_tables(self, lags: DataFrame) -> tuple[list[Table], list[Figure]]:
+        """Return the lag of groups and of partitions, and numbers about all groups."""
+        lags = lags.persist()
+        groups = lag_of_groups(lags).persist()
+        by_group = self.table(
+            "Groups by lag", "Records that a group has not read.", "No group has committed.", groups, SHOWN
+        )
+        totals = groups.agg(
+            sf.sum("lag").alias("lag"),
+            sf.max("time_lag_ms").alias("longest"),
+            sf.count(sf.when(sf.col("lag") > 0, True)).alias("behind"),
+            sf.count("*").alias("groups"),
+        ).first()
+        self._done()
+        assert totals is not None
+        places = lags.where((sf.col("lag") > 0) | (sf.col("status") != CURRENT))
+        columns = [name for name in _PLACE_COLUMNS if name in lags.columns]
+        by_place = self.table(
+            "Partitions by lag",
+            "ahead: the log ends before the committed offset; the topic may have been created again. truncated: "
+            "unread records were deleted. gone: the partition does not exist.",
+            "No group lags.",
+            places.select(*columns).orderBy(*_by_lag(), "topic", "partition"),
+        )
+        groups.unpersist()
+        lags.unpersist()
+        longest = totals["longest"]
+        return [by_group, by_place], [
+            Figure("lag of all groups", f"{totals['lag'] or 0:,}"),
+            Figure("groups that lag", f"{totals['behind']:,} of {totals['groups']:,}", totals["behind"] > 0),
+            Figure("longest wait", words.duration(longest) if longest else "-", bool(longest)),
+        ]
+
+    def plots(
+        self, steps: DataFrame, lag_history: DataFrame | None, groups: Sequence[str]
+    ) -> tuple[list[Plot], list[str]]:
+        """Return the plots, and the groups with a line of their own; `groups` are those to choose from, in order."""
+        drawn: list[Plot] = []
+        if lag_history is None:
+            names = list(dict.fromkeys(groups))[:GROUPS]
+        else:
+            lag_history = lag_history.persist()
+            most = lag_history.groupBy("group").agg(sf.max("lag").alias("lag")).orderBy(*_by_lag())
+            lagged = [row["group"] for row in most.where("lag > 0").limit(GROUPS).collect()]
+            names = list(dict.fromkeys([*lagged, *groups]))[:GROUPS]
+            self._done()
+            lag_lines = self._lines(lag_history.where(sf.col("group").isin(names)), ["lag"], names)["lag"]
+            drawn.append(Plot("Lag", "records", lag_lines, "No group has lagged."))
+            lag_history.unpersist()
+        lines = self._lines(steps, ["commits", "bytes", "rewinds", "rebalances"], names)
+        each = f"in {self._window}"
+        drawn += [
+            Plot("Commits", each, lines["commits"], "No group has committed."),
+            Plot("Growth of the log", "bytes", summed(lines["bytes"]), "Nothing was written."),
+            Plot("Rewinds", each, lines["rewinds"], "No group has committed a lower offset than before."),
+            Plot("Rebalances", each, lines["rebalances"], "No group has rebalanced."),
+        ]
+        return drawn, names
+
+    def _lines(self, rows: DataFrame, columns: Sequence[str], names: Sequence[str]) -> Mapping[str, Series]:
+        """Return for each column a line for each group in `names`, and one for all others, with gaps."""
+        name = sf.when(sf.col("group").isin(list(names)), sf.col("group")).otherwise(OTHERS)
+        window = sf.window("window_start", self._window)
+        found = rows.groupBy(name.alias("name"), window.alias("at")).agg(
+            *(sf.sum(column).alias(column) for column in columns)
+        )
+        drawn: dict[str, dict[str, list[tuple[datetime, float]]]] = {column: {} for column in columns}
+        step = timedelta(0)
+        for row in sorted(found.collect(), key=lambda row: row["at"]["start"]):
+            start = _utc(row["at"]["start"])
+            step = _utc(row["at"]["end"]) - start
+            for column in columns:
+                drawn[column].setdefault(row["name"], []).append((start, float(row[column] or 0)))
+        self._done()
+        order = [*names, OTHERS]
+        return {
+            column: {each: with_gaps(lines[each], step) for each in order if each in lines}
+            for column, lines in drawn.items()
+        }
+
+    def other_tables(self, expired: DataFrame, checked: Any) -> list[Table]:
+        """Return the tables of what expires, of rewinds, of problems and of partitions."""
+        return [
+            self.table(
+                "Offsets that expire",
+                "The coordinator deletes them at its next check.",
+                "No offset expires.",
+                expired.orderBy("expires_at", "group", "topic", "partition"),
+            ),
+            self.table(
+                "Rewinds",
+                "Commits lower than the previous one.",
+                "No group has committed a lower offset than before.",
+                checked.rewinds.orderBy("record_timestamp"),
+            ),
+            self.table(
+                "Unreadable records",
+                "Their content is not in the other tables.",
+                "Every record can be read.",
+                checked.problems,
+            ),
+            self.table(
+                "Partitions of the log",
+                "Compaction leaves offsets without records.",
+                "The log is empty.",
+                checked.partitions.orderBy("log_partition"),
+            ),
+        ]
+
+
+_PLACE_COLUMNS = (
+    "lag",
+    "group",
+    "topic",
+    "partition",
+    "behind_since",
+    "time_lag_ms",
+    "status",
+    "committed_offset",
+    "log_end_offset",
+    "skipped",
+)
+
+
+def _by_lag() -> tuple[Column, Column]:
+    return sf.col("lag").desc_nulls_last(), sf.col("group")
+
+
+def lag_of_groups(lags: DataFrame) -> DataFrame:
+    """Return the lag of each group, the largest first.
+
+    lags  the result of `lag`, with times
+    The columns are lag (of all its partitions), group, behind_since (the time of the oldest unread record),
+    time_lag_ms, partitions (such as `2 of 3`: those that lag), remarks (empty, or in words: offsets after the log end,
+    deleted records, partitions that do not exist).
+    """
+
+    def said(count: Column, text: str) -> Column:
+        return sf.when(count > 0, sf.concat(count.cast("string"), sf.lit(text)))
+
+    def number(condition: Column) -> Column:
+        return sf.count(sf.when(condition, True))
+
+    status = sf.col("status")
+    return (
+        lags.groupBy("group")
+        .agg(
+            sf.sum("lag").alias("lag"),
+            sf.min("behind_since").alias("behind_since"),
+            sf.max("time_lag_ms").alias("time_lag_ms"),
+            sf.concat_ws(" of ", number(sf.col("lag") > 0), sf.count("*")).alias("partitions"),
+            sf.concat_ws(
+                "; ",
+                said(number(status == AHEAD), " after the log end"),
+                said(sf.sum("skipped"), " records deleted before they were read"),
+                said(number(status == GONE), " of partitions that do not exist"),
+            ).alias("remarks"),
+        )
+        .select("lag", "group", "behind_since", "time_lag_ms", "partitions", "remarks")
+        .orderBy(*_by_lag())
+    )
 
 
 def summed(drawn: Series) -> Series:
-    """Return lines with cumulative sums."""
+    """Return lines with cumulative sums, each on the times of all lines: a silent group stays where it is."""
+    times = sorted({at for points in drawn.values() for at, value in points if value == value})
     found: dict[str, list[tuple[datetime, float]]] = {}
     for name, points in drawn.items():
+        values = {at: value for at, value in points if value == value}
         total = 0.0
-        found[name] = [(at, total := total + value) for at, value in points]
+        found[name] = [(at, total := total + values.get(at, 0.0)) for at in times]
     return found
 
 
@@ -151,108 +344,79 @@ def _utc(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
-def _table(title: str, about: str, rows: DataFrame) -> Table:
-    shown = rows.drop("log_partition") if "group" in rows.columns else rows
-    first = [row.asDict() for row in shown.limit(ROWS + 1).collect()]
-    count = rows.count() if len(first) > ROWS else len(first)
-    return Table(title, about, shown.columns, first[:ROWS], count)
-
-
-# ---- pictures -----------------------------------------------------------------------------------------------------
-
-
-def draw(plot: Plot, width: float = 9, height: float = 3.2) -> Figure:
-    """Draw a plot; width and height in inches. A plot without lines has a note."""
-    with matplotlib.rc_context({"date.converter": "concise"}):
-        return _drawn(plot, width, height)
-
-
-def _drawn(plot: Plot, width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes: Axes = figure.subplots()
-    axes.set_title(plot.title, loc="left")
-    axes.set_ylabel(plot.unit)
-    for name, points in plot.lines.items():
-        times, values = zip(*points, strict=True)
-        color = "0.6" if name == OTHERS else None
-        axes.plot(
-            times,
-            values,
-            label=_label(name),
-            color=color,
-            linewidth=1.4,
-            marker="." if len(points) < 3 else None,
-        )
-    axes.grid(alpha=0.3)
-    axes.set_ylim(bottom=0)
-    if plot.lines:
-        figure.legend(loc="outside right upper", fontsize="small", frameon=False)
-    else:
-        axes.text(0.5, 0.5, "nothing", transform=axes.transAxes, ha="center")
-    return figure
-
-
-def _label(name: str) -> str:
-    """Return a name for matplotlib: it treats `$` as a formula, and a name that begins with `_` as no label."""
-    return ("\u200b" if name.startswith("_") else "") + name.replace("$", r"\$")
-
-
-def svg(plot: Plot) -> str:
-    """Return a plot as the element of a page."""
-    with matplotlib.rc_context({"svg.hashsalt": plot.title, "svg.fonttype": "none"}):
-        written = io.StringIO()
-        draw(plot).savefig(written, format="svg", metadata={"Date": None})
-    text = written.getvalue()
-    return text[text.index("<svg") :]
-
-
 # ---- the page -----------------------------------------------------------------------------------------------------
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Consumer groups, {{ found.at.strftime("%Y-%m-%d %H:%M") }} UTC</title>
-<style>
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; }
-h1, h2 { font-weight: 600; } svg { max-width: 100%; height: auto; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2em .7em; text-align: left; border-bottom: 1px solid #ddd; white-space: nowrap; }
-td.number { text-align: right; } .totals span { margin-right: 2em; } .about { color: #666; }
-</style>
-<h1>Consumer groups</h1>
-<p class="about">As of {{ found.at.strftime("%Y-%m-%d %H:%M:%S") }} UTC, from the offsets log.</p>
-<p class="totals">{% for name, value in found.totals.items() %}
-<span>{{ name }}: <b>{{ "{:,}".format(value) }}</b></span>
-{% endfor %}</p>
-{% for plot in plots %}
-{{ plot | safe }}
-{% endfor %}
-{% for table in found.tables %}
-<h2>{{ table.title }}</h2>
-<p class="about">{{ table.about }}
-{%- if table.total > table.rows | length %} The first {{ table.rows | length }} of {{ "{:,}".format(table.total) }}.
-{%- elif not table.rows %} There are none.{% endif %}</p>
-{% if table.rows %}<div class="scroll"><table>
-<tr>{% for name in table.columns %}<th>{{ name.replace("_", " ") }}</th>{% endfor %}</tr>
-{% for row in table.rows %}<tr>{% for name in table.columns %}{{ row[name] | cell }}{% endfor %}</tr>
-{% endfor %}</table></div>{% endif %}
-{% endfor %}
-</html>
-"""
+_HEADINGS = {"time_lag_ms": "for", "partitions": "partitions that lag", "bytes": "size"}
+_TEXTS: Mapping[str, Callable[[Any], str]] = {
+    "bytes": words.size,
+    "time_lag_ms": words.duration,
+    "share": lambda value: f"{100 * value:.1f} %",
+}
+_NUMERIC = frozenset(
+    (
+        *("lag", "partition", "committed_offset", "log_end_offset", "skipped", "records", "bytes", "share"),
+        *("commits", "deletions", "rewinds", "group_records", "keys", "records_per_key", "members", "before"),
+        *(
+            "after",
+            "log_partition",
+            "log_offset",
+            "first_offset",
+            "last_offset",
+            "missing",
+            "repeated",
+            "control",
+        ),
+        *("open", "unreadable", "key_version", "value_version", "position", "leader_epoch"),
+    )
+)
 
 
 def page(found: Found) -> str:
     """Return the page as HTML."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["cell"] = _cell
-    pictures = [svg(plot) for plot in found.plots]
-    return environment.from_string(_PAGE).render(found=found, plots=pictures)
+    text = files("kafka_offsets.spark").joinpath("report.html").read_text(encoding="utf-8")
+
+    def swatch(name: str) -> Markup:
+        if name not in found.names:
+            return Markup()
+        number = found.names.index(name)
+        dashed = " dashed" if is_dashed(number) else ""
+        return Markup('<span class="swatch{}" style="color: var(--group-{})"></span>').format(
+            dashed, number + 1
+        )
+
+    def cell(name: str, value: Any) -> Markup:
+        if name == "group" and value is not None:
+            return Markup('<td title="{}">{}{}</td>').format(value, swatch(value), words.short(value))
+        return _cell(name, value)
+
+    return environment.from_string(text).render(
+        found=found,
+        style=files("kafka_offsets").joinpath("page.css").read_text(encoding="utf-8"),
+        colours=COLOURS,
+        numeric=_NUMERIC,
+        heading=lambda name: _HEADINGS.get(name, name.replace("_", " ")),
+        cell=cell,
+        swatch=swatch,
+        short=words.short,
+        plots=[(plot, "" if plot.is_empty else svg(plot, found.names)) for plot in found.plots],
+    )
 
 
-def _cell(value: Any) -> Any:
+def _cell(name: str, value: Any) -> Markup:
+    kind = Markup(' class="number"') if name in _NUMERIC else Markup()
+    if name == "remarks":
+        kind = Markup(' class="bad"')
     if value is None:
-        return Markup("<td></td>")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        text = _utc(value).strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
-        return Markup("<td>{}</td>").format(escape(text))
-    return Markup('<td class="number">{}</td>').format(f"{value:,}")
+        text = "-" if name in _NUMERIC else ""
+    elif name in _TEXTS:
+        text = _TEXTS[name](value)
+    elif isinstance(value, datetime):
+        text = _utc(value).strftime("%Y-%m-%d %H:%M:%S")
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = f"{value:,}"
+    elif name in ("topic", "member"):
+        return Markup('<td title="{}">{}</td>').format(value, words.short(value))
+    else:
+        text = str(value)
+    return Markup("<td{}>{}</td>").format(kind, text)

@@ -61,6 +61,20 @@ def tell(running: Broker, capsys: pytest.CaptureFixture[str]) -> Told:
     return Told(running, capsys)
 
 
+def test_an_offset_after_the_log_end_is_named(tell: Told, running: Broker) -> None:
+    running.commit("beyond", {("orders", 0): 100, ("orders", 1): 5})
+    for words in (("groups", "describe", "beyond"), ("lag", "beyond")):
+        rows = tell(*words)[1:]
+        lags = [row.rpartition("orders ")[2].split() for row in rows]
+        assert [[word for word in row if word != "-"] for row in lags] == [
+            ["0", "100", "100", "0"],
+            ["1", "5", "0", "-5"],
+        ]
+        said = "group beyond: the committed offset 5 of orders-1 is after the log end 0; was the topic created again?"
+        assert [said in line for line in tell.error.splitlines()].count(True) == 1, tell.error
+        assert "orders-0" not in tell.error
+
+
 def moved(lines: list[str]) -> list[str]:
     """Topic, partition, committed and new offset of each row of the table that a reset prints."""
     assert not lines or lines[0].split() == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"]

@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,13 +59,17 @@ class Command:
     def __init__(self, spark: "SparkSession", capsys: pytest.CaptureFixture[str]) -> None:
         self._spark, self._capsys = spark, capsys
 
-    def __call__(self, *words: object) -> list[str]:
-        """Run a command; return the lines it prints."""
+    def code(self, *words: object) -> int:
+        """Run a command; return its exit code."""
         from kafka_offsets.commands import spark as command
 
         parser = argparse.ArgumentParser(prog="kafka-offsets spark")
         command.add_actions(parser)
-        assert command.run(parser.parse_args([str(word) for word in words]), self._spark) == 0
+        return command.run(parser.parse_args([str(word) for word in words]), self._spark)
+
+    def __call__(self, *words: object) -> list[str]:
+        """Run a command; return the lines it prints."""
+        assert self.code(*words) == 0
         return self._capsys.readouterr().out.splitlines()
 
     def rows(self, *words: object) -> list[dict[str, Any]]:
@@ -89,6 +94,29 @@ def test_a_log_that_does_not_exist_is_reported_before_a_jvm_starts(
     monkeypatch.setattr(command, "_session", no_session)
     assert cli.main(["spark", "latest", log]) == 2
     assert f"{log}: no segments of __consumer_offsets there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["latest", "/nonexistent", "--parquet"], "/nonexistent: no such file or directory"),
+        (["latest", LOG, "--snapshot", "/nonexistent"], "/nonexistent: no such snapshot"),
+        (["latest", LOG, "--output", "/tmp"], "/tmp: already exists"),
+        (["write-segments", LOG, "/tmp"], "/tmp: already exists"),
+        (
+            ["report", LOG, "/nonexistent/page.html"],
+            "/nonexistent/page.html: not a file in an existing directory",
+        ),
+    ],
+)
+def test_other_paths_are_checked_before_a_jvm_starts(
+    words: list[object], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from kafka_offsets.commands import spark as command
+
+    monkeypatch.setattr(command, "_session", lambda options: pytest.fail("a JVM would be started"))
+    assert cli.main(["spark", *map(str, words)]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_state_and_merged_state_are_what_kafka_said(
@@ -137,8 +165,35 @@ def test_lag_and_report_ask_the_cluster_whose_log_is_read(spark_command: Command
         spark_command("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
     assert (row["group"], row["lag"], row["status"]) == ("billing", 1, "behind") and row["time_lag_ms"] >= 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 5 and "billing" in page and "http-equiv" not in page
+    text = re.sub(r"<[^>]*>", " ", page.partition("</header>")[2])
+    assert re.findall(r"lag of all groups +1 +groups that lag +1 of 1 +longest wait", " ".join(text.split()))
+    assert page.count("<svg") == 3 and "No group has rebalanced." in page and "http-equiv" not in page
     assert "src=" not in page and "<link" not in page and "<script" not in page
+
+
+def test_lag_is_printed_by_group_and_names_offsets_after_the_log_end(
+    spark_command: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with Broker(data_directory=tmp_path / "data") as kafka:
+        kafka.create_topic("orders", 2)
+        kafka.produce("orders", [b"x"] * 1500, partition=0)
+        kafka.commit("audit", {("orders", 0): 1499, ("orders", 1): 7})
+        kafka.commit("billing", {("orders", 0): 10})
+        words = ["lag", str(tmp_path / "data"), "--ends", kafka.bootstrap_servers, "--no-times"]
+        assert spark_command.code(*words) == 0
+    printed = capsys.readouterr()
+    lines = [line.split() for line in printed.out.splitlines()]
+    assert lines[:3] == [
+        ["LAG", "GROUP", "BEHIND-SINCE", "FOR", "PARTITIONS"],
+        ["1,490", "billing", "-", "-", "1", "of", "1", "lag"],
+        ["1", "audit", "-", "-", "1", "of", "2", "lag"],
+    ]
+    assert [line[:2] + line[4:6] for line in lines[5:]] == [
+        ["1,490", "billing", "orders", "0"],
+        ["1", "audit", "orders", "0"],
+        ["0", "audit", "orders", "1"],
+    ]
+    assert "committed offsets are after the log end, such as 7 of group audit at orders-1" in printed.err
 
 
 def test_times_are_in_utc_wherever_the_command_runs(
@@ -154,7 +209,7 @@ def test_times_are_in_utc_wherever_the_command_runs(
     try:
         for given in ({"json": True}, {"json": False}):
             command._give(rows, argparse.Namespace(output=None, **given))
-        cell = report._cell(rows.collect()[0]["at"])
+        cell = report._cell("at", rows.collect()[0]["at"])
     finally:
         monkeypatch.undo()
         time.tzset()

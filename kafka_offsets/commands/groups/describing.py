@@ -166,6 +166,7 @@ def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
 
 def _offsets(cluster: Cluster, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
     rows = _offset_rows(cluster, coordinator, found)
+    _note_beyond({"group": coordinator.group, **row} for row in rows)
     if options.verbose:
         epochs = coordinator.leader_epochs()
         rows = [{**row, "leader_epoch": epochs.get((row["topic"], row["partition"]))} for row in rows]
@@ -198,6 +199,17 @@ def _offset_rows(cluster: Cluster, coordinator: Coordinator, found: Description)
     nothing = dict.fromkeys(("topic", "partition", "offset", "end", "lag"))
     idle = (member for member in found.members if not member.assigned)
     return rows + [nothing | _owner(member) for member in idle]
+
+
+def _note_beyond(rows: Iterable[Row]) -> None:
+    """Write a line for each committed offset after the log end, which Kafka's script shows as a negative lag."""
+    for row in rows:
+        if row["lag"] is not None and row["lag"] < 0:
+            place = f"{row['topic']}-{row['partition']}"
+            note(
+                f"group {row['group']}: the committed offset {row['offset']} of {place} is after the log end "
+                f"{row['end']}; was the topic created again?"
+            )
 
 
 def _owner(member: Member | None) -> Row:
@@ -233,6 +245,7 @@ def lag(options: Options) -> int:
         options.all_groups = True
     if options.watch is None:
         rows, code = _lags(options)
+        _note_beyond(rows)
         print_rows(_lag_columns(), rows, as_json=options.json)
         return code
     before: dict[tuple[str, str, int], int] = {}

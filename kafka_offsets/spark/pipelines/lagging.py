@@ -12,8 +12,9 @@ idle topic. Brokers are queried with Kafka's protocol: Apache Kafka or this proj
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
@@ -47,8 +48,8 @@ def lag(
             cluster. With others the time lag is that of the first known record after the position, a lower bound
     now_ms  wall time, to be given with `times`
     The columns are group, topic, partition, committed_offset, commit_timestamp, log_start_offset, log_end_offset,
-    position, lag, skipped (records that were deleted before they were read), status, and with `times` time_lag_ms, null
-    if no record after the position is known.
+    position, lag, skipped (records that were deleted before they were read), status, and with `times` behind_since, the
+    time of the first unread record, and time_lag_ms. These two are null if no record after the position is known.
     """
     if (times is None) != (now_ms is None):
         raise ValueError("`times` and `now_ms` go together")
@@ -62,7 +63,8 @@ def lag(
     time_lag = sf.when(
         sf.col("status") != GONE, sf.when(sf.col("lag") == 0, sf.lit(0)).when(waits.isNotNull(), waited)
     )
-    return joined.select(*found.columns, time_lag.cast("long").alias("time_lag_ms"))
+    since = sf.when(sf.col("lag") > 0, sf.col("timestamp")).alias("behind_since")
+    return joined.select(*found.columns, since, time_lag.cast("long").alias("time_lag_ms"))
 
 
 def _positions(state: DataFrame, ends: DataFrame) -> DataFrame:
@@ -160,7 +162,7 @@ def ends_of(spark: SparkSession, bootstrap: str, state: DataFrame) -> DataFrame:
     with Cluster(parse_address(bootstrap)) as cluster:
         found = _offsets_at(cluster, state, (EARLIEST, LATEST))
         rows = [(*place, *offsets) for place, offsets in found]
-    return spark.createDataFrame(rows, ENDS)
+    return _table(spark, rows, ENDS, pa.int64())
 
 
 def growth_of(spark: SparkSession, bootstrap: str, state: DataFrame, at_ms: Iterable[int]) -> DataFrame:
@@ -186,8 +188,17 @@ def growth_of(spark: SparkSession, bootstrap: str, state: DataFrame, at_ms: Iter
 
 def _with_times(spark: SparkSession, rows: list[tuple[str, int, int, int]]) -> DataFrame:
     """Return a table with the columns TIMES, from timestamps in ms."""
-    told = spark.createDataFrame(rows, TIMES.replace("TIMESTAMP", "BIGINT"))
-    return told.withColumn("timestamp", sf.timestamp_millis("timestamp"))
+    in_us = [(*place, timestamp * 1000) for *place, timestamp in rows]
+    return _table(spark, in_us, TIMES, pa.timestamp("us", "UTC"))
+
+
+def _table(spark: SparkSession, rows: Sequence[tuple[Any, ...]], ddl: str, last: pa.DataType) -> DataFrame:
+    """Return rows (topic, partition, offset, …) as a table. From Arrow, because Spark reads that without a job."""
+    types = [pa.string(), pa.int32(), pa.int64(), last]
+    names = [column.split()[0] for column in ddl.split(", ")]
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, names), ddl)
 
 
 def _offsets_at(

@@ -1,14 +1,9 @@
 """A Structured Streaming job and its test: Spark's own Kafka source and sink, on a broker of the test's own.
 
-KAFKA_OFFSETS_SPARK_JARS=jars pytest examples/test_spark_job.py      (docs/spark.md says which jars)
+KAFKA_OFFSETS_SPARK_JARS=jars pytest examples/test_spark_job.py      (needs pyspark; docs/spark.md says which jars)
 """
 
-import glob
-import os
-import sys
-
 import pytest
-from pyspark.sql import SparkSession
 
 
 def run_job(spark, bootstrap_servers, checkpoint):
@@ -34,21 +29,11 @@ def run_job(spark, bootstrap_servers, checkpoint):
     query.awaitTermination()
 
 
-@pytest.fixture(scope="module")
-def spark():
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    jars = ",".join(glob.glob(os.path.join(os.environ["KAFKA_OFFSETS_SPARK_JARS"], "*.jar")))
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
-    session = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-    yield session
-    session.stop()
-
-
 @pytest.mark.kafka(topics=["orders", "totals"])
-def test_a_total_goes_on_where_the_last_run_ended(spark, kafka_broker, tmp_path):
+def test_a_total_goes_on_where_the_last_run_ended(kafka_spark, kafka_broker, tmp_path):
     kafka_broker.produce("orders", [("anna", 5), ("ben", 1), ("anna", 7)])
-    run_job(spark, kafka_broker.bootstrap_servers, tmp_path)
+    run_job(kafka_spark, kafka_broker.bootstrap_servers, tmp_path)
     kafka_broker.produce("orders", [("ben", 2)])
-    run_job(spark, kafka_broker.bootstrap_servers, tmp_path)
+    run_job(kafka_spark, kafka_broker.bootstrap_servers, tmp_path)
     totals = [(record.key, record.value) for record in kafka_broker.consume_all("totals")]
     assert sorted(totals) == [(b"anna", b"12"), (b"ben", b"1"), (b"ben", b"3")]

@@ -58,6 +58,7 @@ MAY_IMPORT = {
         "metadata",
         "client",
         "broker",
+        "spark",
         "__init__",
     },
     "http": {"errors", "clock", "logs", "protocol", "inspect", "broker", "testing", "__init__"},

@@ -140,6 +140,28 @@ def kafka_session_broker(
     yield from _sharing(request, kafka_session_config)
 
 
+@pytest.fixture(scope="session")
+def kafka_spark_config() -> dict[str, str]:
+    """Spark's keys to values for `kafka_spark`. Override this fixture in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_spark(
+    kafka_spark_config: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A `pyspark.sql.SparkSession` for all tests that use it, local and with Spark's Kafka connector.
+
+    It needs the extra `spark`. Its settings suit small queries: two threads, two shuffle partitions, no web interface,
+    no generated code. The jars of the connector are those in the folder KAFKA_OFFSETS_SPARK_JARS; without that variable
+    Spark downloads them.
+    """
+    from kafka_offsets.spark import local_session
+
+    with local_session.for_tests(kafka_spark_config, tmp_path_factory.mktemp("spark")) as session:
+        yield session
+
+
 def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "Iterator[Broker]":
     """Yield the broker of several tests."""
     from kafka_offsets.testing.factory import BrokerFactory

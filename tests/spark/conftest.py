@@ -6,7 +6,6 @@ KAFKA_OFFSETS_SPARK_JARS is the folder with the jars of Spark's Kafka connector;
 
 import itertools
 import os
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,6 @@ from tests.spark import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""A query of a few rows is done before Java code for it is generated and compiled, which takes a quarter of the CPU
-time. The long form compiles, and so do spark-submit and the example that starts a session of its own."""
 
 _numbers = itertools.count(1)
 
@@ -41,26 +36,16 @@ def bootstrap() -> Iterator[str]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A local session of two threads with Spark's Kafka connector; starting it takes 7 to 15 seconds."""
     jvm.need_spark()
-    from pyspark.sql import SparkSession
+    from kafka_offsets.spark import local_session
 
-    jars = sorted(jvm.JARS.glob("*.jar"))
-    # Without it Spark's workers are the `python3` of the path, which may be another one without our packages.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
-        "spark.jars": ",".join(map(str, jars)),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.jars": ",".join(map(str, sorted(jvm.JARS.glob("*.jar")))),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
     }
-    if not LONG:
-        settings |= INTERPRETED
-    builder = SparkSession.builder.master("local[2]").appName("kafka_offsets")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
+    # Small queries are interpreted. The long form compiles, and so does spark-submit.
+    builder = local_session.builder("kafka_offsets", settings, master="local[2]", is_small=not LONG)
     with jvm.one_jvm():
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("FATAL")

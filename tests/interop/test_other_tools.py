@@ -1,9 +1,11 @@
 """Frameworks, exporters and a web page of others run on this broker: rows of the table in docs/clients.md.
 
 `make other-tools` installs them beside the jars and runs these tests; `make test` skips the ones that are absent. Kafka
-Connect, with two workers, is in test_connect.py.
+Connect, with two workers, is in test_connect.py. Redpanda Console is no package: `go build` of backend/cmd/api in a
+clone of its repository makes the program `redpanda-console`, for a folder of the PATH.
 """
 
+import json
 import os
 import re
 import shutil
@@ -12,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +40,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(2 * SEC
 def tool(name: str) -> str:
     """Return the path of a program, of our folder or of the user; skip without it."""
     path = shutil.which(name, path=f"{HOME / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    return path or pytest.skip(f"{name} is not installed: make other-tools")
+    return path or pytest.skip(f"{name} is not installed: see make other-tools")
 
 
 def program(environment: str, name: str) -> str:
@@ -152,3 +155,66 @@ def test_an_exporter_has_the_lag_of_a_group(name: str, broker: Broker, tmp_path:
     with running(command, tmp_path / "log", environment) as check:
         expected = re.compile(f"^{re.escape(LAG[name])}$", re.MULTILINE)
         until(lambda: expected.search(page(port, "/metrics", check)), f"{name} has the lag")
+
+
+class Console:
+    """The API that the pages of Redpanda Console call."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/api/"
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Return the answer as values. Raises OSError if the server does not answer, or answers with an error."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self._url + path, data, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=SECONDS) as response:
+            return json.load(response)
+
+
+@pytest.fixture
+def console(broker: Broker, tmp_path: Path) -> Iterator[Console]:
+    """Redpanda Console at the broker."""
+    port = free_ports()
+    settings = {"KAFKA_BROKERS": broker.bootstrap_servers, "SERVER_LISTENADDRESS": "127.0.0.1"}
+    environment = variables(broker, **settings, SERVER_LISTENPORT=str(port))
+    with running([tool("redpanda-console")], tmp_path / "log", environment) as check:
+        until(lambda: page(port, "/api/topics", check), "the server answers")
+        yield Console(port)
+
+
+def test_redpanda_console_shows_the_cluster(broker: Broker, console: Console) -> None:
+    broker.commit("billing", {("orders", 0): 1})
+    topics = console.call("GET", "topics")["topics"]
+    assert {"invoices", "orders"} <= {topic["topicName"] for topic in topics}
+    (partition,) = console.call("GET", "topics/orders/partitions")["partitions"]
+    assert (partition["waterMarkLow"], partition["waterMarkHigh"]) == (0, 2)
+    settings = console.call("GET", "topics/orders/configuration")["topicDescription"]["configEntries"]
+    assert {"cleanup.policy": "delete", "retention.ms": "604800000"}.items() <= {
+        entry["name"]: entry["value"] for entry in settings
+    }.items()
+    (group,) = console.call("GET", "consumer-groups")["consumerGroups"]
+    assert (group["groupId"], group["state"]) == ("billing", "Empty")
+    assert [(each["topic"], each["summedLag"]) for each in group["topicOffsets"]] == [("orders", 1)]
+    assert console.call("GET", "cluster/overview")["kafka"]["status"] == "HEALTHY"
+
+
+def test_redpanda_console_changes_topics_and_groups(broker: Broker, console: Console) -> None:
+    broker.commit("billing", {("orders", 0): 2})
+    made = {"topicName": "made", "partitionCount": 1, "replicationFactor": 1, "configs": []}
+    assert console.call("POST", "topics", made)["partitionCount"] == 1
+    changed = {"configs": [{"key": "retention.ms", "op": "SET", "value": "1000"}]}
+    console.call("PATCH", "topics/made/configuration", changed)
+    record = {"partitionId": 0, "value": "aGVsbG8=", "headers": []}
+    console.call(
+        "POST", "topics-records", {"topicNames": ["made"], "useTransactions": True, "records": [record]}
+    )
+    assert [record.value for record in broker.consume_all("made")] == [b"hello"]
+    offsets = [{"topicName": "orders", "partitions": [{"partitionId": 0, "offset": 1}]}]
+    console.call("PATCH", "consumer-groups/billing", {"groupId": "billing", "topics": offsets})
+    broker.assert_committed("billing", {("orders", 0): 1})
+    console.call("DELETE", "consumer-groups/billing")
+    console.call("DELETE", "topics/made")
+    assert broker.overview().groups == []
+    assert {topic for topic, _ in broker.overview().partitions} == {"invoices", "orders"}

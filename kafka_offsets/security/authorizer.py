@@ -1,0 +1,186 @@
+"""The authorizer: decides from ACLs and super users whether a principal may do something.
+
+The rules are those of Kafka's StandardAuthorizer. A super user may do everything. Otherwise a binding that denies
+counts before all that allow; without a binding that allows, the operation is denied, or, if no binding names the
+resource at all, what `allow.everyone.if.no.acl.found` says. Pure: bindings in, a decision out.
+Sources: StandardAuthorizerData, Authorizer.authorizeByResourceType, AclEntry.supportedOperations of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kafka_offsets.security.acls import (
+    ANY_NAME,
+    CLUSTER_NAME,
+    EVERY_PRINCIPAL,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from kafka_offsets.security.principal import Principal
+
+_IMPLIED_BY = {
+    AclOperation.DESCRIBE: frozenset(
+        {
+            AclOperation.DESCRIBE,
+            AclOperation.READ,
+            AclOperation.WRITE,
+            AclOperation.DELETE,
+            AclOperation.ALTER,
+        }
+    ),
+    AclOperation.DESCRIBE_CONFIGS: frozenset({AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS}),
+}
+"""By operation: what allows it. A binding that denies one of these does not deny the operation."""
+
+OPERATIONS_ON = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
+    ),
+}
+"""The operations that answers of include_authorized_operations list, by type of the resource."""
+
+_UNNAMED = "hardcode"
+"""A resource by whose name Kafka finds out whether a principal may do something with resources of any name."""
+
+_MOST_REMEMBERED = 10_000
+"""So many decisions are kept until the bindings change."""
+
+_Question = tuple[Principal, str, AclOperation, ResourceType, str]
+
+
+class Authorizer:
+    """The bindings of a broker, indexed by the resources that they name.
+
+    super_users        such as {"User:admin"}
+    allows_if_no_acl   whether a resource that no binding names is free for all
+    """
+
+    def __init__(self, super_users: Iterable[str], *, allows_if_no_acl: bool = False) -> None:
+        self._super_users = frozenset(super_users)
+        self._allows_if_no_acl = allows_if_no_acl
+        self._by_resource: dict[tuple[ResourceType, PatternType], dict[str, list[AclBinding]]] = {}
+        self._known: dict[_Question, bool] = {}
+
+    def replace(self, acls: Iterable[AclBinding]) -> None:
+        """Replace all bindings."""
+        self._by_resource = {}
+        self._known.clear()
+        for acl in acls:
+            names = self._by_resource.setdefault((acl.resource_type, acl.pattern_type), {})
+            names.setdefault(acl.name, []).append(acl)
+
+    def allows(
+        self,
+        principal: Principal,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+    ) -> bool:
+        """Return whether a principal at a host may do an operation with one resource."""
+        question = principal, host, operation, resource_type, name
+        known = self._known.get(question)
+        if known is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            known = self._known[question] = self._decide(*question)
+        return known
+
+    def _decide(
+        self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
+        if str(principal) in self._super_users:
+            return True
+        is_named = is_allowed = False
+        for acl in self._naming(resource_type, name):
+            is_named = True
+            if _concerns(acl, principal, host) and _covers(acl, operation):
+                if acl.permission is Permission.DENY:
+                    return False
+                is_allowed = True
+        return is_allowed or (not is_named and self._allows_if_no_acl)
+
+    def _naming(self, resource_type: ResourceType, name: str) -> Iterator[AclBinding]:
+        """Yield the bindings that name a resource: by its name, for all names, and by each beginning of its name."""
+        literal = self._by_resource.get((resource_type, PatternType.LITERAL), {})
+        for each in {name, ANY_NAME}:
+            yield from literal.get(each, ())
+        prefixed = self._by_resource.get((resource_type, PatternType.PREFIXED))
+        if prefixed:
+            for end in range(1, len(name) + 1):
+                yield from prefixed.get(name[:end], ())
+
+    def allows_some(
+        self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Return whether a principal may do an operation with some resource of a type, whether it exists or not.
+
+        Bindings of the operation itself and of ALL count. Those that deny count only where they cover the whole
+        pattern of one that allows.
+        """
+        if self.allows(principal, host, operation, resource_type, _UNNAMED):
+            return True
+        patterns: dict[tuple[Permission, PatternType], set[str]] = {}
+        for kind in (PatternType.LITERAL, PatternType.PREFIXED):
+            for acls in self._by_resource.get((resource_type, kind), {}).values():
+                for acl in acls:
+                    if acl.operation in (operation, AclOperation.ALL) and _concerns(acl, principal, host):
+                        patterns.setdefault((acl.permission, kind), set()).add(acl.name)
+        denied = patterns.get((Permission.DENY, PatternType.LITERAL), set())
+        denied_prefixes = patterns.get((Permission.DENY, PatternType.PREFIXED), set())
+        if ANY_NAME in denied:
+            return False
+        literal = patterns.get((Permission.ALLOW, PatternType.LITERAL), set())
+        if ANY_NAME in literal:
+            return True
+        allowed = (literal - denied) | patterns.get((Permission.ALLOW, PatternType.PREFIXED), set())
+        return any(
+            not any(name[:end] in denied_prefixes for end in range(1, len(name) + 1)) for name in allowed
+        )
+
+    def operations(
+        self, principal: Principal, host: str, resource_type: ResourceType, name: str = CLUSTER_NAME
+    ) -> int:
+        """Return the operations on a resource that are allowed, as bits by their numbers (KIP-430)."""
+        return sum(
+            1 << each
+            for each in OPERATIONS_ON[resource_type]
+            if self.allows(principal, host, each, resource_type, name)
+        )
+
+
+def _concerns(acl: AclBinding, principal: Principal, host: str) -> bool:
+    return acl.principal in (EVERY_PRINCIPAL, str(principal)) and acl.host in (ANY_NAME, host)
+
+
+def _covers(acl: AclBinding, operation: AclOperation) -> bool:
+    if acl.operation in (AclOperation.ALL, operation):
+        return True
+    return acl.permission is Permission.ALLOW and acl.operation in _IMPLIED_BY.get(operation, ())

@@ -31,6 +31,7 @@ from kafka_offsets.metadata.image import (
 )
 from kafka_offsets.metadata.settings import Credential, Settings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
+from kafka_offsets.security.acls import AclBinding, acl_of_texts
 
 Json = dict[str, Any]
 
@@ -199,6 +200,7 @@ def encode_settings(settings: Settings) -> Json:
             {"user": user, "mechanism": mechanism} | _encode_credential(credential)
             for (user, mechanism), credential in settings.credentials.items()
         ],
+        "acls": [{"acl": acl.texts(), "exists": exists} for acl, exists in settings.acls.items()],
     }
 
 
@@ -219,6 +221,7 @@ def decode_settings(form: object) -> Settings:
         {group: groups.texts(group) for group in groups},
         _once((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
         _once((_decode_credential(each) for each in fields.many("credentials")), "a credential"),
+        _once((_decode_acl(each) for each in fields.many("acls")), "an ACL") if "acls" in fields else {},
     )
 
 
@@ -231,6 +234,14 @@ def _decode_quota(form: object) -> tuple[frozenset[tuple[str, str | None]], Mapp
         frozenset((kind, entity.text_or_none(kind)) for kind in entity),
         {key: quotas.real(key) for key in quotas},
     )
+
+
+def _decode_acl(form: object) -> tuple[AclBinding, bool]:
+    fields = Fields(form, "ACL")
+    try:
+        return acl_of_texts(fields.texts("acl")), fields.flag("exists")
+    except KeyError as error:
+        raise ValueError(f"the ACL has an unknown field or value: {error}") from error
 
 
 def _decode_credential(form: object) -> tuple[tuple[str, int], Credential | None]:

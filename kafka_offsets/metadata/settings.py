@@ -1,7 +1,9 @@
-"""Settings that apply at every broker of a cluster: configurations of groups, quotas, and SCRAM credentials."""
+"""Settings that apply at every broker of a cluster: configurations of groups, quotas, SCRAM credentials and ACLs."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
+
+from kafka_offsets.security.acls import AclBinding
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,11 +28,13 @@ class Settings(NamedTuple):
     groups       the configuration of each group, by Kafka's keys
     quotas       by entity and key
     credentials  by user and number of the mechanism; they are secret. Each has the fields of `Credential`
+    acls         each is True; in a change False, which removes it
     """
 
     groups: Mapping[str, Mapping[str, str]] = {}
     quotas: Mapping[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
     credentials: Mapping[tuple[str, int], tuple[int, bytes, bytes, bytes] | None] = {}
+    acls: Mapping[AclBinding, bool] = {}
 
     def changed(self, changes: "Settings") -> "Settings":
         """Return these settings after a change."""
@@ -38,6 +42,7 @@ class Settings(NamedTuple):
             _merged(self.groups, changes.groups),
             _merged(self.quotas, changes.quotas),
             _merged(self.credentials, changes.credentials),
+            _merged(self.acls, changes.acls),
         )
 
 

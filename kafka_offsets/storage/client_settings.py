@@ -1,4 +1,4 @@
-"""Settings of users and clients: SCRAM credentials and quotas, each kind in its own file.
+"""Settings of users and clients: SCRAM credentials, quotas and ACLs, each kind in its own file.
 
 `scram-credentials` has a line for each user and mechanism, with the same fields as in Kafka (RFC 5802): the salt, and
 the two keys that are derived from the salted password, in base64. The password is neither stored nor ever sent. Only
@@ -12,22 +12,29 @@ the owner of the file may read it.
     {"version": 1, "entities": 1} ff6fd1f2
     {"entity": {"client-id": null, "user": "alice"}, "quotas": {"consumer_byte_rate": 1000.0}} …
 
+`acls` has a line for each ACL, with the names of Kafka's enums.
+
+    {"version": 1, "acls": 1} cf6f5d2d
+    {"resource_type": "TOPIC", "name": "orders", "pattern_type": "LITERAL", "principal": "User:alice", "host": "*", …} …
+
 The lines are those of `checked_lines`. The first change creates a file; each change replaces it atomically.
-Sources: UserScramCredentialRecord and ClientQuotaRecord of Kafka 4.3; KIP-554, KIP-546.
+Sources: UserScramCredentialRecord, ClientQuotaRecord and AccessControlEntryRecord of Kafka 4.3; KIP-554, KIP-546.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.security.acls import AclBinding, acl_of_texts
 from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.kept_file import KeptFile
 
 CREDENTIALS = "scram-credentials"
 QUOTAS = "client-quotas"
+ACLS = "acls"
 
 
 class ScramCredential(NamedTuple):
@@ -52,6 +59,8 @@ Entity = frozenset[tuple[str, str | None]]
 Quotas = Mapping[Entity, Mapping[str, float]]
 """By entity and key; an entity without quotas has no entry."""
 
+Acls = frozenset[AclBinding]
+
 
 class ClientSettings:
     """The stored settings of clients and users, as of the last change that the disk accepted.
@@ -64,12 +73,16 @@ class ClientSettings:
         """Read the stored settings."""
         self._credentials = KeptFile(files, CREDENTIALS, exists=CREDENTIALS in names, private=True)
         self._quotas = KeptFile(files, QUOTAS, exists=QUOTAS in names)
+        self._acls = KeptFile(files, ACLS, exists=ACLS in names)
         self.credentials: Credentials = MappingProxyType({})
         self.quotas: Quotas = MappingProxyType({})
+        self.acls: Acls = frozenset()
         if self._credentials.content is not None:
             self.credentials = decode_credentials(self._credentials.content, CREDENTIALS)
         if self._quotas.content is not None:
             self.quotas = decode_quotas(self._quotas.content, QUOTAS)
+        if self._acls.content is not None:
+            self.acls = decode_acls(self._acls.content, ACLS)
 
     def set_credentials(self, credentials: Credentials) -> None:
         """Replace all credentials. A change costs a sync. StorageError leaves them unchanged."""
@@ -87,10 +100,20 @@ class ClientSettings:
             self._quotas.settle()
         self.quotas = MappingProxyType(dict(quotas))
 
+    def set_acls(self, acls: Iterable[AclBinding]) -> None:
+        """Replace all ACLs. A change costs a sync. StorageError leaves them unchanged."""
+        after = frozenset(acls)
+        if after or self._acls.content is not None:
+            self._acls.replace(encode_acls(after))
+        else:
+            self._acls.settle()
+        self.acls = after
+
     def settle(self) -> None:
         """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
         self._credentials.settle()
         self._quotas.settle()
+        self._acls.settle()
 
 
 def encode_credentials(credentials: Credentials) -> bytes:
@@ -145,3 +168,22 @@ def decode_quotas(data: bytes, path: str) -> Quotas:
     if len(found) != len(rows):
         raise StorageError("an entity occurs twice", path, 0)
     return MappingProxyType(found)
+
+
+def encode_acls(acls: Acls) -> bytes:
+    """Return the bytes of the file of ACLs."""
+    lines = [encode_line({"version": VERSION, "acls": len(acls)})]
+    lines += [encode_line(dict(acl.texts())) for acl in sorted(acls)]
+    return b"".join(lines)
+
+
+def decode_acls(data: bytes, path: str) -> Acls:
+    """Read the file of ACLs; StorageError with the position of the line that is damaged."""
+    _, rows = decode_lines(data, path, "acls")
+    try:
+        found = frozenset(acl_of_texts(row) for row in rows)
+    except (KeyError, TypeError) as error:
+        raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
+    if len(found) != len(rows):
+        raise StorageError("an ACL occurs twice", path, 0)
+    return found

@@ -10,6 +10,8 @@
     /brokers/topics/TOPIC                      topic id and replicas of each partition
     /brokers/topics/TOPIC/partitions/P/state   leader, epochs and ISR; the version of the znode is the partition epoch
     /config/TYPE/NAME                          settings of a topic, group, user, client or ip; NAME is URL-encoded
+    /kafka-acl/TYPE/NAME                       literal ACLs of a resource, such as /kafka-acl/Topic/orders
+    /kafka-acl-extended/prefixed/TYPE/NAME     prefixed ACLs
     /latest_producer_id_block                  {"version": 1, "broker": 1, "block_start": "0", "block_end": "999"}
 
 A state has two fields that Kafka ignores: `elr` and `last_leader` (KIP-966). Source: ZkData.scala of Kafka 3.9.
@@ -32,12 +34,24 @@ from kafka_offsets.metadata.json_form import (
 )
 from kafka_offsets.metadata.settings import Credential, Settings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
+from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 
 CLUSTER_ID, CONTROLLER, CONTROLLER_EPOCH = "/cluster/id", "/controller", "/controller_epoch"
 BROKER_IDS, REGISTRATIONS, TOPICS = "/brokers/ids", "/brokers/registrations", "/brokers/topics"
 PRODUCER_IDS = "/latest_producer_id_block"
 TOPIC_CONFIGS, GROUP_CONFIGS = "/config/topics", "/config/groups"
 USERS, CLIENTS, IPS = "/config/users", "/config/clients", "/config/ips"
+
+_ACLS = {PatternType.LITERAL: "/kafka-acl", PatternType.PREFIXED: "/kafka-acl-extended/prefixed"}
+_ACL_TYPES = {
+    "".join(part.capitalize() for part in kind.name.split("_")): kind
+    for kind in ResourceType
+    if kind > ResourceType.ANY
+}
+"""The types of resources by Kafka's names of their znodes, such as TransactionalId."""
+
+ACL_PARENTS = tuple(f"{root}/{kind}" for root in _ACLS.values() for kind in _ACL_TYPES)
+"""The znodes whose children have the ACLs."""
 
 PARENTS = (
     "/cluster",
@@ -50,6 +64,10 @@ PARENTS = (
     USERS,
     CLIENTS,
     IPS,
+    "/kafka-acl",
+    "/kafka-acl-extended",
+    "/kafka-acl-extended/prefixed",
+    *ACL_PARENTS,
 )
 """What every cluster has, in the order in which it can be created."""
 
@@ -58,6 +76,9 @@ CONTROLLER_LISTENER, CLIENT_LISTENER = "CONTROLLER", "PLAINTEXT"
 _PRODUCER_BLOCK = 1000
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _DEFAULT = "<default>"
+_IN_NAMES = " !#$&'()*+,-.:;<=>?@[]^_{|}~"
+"""What stays as it is in the names of resources, beside letters and digits."""
+
 _ENTITY_PATHS = {"user": USERS, "client-id": CLIENTS, "ip": IPS}
 
 T = TypeVar("T")
@@ -295,7 +316,41 @@ def settings_tree(settings: Settings) -> Tree:
         if parent.startswith(f"{USERS}/"):
             tree.setdefault(parent, encode_configs({}))
             tree.setdefault(f"{parent}/clients", b"")
-    return tree
+    return tree | _acl_tree(settings)
+
+
+def _acl_tree(settings: Settings) -> Tree:
+    entries: dict[str, list[dict[str, str]]] = {}
+    for acl in sorted(settings.acls):
+        kind = next(name for name, each in _ACL_TYPES.items() if each is acl.resource_type)
+        # Kafka has the names as they are, but those with a slash, or of dots alone, are none of a znode.
+        name = acl.name.replace(".", "%2E") if acl.name in (".", "..") else quote(acl.name, safe=_IN_NAMES)
+        entries.setdefault(f"{_ACLS[acl.pattern_type]}/{kind}/{name}", []).append(
+            {
+                "principal": acl.principal,
+                "permissionType": acl.permission.name.capitalize(),
+                "operation": "".join(part.capitalize() for part in acl.operation.name.split("_")),
+                "host": acl.host,
+            }
+        )
+    return {path: to_json({"version": 1, "acls": acls}) for path, acls in entries.items()}
+
+
+def _acls_of(path: str, data: bytes) -> Iterator[AclBinding]:
+    """Read the ACLs of one resource. Raises ValueError."""
+    root, kind, name = path.rsplit("/", 2)
+    pattern_type = next(each for each, place in _ACLS.items() if place == root)
+    operations = {each.name.replace("_", ""): each for each in AclOperation}
+    for form in Fields(from_json(data), "ACLs").many("acls"):
+        fields = Fields(form, "ACL")
+        operation = operations.get(fields.text("operation").upper())
+        permission = Permission.__members__.get(fields.text("permissionType").upper())
+        if operation is None or permission is None:
+            raise ValueError(f"an ACL of {path} has an unknown operation or permission type")
+        principal, host = fields.text("principal"), fields.text("host")
+        yield AclBinding(
+            _ACL_TYPES[kind], unquote(name), pattern_type, principal, host, operation, permission
+        )
 
 
 def entity_path(entity: frozenset[tuple[str, str | None]]) -> str:
@@ -312,8 +367,12 @@ def settings_of(tree: Mapping[str, bytes]) -> Settings:
     groups: dict[str, Mapping[str, str]] = {}
     quotas: dict[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
     credentials: dict[tuple[str, int], Credential] = {}
+    acls: dict[AclBinding, bool] = {}
     for path, data in tree.items():
         if not data:
+            continue
+        if path.startswith("/kafka-acl"):
+            acls |= dict.fromkeys(_acls_of(path, data), True)
             continue
         configs = decode_configs(data)
         if path.startswith(f"{GROUP_CONFIGS}/"):
@@ -325,7 +384,7 @@ def settings_of(tree: Mapping[str, bytes]) -> Settings:
                 credentials[str(dict(entity)["user"]), number] = _credential(configs.pop(mechanism))
         if configs:
             quotas[entity] = {key: float(value) for key, value in configs.items()}
-    return Settings(groups, quotas, credentials)
+    return Settings(groups, quotas, credentials, acls)
 
 
 def _entity(path: str) -> frozenset[tuple[str, str | None]]:

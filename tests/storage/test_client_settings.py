@@ -1,4 +1,4 @@
-"""The files of credentials and quotas: what was set is read again, or the start is refused with file and position."""
+"""The files of credentials, quotas and ACLs: what was set is read again, or the start fails with file and position."""
 
 import hashlib
 import hmac
@@ -12,14 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from kafka_offsets.storage.checked_lines import encode_line
 from kafka_offsets.storage.client_settings import (
+    ACLS,
     CREDENTIALS,
     QUOTAS,
     Credentials,
     ScramCredential,
+    decode_acls,
     decode_credentials,
     decode_quotas,
+    encode_acls,
     encode_credentials,
     encode_quotas,
 )
@@ -36,6 +40,16 @@ MANY = FEW | {
     frozenset({("user", None), ("client-id", "ü")}): {"request_percentage": 0.5},
     frozenset({("user", None)}): {"producer_byte_rate": float("inf"), "consumer_byte_rate": 2.0**63},
 }
+READS = AclBinding(
+    ResourceType.TOPIC,
+    "orders",
+    PatternType.LITERAL,
+    "User:alice",
+    "*",
+    AclOperation.READ,
+    Permission.ALLOW,
+)
+RULES = frozenset({READS, READS._replace(name="ü", permission=Permission.DENY)})
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 CREDENTIAL = st.builds(
     ScramCredential,
@@ -74,16 +88,39 @@ def test_quotas_are_read_as_they_were_written(
     assert decode_quotas(encode_quotas(quotas), "q") == quotas
 
 
+@given(
+    st.frozensets(
+        st.builds(
+            AclBinding,
+            *(
+                st.sampled_from(ResourceType),
+                TEXTS,
+                st.sampled_from(PatternType),
+                TEXTS,
+                TEXTS,
+                st.sampled_from(AclOperation),
+                st.sampled_from(Permission),
+            ),
+        ),
+        max_size=5,
+    )
+)
+def test_acls_are_read_as_they_were_written(acls: frozenset[AclBinding]) -> None:
+    assert decode_acls(encode_acls(acls), "a") == acls
+
+
 def test_what_was_set_is_there_after_a_restart_and_what_was_removed_is_not() -> None:
     files = MemoryFiles()
     directory = DataDirectory(files)
-    assert (directory.clients.credentials, directory.clients.quotas) == ({}, {})
-    assert not {CREDENTIALS, QUOTAS} & set(files.list_directory(""))
+    clients = directory.clients
+    assert (clients.credentials, clients.quotas, clients.acls) == ({}, {}, frozenset())
+    assert not {CREDENTIALS, QUOTAS, ACLS} & set(files.list_directory(""))
     directory.clients.set_credentials(BOTH)
     directory.clients.set_quotas(MANY)
+    directory.clients.set_acls(RULES)
     directory.close()
-    again = opened(files)
-    assert (again.clients.credentials, again.clients.quotas) == (BOTH, MANY)
+    again = opened(files).clients
+    assert (again.credentials, again.quotas, again.acls) == (BOTH, MANY, RULES)
     DataDirectory(files).clients.set_credentials(ALICE)
     assert decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS) == ALICE
 
@@ -97,6 +134,7 @@ def test_the_page_shows_the_files_as_they_are_written() -> None:
     lines = encode_credentials({("alice", 1): credential}) + encode_quotas(
         {entity: {"consumer_byte_rate": 1000.0}}
     )
+    lines += encode_acls(frozenset({READS}))
     assert [line for line in lines.decode().splitlines() if f"    {line}\n" not in page] == []
 
 
@@ -152,7 +190,8 @@ def test_no_secret_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [(CREDENTIALS, encode_credentials(BOTH)), (QUOTAS, encode_quotas(MANY))]
+    ("name", "data"),
+    [(CREDENTIALS, encode_credentials(BOTH)), (QUOTAS, encode_quotas(MANY)), (ACLS, encode_acls(RULES))],
 )
 def test_a_damaged_file_stops_the_start_with_file_and_position(name: str, data: bytes) -> None:
     second = data.index(b"\n") + 1
@@ -179,6 +218,7 @@ def test_a_damaged_file_stops_the_start_with_file_and_position(name: str, data: 
     [
         (CREDENTIALS, encode_credentials(BOTH), decode_credentials),
         (QUOTAS, encode_quotas(MANY), decode_quotas),
+        (ACLS, encode_acls(RULES), decode_acls),
     ],
 )
 def test_every_bit_counts(name: str, data: bytes, decode: Callable[[bytes, str], object]) -> None:
@@ -198,6 +238,9 @@ def test_every_bit_counts(name: str, data: bytes, decode: Callable[[bytes, str],
         ([{"version": 2, "credentials": 0}], decode_credentials),
         ([{"version": 1, "entities": 1}, {"entity": 7, "quotas": {}}], decode_quotas),
         ([{"version": 1, "entities": 2}, *[{"entity": {}, "quotas": {}}] * 2], decode_quotas),
+        ([{"version": 1, "acls": 1}, {"name": "orders"}], decode_acls),
+        ([{"version": 1, "acls": 1}, READS.texts() | {"operation": "FLY"}], decode_acls),
+        ([{"version": 1, "acls": 2}, *[READS.texts()] * 2], decode_acls),
     ],
 )
 def test_lines_with_checksums_are_not_believed_whatever_they_say(

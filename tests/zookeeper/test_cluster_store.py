@@ -15,6 +15,7 @@ from kafka_offsets.metadata.settings import Credential, Settings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER
+from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from kafka_offsets.zookeeper import cluster_changes, cluster_znodes, election
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
@@ -158,8 +159,28 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
         frozenset({("client-id", "a/b*")}): {"consumer_byte_rate": 7.0},
     }
     credentials = {("al ice", 1): Credential(4096, b"salt", b"stored", b"server")}
+    reads = AclBinding(
+        ResourceType.TOPIC,
+        "orders",
+        PatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        Permission.ALLOW,
+    )
+    acls = (
+        reads,
+        reads._replace(
+            principal="User:*", operation=AclOperation.DESCRIBE_CONFIGS, permission=Permission.DENY
+        ),
+        reads._replace(resource_type=ResourceType.GROUP, name="a/%", pattern_type=PatternType.PREFIXED),
+        reads._replace(resource_type=ResourceType.TRANSACTIONAL_ID, name="*"),
+        reads._replace(resource_type=ResourceType.GROUP, name=".."),
+    )
     controller.alter_settings(
-        Settings({"g/1": {"consumer.session.timeout.ms": "45000"}}, quotas, credentials)
+        Settings(
+            {"g/1": {"consumer.session.timeout.ms": "45000"}}, quotas, credentials, dict.fromkeys(acls, True)
+        )
     )
 
     def config(path: str):
@@ -172,8 +193,15 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
     assert config("/config/clients/a%2Fb%2A") == {"consumer_byte_rate": "7"}
     text = "salt=c2FsdA==,stored_key=c3RvcmVk,server_key=c2VydmVy,iterations=4096"
     assert config("/config/users/al%20ice") == {"SCRAM-SHA-256": text}
+    alice = {"principal": "User:alice", "permissionType": "Allow", "operation": "Read", "host": "*"}
+    everyone = {"principal": "User:*", "permissionType": "Deny", "operation": "DescribeConfigs", "host": "*"}
+    assert cluster.json("/kafka-acl/Topic/orders") == {"version": 1, "acls": [everyone, alice]}
+    assert cluster.json("/kafka-acl/TransactionalId/*") == {"version": 1, "acls": [alice]}
+    assert cluster.json("/kafka-acl-extended/prefixed/Group/a%2F%25") == {"version": 1, "acls": [alice]}
     assert cluster.loaded().settings == controller.image.settings
-    removed = Settings({"g/1": {}}, {entity: {} for entity in quotas}, {("al ice", 1): None})
+    removed = Settings(
+        {"g/1": {}}, {entity: {} for entity in quotas}, {("al ice", 1): None}, dict.fromkeys(acls, False)
+    )
     cluster.controller().alter_settings(removed)
     assert cluster.loaded().settings == Settings()
 

@@ -27,8 +27,10 @@ from kafka_offsets.storage.checkpoints import (
 )
 from kafka_offsets.storage.cleaner.unfinished_swaps import Swaps, replaced, verified_end
 from kafka_offsets.storage.client_settings import (
+    ACLS,
     CREDENTIALS,
     QUOTAS,
+    decode_acls,
     decode_credentials,
     decode_quotas,
 )
@@ -181,6 +183,7 @@ class Checker:
         topics = self._parsed(CATALOGUE, names, _topics, found) or {}
         self._parsed(CREDENTIALS, names, decode_credentials, found)
         self._parsed(QUOTAS, names, decode_quotas, found)
+        self._parsed(ACLS, names, decode_acls, found)
         self._parsed(STARTS, names, decode_starts, found)
         yield from found
         clean = CLEAN_SHUTDOWN in names

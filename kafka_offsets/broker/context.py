@@ -24,6 +24,7 @@ from kafka_offsets.broker.quotas.throttling import Throttling
 from kafka_offsets.broker.replicas.interfaces import Replicas
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.clock import Clock
+from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.storage.data_directory import DataDirectory
 
 
@@ -34,6 +35,7 @@ class Context:
     apis                the table of APIs
     host, port          the address for clients of the first listener
     addresses           the address for clients of each listener, by its name
+    authorizer          decides what the sender of a request may do; None: every sender may do everything
     settings            changes what all brokers of a cluster have in common
     broker_ids          ids of all brokers of its cluster
     replicas            leads and follows partitions; None for a broker that is alone
@@ -66,6 +68,7 @@ class Context:
     port: int = 0
     addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
     replicas: Replicas | None = None
+    authorizer: Authorizer | None = None
     undescribed_topics: dict[str, int] = field(default_factory=dict)
 
     def address_for(self, connection: ClientConnection) -> tuple[str, int]:

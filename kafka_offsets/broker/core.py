@@ -15,6 +15,7 @@ from kafka_offsets.broker.answers import Answers
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.api.fetch_sessions import FetchSessions
 from kafka_offsets.broker.api.table import row_of, served_apis
+from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
@@ -173,7 +174,8 @@ class BrokerCore:
         """Make what coordinates groups and transactions."""
         config = self.config
         self.group_configs = GroupConfigs(self.directory, config)
-        self.settings = SharedSettings(self.directory, self.group_configs)
+        self.authorizer = config.authorizer()
+        self.settings = SharedSettings(self.directory, self.group_configs, self.authorizer)
         self.runtime = self._new_runtime()
         self.snapshots = Snapshots(
             config.offsets_snapshot_interval_bytes,
@@ -255,7 +257,7 @@ class BrokerCore:
             config=config,
             clock=self.clock,
             scheduler=self.scheduler,
-            apis=served_apis(config.profile),
+            apis=authorized(self.authorizer, served_apis(config.profile)),
             answers=self.answers,
             directory=directory,
             topics=self.topics,
@@ -274,6 +276,7 @@ class BrokerCore:
             node_id=directory.node_id,
             cluster_id=directory.cluster_id,
             broker_ids=(directory.node_id,),
+            authorizer=self.authorizer,
         )
 
     # -- for the owner of the sockets ---------------------------------------------------------------------------

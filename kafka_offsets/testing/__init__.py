@@ -1,6 +1,7 @@
 """The public API for tests. Each name is loaded when it is first used and costs nothing before.
 
 Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
+allow, deny     ACLs for `Broker(acls=)`
 KafkaContainer  a broker with the interface of Testcontainers' class, for suites that change one import
 Cluster         several brokers, as clients see them: leaders and coordinators that move, nodes that stop
 group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
@@ -14,6 +15,7 @@ plugin          the pytest fixtures, loaded automatically
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kafka_offsets.testing.acls import allow, deny
     from kafka_offsets.testing.broker import Broker, Snapshot
     from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.cluster.cluster import Cluster
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.seeding import ConsumedRecord
 
 _HOMES = {
+    "acls": ("allow", "deny"),
     "broker": ("Broker", "Snapshot"),
     "clock": ("ManualClock",),
     "container": ("KafkaContainer",),
@@ -73,8 +76,10 @@ __all__ = [
     "RecordedRequest",
     "Requests",
     "Snapshot",
+    "allow",
     "caught_up",
     "committed",
+    "deny",
     "group_empty",
     "group_stable",
     "member_joined",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker.api import topic_admin
+from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.embedded import EmbeddedBroker
@@ -23,8 +24,12 @@ from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
+from kafka_offsets.testing.acls import VERSION as ACLS_VERSION
+from kafka_offsets.testing.acls import check as check_results
+from kafka_offsets.testing.acls import creation, deletion
 from kafka_offsets.testing.events import Event, Watches
 from kafka_offsets.testing.groups import GroupView, Overview, Place, overview
 from kafka_offsets.testing.recording import Recorder, Requests, Tape
@@ -70,6 +75,8 @@ class Broker(EmbeddedBroker):
     users            names and passwords of clients, which authenticate with SASL: at the listeners of `config` that
                      have it, or at one of protocol SASL_PLAINTEXT; see docs/security.md
     record           whether to keep requests and answers; see `requests`
+    acls             what clients may do, made with `kafka_offsets.testing.allow` and `deny`: turns the authorizer on;
+                     requests of the test's own, such as `produce`, are not authorized
     A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
     A wrong configuration raises ConfigError here, an argument of the wrong type TypeError. Starting raises
     StorageError (the data cannot be read, or another broker uses it), OSError (the port) or RuntimeError (the broker
@@ -92,7 +99,10 @@ class Broker(EmbeddedBroker):
         clock: Clock | None = None,
         users: Mapping[str, str] | None = None,
         record: bool = False,
+        acls: Iterable[AclBinding] | None = None,
     ) -> None:
+        if acls is not None:
+            config = {"authorizer.class.name": STANDARD_AUTHORIZER} | dict(config or {})
         super().__init__(
             config,
             host=host,
@@ -102,6 +112,7 @@ class Broker(EmbeddedBroker):
             clock=clock,
             users=users,
         )
+        self._acls = frozenset(acls or ())
         self._recorder = Recorder() if record else None
         self._faults: Faults | None = None
 
@@ -109,6 +120,26 @@ class Broker(EmbeddedBroker):
     def clock(self) -> Clock | None:
         """The clock that this broker was given; None if it follows the machine's."""
         return self._clock
+
+    # -- what clients may do -----------------------------------------------------------------------------------
+
+    @property
+    def acls(self) -> frozenset[AclBinding]:
+        """The ACLs in force. RuntimeError when the broker is not running."""
+        return self._call(lambda server: server.servers[0].core.directory.clients.acls)
+
+    def add_acls(self, *acls: AclBinding) -> None:
+        """Add ACLs, made with `kafka_offsets.testing.allow` and `deny`; the next request is decided by them.
+
+        RuntimeError when the broker has no authorizer, when it refuses one of them, or when it is not running.
+        """
+        answer = self._wait_for(lambda server: server.exchange(creation(acls), ACLS_VERSION))
+        check_results(answer.results)
+
+    def remove_acls(self, *acls: AclBinding) -> None:
+        """Remove ACLs; those that do not exist are none. RuntimeError as `add_acls`."""
+        answer = self._wait_for(lambda server: server.exchange(deletion(acls), ACLS_VERSION))
+        check_results(answer.filter_results)
 
     # -- records -------------------------------------------------------------------------------------------
 
@@ -402,7 +433,11 @@ class Broker(EmbeddedBroker):
 
     def _new_server(self) -> NetworkServer:
         files: Files = MemoryFiles() if self._data_directory is None else DiskFiles(self._data_directory)
-        return InspectedServer(self.config, files, self._clock, self._recorder)
+        server = InspectedServer(self.config, files, self._clock, self._recorder)
+        if self._acls:
+            stored = server.core.directory.clients.acls
+            server.core.settings.set_acls(stored | self._acls)
+        return server
 
 
 class InspectedServer(NetworkServer):

@@ -5,6 +5,8 @@ import time
 from typing import Protocol
 
 from kafka_offsets.clock import ManualClock
+from kafka_offsets.protocol import messages
+from kafka_offsets.security.principal import USER_TYPE, Principal
 from kafka_offsets.storage.files import MemoryFiles
 from tests.drivers import wire
 from tests.drivers.core import CoreClient, make_core
@@ -33,11 +35,15 @@ class Line(Protocol):
         """Return the next frame without its size, None when the connection was closed. Raises NoAnswerError."""
 
 
+ADMIN = "admin"
+"""The super user of brokers with an authorizer; other brokers take everybody for ANONYMOUS."""
+
+
 class Broker(Protocol):
     """What takes connections."""
 
-    def connect(self) -> Line:
-        """Return a new connection."""
+    def connect(self, user: str = ADMIN) -> Line:
+        """Return a new connection, as a user if the broker has any."""
 
     def pause(self, ms: int) -> None:
         """Let time pass."""
@@ -46,9 +52,10 @@ class Broker(Protocol):
 class OwnLine:
     """A connection to our core."""
 
-    def __init__(self, broker: "OwnBroker") -> None:
+    def __init__(self, broker: "OwnBroker", user: str) -> None:
         self.broker = broker
         self.client = CoreClient(broker.core)
+        self.client.connection.principal = Principal(USER_TYPE, user)
 
     def send(self, frame: bytes) -> None:
         if self.client.connection.closing:
@@ -77,8 +84,8 @@ class OwnBroker:
         self.core = make_core(self.files, clock=self.clock, profile="kafka", **STARTED_WITH | settings)
         self.core.context.port = 9092
 
-    def connect(self) -> OwnLine:
-        return OwnLine(self)
+    def connect(self, user: str = ADMIN) -> OwnLine:
+        return OwnLine(self, user)
 
     def pause(self, ms: int) -> None:
         end_ms = self.clock.now().mono_ms + ms
@@ -105,9 +112,25 @@ class OwnBroker:
 class RemoteLine:
     """A connection to a broker on a socket."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], user: str | None) -> None:
         self.connection = wire.Connection(f"{address[0]}:{address[1]}", 10)
         self.socket = self.connection.socket
+        if user is not None:
+            self._authenticate(user)
+
+    def _authenticate(self, user: str) -> None:
+        """Authenticate by SASL PLAIN; the password of a user is the name."""
+        given = [
+            messages.SaslHandshakeRequest("PLAIN"),
+            messages.SaslAuthenticateRequest(f"\0{user}\0{user}".encode()),
+        ]
+        for request in given:
+            key = request.SCHEMA.number
+            assert key is not None
+            body = messages.encode(messages.RequestHeader(key, 1, 1, "play"), 1) + messages.encode(request, 1)
+            self.send(len(body).to_bytes(4, "big") + body)
+            frame = self.receive()
+            assert frame is not None and frame[4:6] == bytes(2), f"{user} is not authenticated: {frame!r}"
 
     def send(self, frame: bytes) -> None:
         try:
@@ -129,12 +152,13 @@ class RemoteLine:
 class RemoteBroker:
     """A broker on a socket, in real time."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, has_users: bool = False) -> None:
         self.address = host, port
+        self.has_users = has_users
         self.lines: list[RemoteLine] = []
 
-    def connect(self) -> RemoteLine:
-        self.lines.append(RemoteLine(self.address))
+    def connect(self, user: str = ADMIN) -> RemoteLine:
+        self.lines.append(RemoteLine(self.address, user if self.has_users else None))
         return self.lines[-1]
 
     def pause(self, ms: int) -> None:

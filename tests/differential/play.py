@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.broker.api.row import API_VERSIONS
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
-from tests.differential.brokers import PATIENCE_MS, SILENCE_MS, Broker, NoAnswerError
+from tests.differential.brokers import ADMIN, PATIENCE_MS, SILENCE_MS, Broker, NoAnswerError
 from tests.differential.printed import Names, build, printed
 
 Event = list[Any]
@@ -65,9 +65,9 @@ class Play:
         self.slug = slug_of(name)
         self.learn(*topics)
 
-    def client(self, label: str, **state: Any) -> "Client":
+    def client(self, label: str, user: str = ADMIN, **state: Any) -> "Client":
         """Return a client on a connection of its own; its name is its client id too."""
-        client = Client(self, label)
+        client = Client(self, label, user)
         for name, value in state.items():
             assert hasattr(client, name), name
             setattr(client, name, value)
@@ -202,11 +202,11 @@ class Client:
     can be overridden by name.
     """
 
-    def __init__(self, play: Play, label: str) -> None:
+    def __init__(self, play: Play, label: str, user: str = ADMIN) -> None:
         self.play = play
         self.label = label
         self.group = play.group
-        self.line = play.broker.connect()
+        self.line = play.broker.connect(user)
         self.pending: list[Pending] = []
         self.correlation_id = 0
         self.member_id = ""

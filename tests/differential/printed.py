@@ -2,11 +2,11 @@
 
 What is normalised, and nothing else: what a broker makes up for member ids becomes "#1", "#2" … in the order of its
 appearance; topic ids are named by their topic; the port becomes "PORT", the cluster id "CLUSTER", the id of a fetch
-session "SESSION", what is said of a disk and of the controllers the name of its field, and the broker's id 1; lists
-whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); the ids of producers that a situation has asked
-for are "P1", "P2" …, their batches are told by headers and values, times of now are "NOW"; of all groups only those
-of the situation are listed, of all APIs only those that ours serves are compared, and of the words about a refused
-batch none.
+session "SESSION", a request in a message "REQUEST", what is said of a disk and of the controllers the name of its
+field, and the broker's id 1; lists whose order Kafka leaves to its hash maps are sorted (`_UNORDERED`); the ids of
+producers that a situation has asked for are "P1", "P2" …, their batches are told by headers and values, times of now
+are "NOW"; of all groups only those of the situation are listed, of all APIs only those that ours serves are compared,
+and of the words about a refused batch none.
 """
 
 import re
@@ -20,6 +20,8 @@ from kafka_offsets.protocol.schema import Field, Struct
 ID_BYTES = 16
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")
 _UUID = re.compile("[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
+_NEEDS = re.compile(r"^(The request|Request Request\(.*\)) needs")
+"""Where a right is missing Kafka shows its objects."""
 _BROKER_IDS = ("node_id", "leader_id", "controller_id", "replica_nodes", "isr_nodes")
 _PRODUCER_IDS = ("producer_id", "v3_and_below_producer_id", "producer_id_filters")
 _NOW = ("transaction_start_time_ms", "last_timestamp")
@@ -58,6 +60,13 @@ _UNORDERED = {
         "values": ("key",),
     },
     "AlterClientQuotasResponse": {"entries": ("entity",), "entity": ("entity_type",)},
+    "DescribeAclsResponse": {
+        "resources": ("resource_type", "resource_name", "pattern_type"),
+        "acls": ("principal", "host", "operation", "permission_type"),
+    },
+    "DeleteAclsResponse": {
+        "matching_acls": ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation"),
+    },
     "ElectLeadersResponse": {"replica_election_results": ("topic",), "partition_result": ("partition_id",)},
     "AlterConfigsResponse": {"responses": ("resource_type", "resource_name")},
     "ListConfigResourcesResponse": {"config_resources": ("resource_type", "resource_name")},
@@ -156,6 +165,7 @@ class Names:
         """Return a string with everything that a broker made up replaced."""
         for found in _UUID.findall(text):
             self.learn(found)
+        text = _NEEDS.sub("REQUEST needs", text)
         for made, label in self.made.items():
             text = text.replace(made, label)
         return text

@@ -32,6 +32,8 @@ PARTS = (
     "batch_limits",
     "administration",
     "quotas_and_passwords",
+    "acls",
+    "authorization",
     "group_configs",
     "creations",
     "deadlines",
@@ -112,11 +114,24 @@ SETTINGS = {
         "transaction.max.timeout.ms": "60000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
     },
+    "acls": {
+        "group.min.session.timeout.ms": "100",
+        "auto.create.topics.enable": "true",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+    },
 }
 """What a broker is configured to beyond benchmarks/peers/kafka.sh, by the name that a situation gives.
 
 A broker of the setting `new` has no topics, and no coordinators yet.
 """
+
+
+USERS = ("admin", "alice", "bob")
+HAVE_USERS = frozenset({"acls"})
+"""The settings whose clients are users: ours is told who they are, of Kafka they authenticate."""
 
 
 class Situation(NamedTuple):

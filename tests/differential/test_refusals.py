@@ -95,14 +95,8 @@ def refused_by_api() -> dict[str, list[Refused]]:
 
 NEVER_REFUSED = {
     "ApiVersions",
-    "DeleteRecords",
     "DescribeCluster",
-    "DescribeLogDirs",
-    "DescribeQuorum",
-    "DescribeTransactions",
-    "DescribeUserScramCredentials",
     "ListGroups",
-    "ListPartitionReassignments",
     "SaslAuthenticate",
     "SaslHandshake",
 }
@@ -118,6 +112,7 @@ HANDLERS = {
     "CreateTopics": "a topic that is named twice is answered once",
     "DeleteTopics": "a topic that is named twice is answered once",
     "CreatePartitions": "a topic that is named twice is answered once",
+    "AddPartitionsToTxn": "a sender that is no broker is refused as a whole",
     "AlterClientQuotas": "entities in the order of a hash table",
 }
 """How the answers of Kafka's handlers differ when they refuse for reasons of their own."""

@@ -34,7 +34,7 @@ from tests.coordinator import record_assignor_answers, record_consumer_sessions
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.stories import STORIES, file_of, stored
-from tests.differential.table import PARTS, SETTINGS, Situation, situations
+from tests.differential.table import HAVE_USERS, PARTS, SETTINGS, USERS, Situation, situations
 
 ROOT = Path(__file__).resolve().parents[2]
 KAFKA = ROOT / "benchmarks" / "peers" / "kafka.sh"
@@ -68,6 +68,23 @@ def play(broker: Any, situation: Situation) -> list[Event]:
     return at.events
 
 
+def listeners_with_users(port: int) -> dict[str, str]:
+    """What makes the clients of a Kafka authenticate as users; brokers and controllers stay ANONYMOUS."""
+    known = " ".join(f'user_{user}="{user}"' for user in USERS)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1}",
+        "advertised.listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+            f'{module} required username="admin" password="admin" {known};'
+        ),
+    }
+
+
 @contextmanager
 def kafka(settings: dict[str, str], port: int) -> Iterator[Path]:
     """A new Kafka; gives the directory of its logs."""
@@ -82,9 +99,9 @@ def kafka(settings: dict[str, str], port: int) -> Iterator[Path]:
             subprocess.run(["bash", str(KAFKA), "stop", directory], check=True)
 
 
-def make_ready(host: str, port: int) -> None:
+def make_ready(host: str, port: int, *, has_users: bool = False) -> None:
     """Have a new broker make what every situation finds."""
-    broker = RemoteBroker(host, port)
+    broker = RemoteBroker(host, port, has_users=has_users)
     client = Client(Play(broker, "prepare", ()), "prepare")
     prepare(client)
     await_coordinators(client)
@@ -93,7 +110,7 @@ def make_ready(host: str, port: int) -> None:
 
 def play_remote(host: str, port: int, situation: Situation) -> list[Event]:
     """Play a situation with a broker on a socket, on connections of its own; slow ones are told."""
-    broker = RemoteBroker(host, port)
+    broker = RemoteBroker(host, port, has_users=situation.setting in HAVE_USERS)
     started = time.monotonic()
     try:
         return play(broker, situation)
@@ -114,9 +131,10 @@ def record(port: int, area: str, only: str) -> None:
         ]
         if not chosen:
             continue
-        with kafka(SETTINGS[setting], port):
+        has_users = setting in HAVE_USERS
+        with kafka(SETTINGS[setting] | (listeners_with_users(port) if has_users else {}), port):
             if setting != "new":
-                make_ready("127.0.0.1", port)
+                make_ready("127.0.0.1", port, has_users=has_users)
             for situation in chosen:
                 answers[situation.name] = events = play_remote("127.0.0.1", port, situation)
                 if has_silence(events):

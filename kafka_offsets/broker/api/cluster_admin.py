@@ -1,6 +1,6 @@
-"""Administration of a cluster of one broker without an authorizer: ACLs, log directories, elections, reassignments.
+"""Administration of a cluster of one broker: log directories, elections, reassignments.
 
-No partition moves, the one broker leads every partition, and there are no access rules. Each API answers so with
+No partition moves, and the one broker leads every partition. Each API answers so with
 Kafka's codes and messages, recorded from Kafka 4.3.1: tests/differential/situations/administration.py.
 """
 
@@ -19,38 +19,10 @@ from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
-_NO_AUTHORIZER = ErrorCode.SECURITY_DISABLED, "No Authorizer is configured."
 _LOG_DIRS_ERROR_SINCE = 3
 
 _PREFERRED, _UNCLEAN = 0, 1
 """The types of an election."""
-
-
-# -- access rules -------------------------------------------------------------------------------------------------
-
-
-def describe_acls(
-    broker: Context, request: messages.DescribeAclsRequest, context: RequestContext, now: Now
-) -> messages.DescribeAclsResponse:
-    """Answer SECURITY_DISABLED, as every broker without an authorizer."""
-    message = "No Authorizer is configured on the broker"
-    return messages.DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
-
-
-def create_acls(
-    broker: Context, request: messages.CreateAclsRequest, context: RequestContext, now: Now
-) -> messages.CreateAclsResponse:
-    """Answer SECURITY_DISABLED to each rule."""
-    answer = messages.CreateAclsResponse
-    return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
-
-
-def delete_acls(
-    broker: Context, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
-) -> messages.DeleteAclsResponse:
-    """Answer SECURITY_DISABLED to each filter."""
-    answer = messages.DeleteAclsResponse
-    return answer(filter_results=[answer.DeleteAclsFilterResult(*_NO_AUTHORIZER) for _ in request.filters])
 
 
 # -- DescribeLogDirs ----------------------------------------------------------------------------------------------

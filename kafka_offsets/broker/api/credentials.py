@@ -68,6 +68,15 @@ def describe_user_scram_credentials(
     return answer(error_message="", results=results)
 
 
+def fail_describe_user_scram_credentials(
+    request: messages.DescribeUserScramCredentialsRequest, error: ErrorCode, api_version: int
+) -> messages.DescribeUserScramCredentialsResponse:
+    """Answer `error`, also for each requested user, whom Kafka does not name."""
+    answer = messages.DescribeUserScramCredentialsResponse
+    result = answer.DescribeUserScramCredentialsResult("", error, None)
+    return answer(error_code=error, error_message=None, results=[result for _ in request.users or ()])
+
+
 def alter_user_scram_credentials(
     broker: Context,
     request: messages.AlterUserScramCredentialsRequest,

@@ -47,6 +47,7 @@ FOLLOWERS_SERVE_SINCE = 11
 _LEADER_SINCE = 16
 """The first version whose response gives the leader to a reader that is fenced or at the wrong broker (KIP-951)."""
 
+_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _SIZE_BYTES = 4
@@ -63,11 +64,12 @@ class ParkedFetch:
 
     plan        what it reads
     missing     bytes that its partitions must grow by
+    denied      errors of partitions that the sender may not read, which do not end the wait of the others
     is_held_back  enough was appended, but in open transactions: any growth makes it read again
     partitions  where it is parked; each has the number of its further bytes that count
     """
 
-    __slots__ = ("context", "deadline", "is_held_back", "missing", "partitions", "plan", "request")
+    __slots__ = ("context", "deadline", "denied", "is_held_back", "missing", "partitions", "plan", "request")
 
     def __init__(
         self,
@@ -76,7 +78,9 @@ class ParkedFetch:
         plan: Plan,
         partitions: list[Partition],
         missing: int,
+        denied: dict[tuple[str, int], ErrorCode],
     ) -> None:
+        self.denied = denied
         self.request = request
         self.context = context
         self.plan = plan
@@ -84,6 +88,10 @@ class ParkedFetch:
         self.missing = missing
         self.deadline: Deadline | None = None
         self.is_held_back = False
+
+    def refuses(self, topic: str, index: int) -> ErrorCode:
+        """Return the error of a partition that the sender may not read."""
+        return self.denied.get((topic, index), ErrorCode.NONE)
 
 
 class _Reading(NamedTuple):
@@ -159,7 +167,12 @@ def fetch(
         _reply(broker, context, plan, reading, now)
         return None
     partitions = [watched.partition for watched in reading.watched]
-    parked = ParkedFetch(request, context, plan, partitions, least - sum(counted))
+    denied = {
+        (read.topic, read.partition.partition_index): _DENIED
+        for read in reading.answers
+        if read.partition.error_code == _DENIED
+    }
+    parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
 
@@ -216,7 +229,8 @@ def _must_wait(broker: Context, parked: ParkedFetch) -> bool:
     is_replicated = any(partition.replica is not None for partition in parked.partitions)
     if request.isolation_level != _READ_COMMITTED and not is_replicated:
         return False
-    reading = _read(broker, request, parked.plan, parked.context.api_version, parked.partitions)
+    version = parked.context.api_version
+    reading = _read(broker, request, parked.plan, version, parked.partitions, parked.refuses)
     waits = not reading.is_final and reading.size < reading.least
     parked.is_held_back = parked.is_held_back or waits
     return waits
@@ -258,7 +272,7 @@ def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
         broker.topics.waiting.pop(connection, None)
     _unpark(parked)
     version = parked.context.api_version
-    reading = _read(broker, parked.request, parked.plan, version, parked.partitions)
+    reading = _read(broker, parked.request, parked.plan, version, parked.partitions, parked.refuses)
     _reply(broker, parked.context, parked.plan, reading, now)
 
 
@@ -384,6 +398,8 @@ class _Reader:
         asked = wanted.asked
         topic = self.broker.topics.get(wanted.topic)
         if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
+            if error is _DENIED:
+                return _unknown(asked.partition, error)  # it does not end the wait of the others
             return self._refusal(asked, error)
         if topic is None or not 0 <= asked.partition < topic.partition_count:
             if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
@@ -511,8 +527,8 @@ def _read(
 ) -> _Reading:
     """Read in the order of the plan.
 
-    Missing topics and partitions come last in the response, as in Kafka: unknown ids, then unknown names. Those deleted
-    while the request was parked there keep their place.
+    Missing topics and partitions come last in the response, as in Kafka: unknown ids, then unknown and denied names.
+    Those deleted while the request was parked there keep their place.
     """
     reader = _Reader(broker, request, version, parked_at, refuses)
     answers: list[Read] = []
@@ -522,7 +538,7 @@ def _read(
         name, topic_id, asked = wanted
         data = reader.read(wanted) if name or version < TOPIC_IDS_SINCE else None
         if data is not None:
-            answers.append(Read(name, topic_id, data))
+            (missing if data.error_code == _DENIED else answers).append(Read(name, topic_id, data))
         elif name or version < TOPIC_IDS_SINCE:
             unknown = _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             missing.append(Read(name, topic_id, unknown))

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
+from kafka_offsets.broker.authorization.rights import Rights
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.codec import Decoder, Encoder
@@ -82,6 +83,7 @@ class Codecs(NamedTuple):
 class Api:
     """One row of the table.
 
+    rights     what its sender must be allowed to do, if there is an authorizer
     versions   first and last version advertised; those that the schema lacks are advertised only, as in Kafka
     addresses  the part of a cluster that clients send it to; the names are in `named`
     fail       the response that refuses a request; for most APIs the derived one
@@ -99,6 +101,7 @@ class Api:
     versions: tuple[int, int]
     route: Route
     handle: Callable[..., Any]
+    rights: Rights
     fail: Fail = refuse
     addresses: Addresses = Addresses.BROKER
     forwarded: bool = False

@@ -162,9 +162,9 @@ def _add(
     """Add the partitions of one transaction; return the answer for each, and the logs to wait for."""
     partitions = _partitions(topics)
     forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
-    refused = _refused(broker, partitions, forbidden)
+    refused = refused_partitions(broker, topics, forbidden)
     if refused:
-        return _merged(refused), ()
+        return refused, ()
     if not transactional_id:
         return _mirrored(topics, ErrorCode.INVALID_REQUEST), ()
     version = 2 if context.api_version >= _EPOCH_BUMPED_SINCE else 0
@@ -175,6 +175,14 @@ def _add(
     joins = context.api_version >= _BATCHES_SINCE
     error, _, logs = broker.transactions.decide(transactional_id, decide, now, joins=joins)
     return _mirrored(topics, _told(error, context)), logs
+
+
+def refused_partitions(broker: Context, topics: _Topics, forbidden: Collection[str]) -> _Results:
+    """Return the answer for each partition when one of them cannot be added; nothing when all can.
+
+    forbidden  topics that the sender may not write to
+    """
+    return _merged(_refused(broker, _partitions(topics), forbidden))
 
 
 def _refused(

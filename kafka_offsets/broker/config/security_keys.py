@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from kafka_offsets.broker.config.authorization_keys import AuthorizationKeys
 from kafka_offsets.broker.config.listeners import (
     Endpoint,
     Listener,
@@ -37,7 +38,7 @@ def known_rules(rules: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SecurityKeys:
+class SecurityKeys(AuthorizationKeys):
     """The values of the keys of listeners and of security; a part of `Config`.
 
     of_listeners  what is set for single listeners, by the whole key

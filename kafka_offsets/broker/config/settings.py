@@ -1,4 +1,4 @@
-"""Settings of groups, users and clients: where a change of them is decided, and how it gets into force here.
+"""Settings of groups, users and clients, and ACLs: where a change of them is decided, and how it gets into force here.
 
 A broker that is alone writes its data directory. In a cluster the metadata have the settings, and each broker installs
 them in its directory. What may be set is checked before: see `config.group`, `api.quotas` and `api.credentials`.
@@ -6,12 +6,14 @@ them in its directory. What may be set is checked before: see `config.group`, `a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.metadata.settings import Settings
-from kafka_offsets.storage.client_settings import Credentials, Quotas, ScramCredential
+from kafka_offsets.security.acls import AclBinding
+from kafka_offsets.security.authorizer import Authorizer
+from kafka_offsets.storage.client_settings import Acls, Credentials, Quotas, ScramCredential
 from kafka_offsets.storage.data_directory import DataDirectory
 
 K = TypeVar("K")
@@ -21,13 +23,19 @@ V = TypeVar("V")
 class SharedSettings:
     """The settings that all brokers of a cluster have in common.
 
-    cluster    makes a change in the metadata, which call `install` of each broker; None: this broker decides alone
-    on_quotas  called with the quotas when they have changed
+    cluster     makes a change in the metadata, which call `install` of each broker; None: this broker decides alone
+    on_quotas   called with the quotas when they have changed
+    authorizer  decides by the ACLs; None: nothing is authorized
     Each method raises StorageError; what the disk has refused is then as before.
     """
 
-    def __init__(self, directory: DataDirectory, groups: GroupConfigs) -> None:
+    def __init__(
+        self, directory: DataDirectory, groups: GroupConfigs, authorizer: Authorizer | None = None
+    ) -> None:
         self._directory, self._groups = directory, groups
+        self.authorizer = authorizer
+        if authorizer is not None:
+            authorizer.replace(directory.clients.acls)
         self.cluster: Callable[[Settings], None] | None = None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
 
@@ -58,6 +66,19 @@ class SharedSettings:
         else:
             clients.set_credentials(credentials)
 
+    def set_acls(self, acls: Acls) -> None:
+        """Replace all ACLs."""
+        if self.cluster is not None:
+            before = dict.fromkeys(self._directory.clients.acls, True)
+            self.cluster(Settings(acls=_changes(before, dict.fromkeys(acls, True), False)))
+        else:
+            self._set_acls(acls)
+
+    def _set_acls(self, acls: Iterable[AclBinding]) -> None:
+        self._directory.clients.set_acls(acls)
+        if self.authorizer is not None:
+            self.authorizer.replace(self._directory.clients.acls)
+
     def install(self, settings: Settings) -> None:
         """Bring this broker up to date with the settings of its cluster; what it has already costs nothing."""
         for group in {*self._directory.group_configs, *settings.groups}:
@@ -65,6 +86,8 @@ class SharedSettings:
             if configs != self._groups.of(group):
                 self._groups.set(group, configs)
         clients = self._directory.clients
+        if clients.acls != settings.acls.keys():
+            self._set_acls(settings.acls)
         if clients.quotas != settings.quotas:
             self._install_quotas(settings.quotas)
         if clients.credentials != settings.credentials:

@@ -6,7 +6,7 @@ Source: KafkaConfig and the ConfigDefs that it joins, of Kafka 4.3.1.
 _NAMES = """
     add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name auto.leader.rebalance.enable
+    alter.log.dirs.replication.quota.window.size.seconds auto.leader.rebalance.enable
     background.threads broker.heartbeat.interval.ms broker.rack client.quota.callback.class
     compression.gzip.level compression.lz4.level compression.zstd.level config.providers
     controlled.shutdown.enable controller.performance.always.log.threshold.ms

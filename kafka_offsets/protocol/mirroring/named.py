@@ -127,6 +127,27 @@ class Named:
         setattr(rest, name, [value for key, value in named if not wants(key)])
         return Split(meant, rest if getattr(rest, name) else None)
 
+    @property
+    def answered_topics(self) -> str:
+        """The array of the answer with the topics of the request."""
+        assert self._topics is not None
+        return self._topics.answered
+
+    def topics(self, request: Any) -> list[Any]:
+        """Return the topics of a request whose answer has an error for each partition."""
+        assert self._topics is not None
+        return list(getattr(request, self._topics.asked))
+
+    def split_by_topic(self, request: Any, wants: Callable[[Any], bool]) -> Split:
+        """Split a request for several topics; `wants` gets a topic as it is in the request."""
+        assert self._topics is not None
+        name = self._topics.asked
+        meant, rest = copy.copy(request), copy.copy(request)
+        topics = [(topic, wants(topic)) for topic in getattr(request, name)]
+        setattr(meant, name, [topic for topic, is_meant in topics if is_meant])
+        setattr(rest, name, [topic for topic, is_meant in topics if not is_meant])
+        return Split(meant, rest if getattr(rest, name) else None)
+
     def join_by_key(self, request: Any, one: Any, other: Any) -> Any:
         """Join the answers to both parts of a request; fields above the keys come from `other`."""
         assert self._keys is not None

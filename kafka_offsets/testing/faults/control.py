@@ -31,6 +31,7 @@ from kafka_offsets.broker.api.row import (
     Apis,
 )
 from kafka_offsets.broker.api.table import SERVED, served_apis
+from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
@@ -265,6 +266,43 @@ class Faults:
         fault = Fault(self, "leader_moved", names, errors=errors, topic=topic, partition=partition, **which)
         return self._add(fault)
 
+    def denied(
+        self,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        **which: Any,
+    ) -> Fault:
+        """Deny a topic, a group or a transactional id, as a broker whose ACLs do not allow it.
+
+        Every request that names it gets TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED or
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and other parts of the request are served. No authorizer is needed.
+        which  n, client_id, node
+        ValueError if there is not exactly one of the three.
+        """
+        kinds = {
+            "topic": (topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            GROUP_ID: (group, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+            TRANSACTIONAL_ID: (transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        }
+        given = [(kind, error) for kind, (name, error) in kinds.items() if name is not None]
+        if len(given) != 1:
+            raise ValueError("one topic, group or transactional id is denied")
+        ((kind, error),) = given
+        names = self._names([row.name for row in SERVED if partial_errors.names(row, kind)])
+        fault = Fault(
+            self,
+            "denied",
+            names,
+            errors=[error],
+            topic=topic,
+            group=group,
+            transactional_id=transactional_id,
+            **which,
+        )
+        return self._add(fault)
+
     def down(self) -> Fault:
         """Close all connections, and each new one at once, until it is removed. A hit is a refused connection."""
         fault = Fault(self, "down", None, description="no connection is accepted")
@@ -440,7 +478,7 @@ class Faults:
             server.refuses = self._refuse if any(each.kind == "down" for each in self._faults) else None
             _close(core, None)
             return
-        _serve_by(core, self._table(server.served()))
+        _serve_by(core, self._table(authorized(core.authorizer, server.served())))
         if isinstance(fault, WithheldVersions):
             _close(core, None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_offsets.broker.api.table import served_apis
+from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.cluster.rows import ClusterRows
 from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
 from kafka_offsets.broker.core import BrokerCore
@@ -19,7 +21,8 @@ def connect(core: BrokerCore, membership: Membership) -> None:
     core.replicas.membership = membership
     core.topics.cluster = ClusterTopics(membership, core.config, partition_count)
     core.settings.cluster = membership.alter_settings
-    core.context.apis = ClusterRows(membership).table(core.context.apis)
+    rows = ClusterRows(membership).table(served_apis(core.config.profile))
+    core.context.apis = authorized(core.authorizer, rows)
 
 
 def catch_up(core: BrokerCore) -> None:

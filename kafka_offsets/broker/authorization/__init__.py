@@ -1,0 +1,1 @@
+"""Authorization: which parts of a request may its sender have?"""

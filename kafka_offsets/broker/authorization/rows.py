@@ -1,0 +1,161 @@
+"""Rows of a broker with an authorizer: they check the rights of the sender before the handler of the API decides.
+
+What a request names is authorized as Kafka does it: the whole request, or each of its groups, topics and resources by
+itself. Then the row of the broker decides about what is left, and both answers are joined. A broker without an
+authorizer has none of these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kafka_offsets.broker.api.row import Api, Apis, Route
+from kafka_offsets.broker.authorization import rights, special_rows
+from kafka_offsets.broker.authorization.changes import CHANGES
+from kafka_offsets.broker.authorization.parts import decide_rest, join_topics, refuse_topics, tell
+from kafka_offsets.broker.authorization.sender import Sender, sender_of
+from kafka_offsets.broker.cluster.held_answers import decide, names_of
+from kafka_offsets.broker.context import Context
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import conditions
+from kafka_offsets.security.acls import CLUSTER_NAME, ResourceType
+from kafka_offsets.security.authorizer import Authorizer
+
+Change = Callable[[Any], Any]
+"""response -> the response that the sender gets"""
+
+
+def authorized(authorizer: Authorizer | None, rows: Apis) -> Apis:
+    """Return the table for clients: the rows check the rights of senders, if there is an authorizer."""
+    if authorizer is None:
+        return rows
+    return Apis(_row(authorizer, row) for row in rows)
+
+
+def _row(authorizer: Authorizer, row: Api) -> Api:
+    if row.rights == rights.NONE:
+        return row
+    special = special_rows.HANDLES.get(row.name)
+    handle: Callable[..., Any]
+    if special is not None:
+        handle = partial(special, authorizer, row)
+    else:
+        handle = partial(_decide, authorizer, row)
+    return replace(row, route=Route.BROKER, handle=handle)
+
+
+def _decide(
+    authorizer: Authorizer, row: Api, core: Context, request: Any, context: RequestContext, now: Now
+) -> Any:
+    """Refuse what the sender may not do, and decide the rest of the request."""
+    sender, needed = sender_of(authorizer, context), row.rights
+    if needed.unless is not None and sender.sees(needed.unless):
+        return decide(core, row, request, context, now)
+    for right in needed.whole:
+        name = getattr(request, right.field) if right.field else CLUSTER_NAME
+        if not sender.may(right, name):
+            refused = row.fail(request, right.error, context.api_version)
+            if needed.message is not None:
+                tell(refused, needed.message)
+            return refused
+    change = _change_of(row, sender, core, request)
+    if needed.each is None:
+        return decide_rest(core, row, request, context, now, change)
+    if needed.each.resource_type is ResourceType.TOPIC:
+        return _decide_topics(row, needed.each, sender, core, request, context, now)
+    return _decide_keys(row, needed.each, sender, core, request, context, now, change)
+
+
+def _change_of(row: Api, sender: Sender, core: Context, request: Any) -> Change | None:
+    """Return what is changed in the response, None for nothing."""
+    hidden, special = row.rights.hidden, CHANGES.get(row.name)
+    if special is not None:
+        return partial(special, sender, core, request)
+    if hidden is None:
+        return None
+
+    def hide(response: Any) -> Any:
+        """Leave out what the sender does not see."""
+        seen = [
+            each
+            for each in getattr(response, hidden.array)
+            if sender.sees(hidden.right, getattr(each, hidden.field))
+        ]
+        setattr(response, hidden.array, seen)
+        return response
+
+    return hide
+
+
+def _decide_keys(
+    row: Api,
+    right: rights.Right,
+    sender: Sender,
+    core: Context,
+    request: Any,
+    context: RequestContext,
+    now: Now,
+    change: Change | None,
+) -> Any:
+    """Decide a request for several groups or transactional ids, each by itself."""
+    named = row.named(context.api_version)
+    allowed = {key: sender.may(right, key) for key in dict.fromkeys(named.keys(request))}
+    if all(allowed.values()):
+        return decide_rest(core, row, request, context, now, change)
+    denied, rest = named.split_by_key(request, lambda key: not allowed[key])
+    refused = row.fail(denied, right.error, context.api_version)
+    if rest is None:
+        return refused
+    return decide_rest(
+        core,
+        row,
+        rest,
+        context,
+        now,
+        lambda response: named.join_by_key(
+            request, refused, response if change is None else change(response)
+        ),
+    )
+
+
+def _decide_topics(
+    row: Api,
+    right: rights.Right,
+    sender: Sender,
+    core: Context,
+    request: Any,
+    context: RequestContext,
+    now: Now,
+) -> Any:
+    """Decide a request for several topics, each by itself."""
+    version, name_of = context.api_version, names_of(core)
+    named = row.named(version)
+    names = {name_of(topic) for topic in named.topics(request)} - {""}  # an unknown id is no name
+    denied = {name for name in names if not sender.may(right, name)}
+    if not denied:
+        return decide(core, row, request, context, now)
+    struck, rest = named.split_by_topic(request, lambda topic: name_of(topic) in denied)
+    refused = refuse_topics(row, struck, right.error, version)
+    if row.rights.message is not None:
+        tell(refused, row.rights.message)
+    if rest is None:
+        return refused
+    if _is_whole(core, request):
+        return join_topics(row, version, refused, row.fail(rest, ErrorCode.OPERATION_NOT_ATTEMPTED, version))
+    return decide_rest(core, row, rest, context, now, partial(join_topics, row, version, refused))
+
+
+def _is_whole(core: Context, request: Any) -> bool:
+    """Whether a request is a commit of all its partitions or none."""
+    if request.SCHEMA.name != "OffsetCommitRequest":
+        return False
+    return core.config.offsets_commit_all_or_none or any(
+        partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags
+        for topic in request.topics
+        for partition in topic.partitions
+    )

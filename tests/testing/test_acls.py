@@ -1,0 +1,139 @@
+"""ACLs of a broker in a test: what clients may do, in memory, on a disk, in a snapshot, in a cluster; and the fault."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import ConfigError, ErrorCode
+from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.testing import Broker, Cluster, allow, deny
+from tests.broker.fault_requests import commit, connect
+
+TOPIC_DENIED, GROUP_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
+EVERYTHING = [
+    allow("*", "ALL", topic="*"),
+    allow("*", "ALL", group="*"),
+    allow("*", "ALL", transactional_id="*"),
+    allow("*", "ALL", cluster=True),
+]
+
+
+def committed_to(broker: Broker, *topics: str, group: str = "g") -> set[int]:
+    """The error codes of a commit of a client."""
+    with connect(broker) as client:
+        return set(commit(client, group, 5, *((topic, 0) for topic in topics)).values())
+
+
+def test_clients_may_do_what_acls_allow_and_the_test_may_do_everything() -> None:
+    given = [allow("ANONYMOUS", "READ", group="g"), allow("*", "READ", topic="ord", prefix=True)]
+    with Broker(acls=given) as broker:
+        broker.create_topic("orders")
+        broker.create_topic("pages")
+        broker.produce("pages", [b"x"])
+        assert broker.acls == set(given)
+        assert committed_to(broker, "orders") == {0}
+        assert committed_to(broker, "pages", "orders") == {0, TOPIC_DENIED}
+        assert committed_to(broker, "orders", group="other") == {GROUP_DENIED}
+        broker.commit("other", {("pages", 0): 1})
+        forbidden = deny("ANONYMOUS", "READ", topic="orders")
+        broker.add_acls(forbidden, allow("*", "READ", group="*"))
+        assert committed_to(broker, "orders") == {TOPIC_DENIED}
+        broker.remove_acls(forbidden, deny("nobody", "READ", topic="orders"))
+        assert committed_to(broker, "orders", group="other") == {0}
+        assert len(broker.acls) == 3
+
+
+def test_without_acls_there_is_no_authorizer() -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        assert committed_to(broker, "orders") == {0}
+        assert broker.acls == set()
+        with pytest.raises(RuntimeError, match=r"SECURITY_DISABLED: No Authorizer is configured\."):
+            broker.add_acls(*EVERYTHING)
+
+
+def test_an_empty_list_denies_everything_but_super_users() -> None:
+    with Broker(acls=[]) as broker:
+        broker.create_topic("orders")
+        assert committed_to(broker, "orders") == {GROUP_DENIED}
+    with Broker({"super.users": "User:admin;User:ANONYMOUS"}, acls=[]) as broker:
+        broker.create_topic("orders")
+        assert committed_to(broker, "orders") == {0}
+    with Broker(
+        {"allow.everyone.if.no.acl.found": True}, acls=[allow("bob", "READ", topic="orders")]
+    ) as broker:
+        broker.create_topic("orders")
+        broker.create_topic("pages")
+        assert committed_to(broker, "orders", "pages") == {0, TOPIC_DENIED}
+
+
+def test_a_super_user_is_a_principal() -> None:
+    with pytest.raises(ConfigError, match="principalType:principalName but got alice"):
+        Broker({"super.users": "alice"})
+    with pytest.raises(ConfigError, match="StandardAuthorizer"):
+        Broker({"authorizer.class.name": "org.example.Mine"})
+
+
+def test_acls_survive_a_restart_and_are_in_snapshots(tmp_path: Path) -> None:
+    config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    with Broker(config, data_directory=tmp_path) as broker:
+        broker.add_acls(*EVERYTHING)
+    with Broker(config, data_directory=tmp_path) as broker:
+        assert broker.acls == set(EVERYTHING)
+        broker.create_topic("orders")
+        assert committed_to(broker, "orders") == {0}
+    with Broker(acls=EVERYTHING) as broker:
+        broker.create_topic("orders")
+        before = broker.snapshot()
+        broker.remove_acls(*EVERYTHING)
+        assert committed_to(broker, "orders") == {GROUP_DENIED}
+        after = broker.snapshot()
+        broker.restore(before)
+        assert committed_to(broker, "orders") == {0}
+        broker.restore(after)
+        assert committed_to(broker, "orders") == {GROUP_DENIED}
+
+
+def test_the_brokers_of_a_cluster_have_the_same_acls() -> None:
+    config = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    with Cluster(config, brokers=2) as cluster:
+        cluster.create_topic("orders")
+        for expected in ({GROUP_DENIED}, {0}):
+            for node in cluster.nodes:
+                group = next(f"g{n}" for n in range(99) if cluster.coordinator(f"g{n}") == node.id)
+                with Connection(*parse_address(node.address), 10) as client:
+                    assert set(commit(client, group, 5, ("orders", 0)).values()) == expected
+            cluster.add_acls(*EVERYTHING)
+        assert cluster.acls == set(EVERYTHING)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"topic": "a", "group": "b"}, "an ACL is for one topic, group, transactional id or the cluster"),
+        ({}, "an ACL is for one topic, group, transactional id or the cluster"),
+        ({"topic": ""}, "Invalid empty resource name"),
+    ],
+)
+def test_an_acl_is_for_one_resource(arguments: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        allow("alice", "READ", **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'FLY' is no operation; these are: ALL, READ, WRITE"):
+        deny("alice", "FLY", topic="orders")
+
+
+def test_a_denied_topic_is_refused_and_others_are_served() -> None:
+    with Broker() as broker:
+        broker.create_topic("orders")
+        broker.create_topic("pages")
+        with broker.faults.denied(topic="orders") as fault:
+            assert committed_to(broker, "orders") == {TOPIC_DENIED}
+            assert committed_to(broker, "pages") == {0}
+            assert fault.hits == 1
+        with broker.faults.denied(group="g", n=1):
+            assert committed_to(broker, "pages") == {GROUP_DENIED}
+            assert committed_to(broker, "pages") == {0}
+        with pytest.raises(ValueError, match="one topic, group or transactional id is denied"):
+            broker.faults.denied()
+        with pytest.raises(ValueError, match="one topic, group or transactional id is denied"):
+            broker.faults.denied(topic="orders", group="g")

@@ -12,7 +12,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
-from tests.drivers.core import CoreClient, make_core
+from tests.drivers.core import CoreClient, commit_request, make_core
 
 Quotas = messages.AlterClientQuotasRequest
 Topics = messages.CreateTopicsRequest
@@ -322,6 +322,16 @@ def test_responses_that_are_kept_are_throttled_too() -> None:
     assert at.client.call(*METADATA).throttle_time_ms == 1000
     set_quota(at.admin, "request_percentage", None)
     assert CoreClient(at.core, "other").call(*METADATA).throttle_time_ms == 0
+
+
+def test_a_commit_whose_request_is_known_is_throttled_too() -> None:
+    """A repeated commit is answered by bytes that were made before."""
+    at = Throttled("producer_byte_rate", 1.0)
+    for _ in range(5):
+        assert at.client.commit("g", {("t", 0): 5}) == {("t", 0): NONE}
+    set_quota(at.admin, "request_percentage", EVERY_REQUEST)
+    answer = at.client.call(commit_request(at.core, "g", {("t", 0): 5}), 8)
+    assert answer.throttle_time_ms == 1000
 
 
 def test_a_produce_without_response_takes_no_time_of_the_quota() -> None:

@@ -9,7 +9,6 @@ Source: RequestHandlerHelper, KafkaApis and ConnectionQuotas of Kafka 4.3.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from kafka_offsets.broker.replicas.channel import is_of_broker
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.security.sasl.authentication import State
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.answers import Answers
@@ -36,18 +36,12 @@ _UNTHROTTLED = (17, 27, 36)
 _INT_MAX = 2**31 - 1
 _PERCENT_PER_NS = 100 / 1e9
 
-PRODUCE, FETCH, REQUEST = "Produce", "Fetch", "Request"
-MUTATION, CONNECTION = "ControllerMutation", "Connection"
-KINDS = (PRODUCE, FETCH, REQUEST, MUTATION, CONNECTION)
-"""The kinds of quotas, as Kafka's metrics name them."""
-
 
 class Throttling:
     """The quotas of one broker, and the connections that they mute.
 
     is_active       whether any client has a quota
     times_requests  whether any has a `request_percentage`: the time of each handler is then measured
-    throttled       how often each kind of quota has throttled a client
     time_ns         the clock for the time of handlers; tests may replace it
     """
 
@@ -75,7 +69,6 @@ class Throttling:
         self._handling: ClientConnection | None = None
         self._started_ns = 0
         self.time_ns: Callable[[], int] = time.perf_counter_ns
-        self.throttled: Counter[str] = Counter()
         self.is_active = self.times_requests = False
 
     def set(self, quotas: Quotas) -> None:
@@ -91,13 +84,9 @@ class Throttling:
 
     def connected(self, host: str, now: Now) -> int:
         """Record a new connection; return 0, or for how many ms it stays unread before it is closed (KIP-612)."""
-        throttle_ms = self._connections.record(host, now.mono_ms)
-        if throttle_ms:
-            self.throttled[CONNECTION] += 1
-        return throttle_ms
+        return self._connections.record(host, now.mono_ms)
 
-    def _mute(self, connection: ClientConnection, ms: int, kind: str) -> None:
-        self.throttled[kind] += 1
+    def _mute(self, connection: ClientConnection, ms: int) -> None:
         due_ms = self._scheduler.clock.now().mono_ms + ms
         if connection.muted is not None:
             if connection.muted.due_ms >= due_ms:
@@ -134,23 +123,24 @@ class Throttling:
     # -- requests
 
     def _is_exempt(self, context: RequestContext) -> bool:
-        return context.connection.is_exempt or is_of_broker(context.client_id, self._cluster_id)
+        connection: ClientConnection = context.connection
+        authentication = connection.authentication
+        is_unknown = authentication is not None and authentication.state is not State.COMPLETE
+        return is_unknown or connection.is_exempt or is_of_broker(context.client_id, self._cluster_id)
 
     def _replied(self, context: RequestContext, response: Any) -> Any:
         """Record a request that is answered; return its response, with the time for which its client is throttled."""
         if context.api_key == _FETCH or context.api_key in _UNTHROTTLED or self._is_exempt(context):
             return response
         now_ms = self._scheduler.clock.now().mono_ms
-        throttles = {REQUEST: self._record_time(context, now_ms)}
+        throttle_ms = self._record_time(context, now_ms)
         if context.api_key == _PRODUCE:
-            throttles[PRODUCE] = self._record_produced(context, now_ms)
+            throttle_ms = max(throttle_ms, self._record_produced(context, now_ms))
         elif self._mutations.is_set:
-            throttles[MUTATION] = getattr(response, "throttle_time_ms", 0)  # of `mutated`
-        kind = max(throttles, key=throttles.__getitem__)
-        throttle_ms = throttles[kind]
+            throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))  # of `mutated`
         if not throttle_ms:
             return response
-        self._mute(context.connection, throttle_ms, kind)
+        self._mute(context.connection, throttle_ms)
         if response is context.request:
             response = self._row_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
         response.throttle_time_ms = throttle_ms
@@ -164,7 +154,7 @@ class Throttling:
         if self.is_active and not self._is_exempt(context):
             throttle_ms = self._record_produced(context, self._scheduler.clock.now().mono_ms)
             if throttle_ms:
-                self._mute(context.connection, throttle_ms, PRODUCE)
+                self._mute(context.connection, throttle_ms)
 
     def most_fetched(self, context: RequestContext) -> int:
         """Return the most bytes that one Fetch may read: more would be throttled whatever was read before."""
@@ -181,12 +171,12 @@ class Throttling:
             return 0
         now_ms = self._scheduler.clock.now().mono_ms
         client = context.principal.name, context.client_id
-        of_time_ms = self._record_time(context, now_ms)
-        of_bytes_ms = self._consumers.record(*client, response_bytes, now_ms)
-        throttle_ms = max(of_time_ms, of_bytes_ms)
+        throttle_ms = max(
+            self._record_time(context, now_ms), self._consumers.record(*client, response_bytes, now_ms)
+        )
         if throttle_ms:
             self._consumers.take_back(*client, response_bytes, now_ms)
-            self._mute(context.connection, throttle_ms, FETCH if of_bytes_ms > of_time_ms else REQUEST)
+            self._mute(context.connection, throttle_ms)
         return throttle_ms
 
     def mutated(self, context: RequestContext, partitions: int, now: Now, *, is_strict: bool) -> int:

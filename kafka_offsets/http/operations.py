@@ -33,6 +33,7 @@ _CHANGES = (
     "create_topic",
     "expire_offsets",
     "produce",
+    "set_quota",
 )
 _CLUSTER_READS = ("coordinator", "in_sync", "leader", "nodes")
 _CLUSTER_CHANGES = (

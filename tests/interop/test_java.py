@@ -236,3 +236,10 @@ def test_the_admin_sets_quotas_and_passwords(java: Shell, names: Names) -> None:
     assert java("password", user) == ["SCRAM_SHA_256=4096"]
     java("remove-password", user)
     until(lambda: java("passwords") == ["0"], "the password is gone")
+
+
+def test_a_producer_knows_for_how_long_it_is_throttled(java: Shell, names: Names) -> None:
+    topic = names.topic()
+    java.create_topic(topic, 1)
+    (pause_ms,) = java("throttled", f"throttled-{topic}", topic, 11_000)
+    assert 1000 < float(pause_ms) < 1400

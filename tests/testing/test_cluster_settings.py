@@ -51,6 +51,18 @@ def group_timeout(cluster: Cluster, node: int) -> str:
     return answer.results[0].configs[0].value
 
 
+def test_quotas_throttle_at_every_node_and_replication_at_none(cluster: Cluster) -> None:
+    cluster.create_topic("t")
+    cluster.set_quota(
+        client_id="<default>", producer_byte_rate=1, consumer_byte_rate=1, request_percentage=1e-9
+    )
+    throttles = [ask(cluster, node, messages.MetadataRequest([]), 9).throttle_time_ms for node in NODES]
+    assert throttles == [1000] * 3
+    for _ in range(3):
+        cluster.produce("t", [b"x" * 10_000])  # with acks=all: followers fetch it
+    assert cluster.in_sync("t") == [1, 2, 3]
+
+
 def set_quota(cluster: Cluster, node: int, user: str, rate: float | None) -> None:
     made = messages.AlterClientQuotasRequest
     op = made.OpData("consumer_byte_rate", rate or 0.0, rate is None)

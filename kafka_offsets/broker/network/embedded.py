@@ -18,7 +18,7 @@ from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.broker.security.listeners import with_users
-from kafka_offsets.client import commits
+from kafka_offsets.client import commits, quotas
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError
@@ -145,6 +145,39 @@ class EmbeddedBroker:
         request = commits.request(group, offsets, expected or {})
         answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
         commits.check(group, answer, expected or {})
+
+    def set_quota(
+        self,
+        *,
+        user: str | None = None,
+        client_id: str | None = None,
+        ip: str | None = None,
+        producer_byte_rate: float | None = None,
+        consumer_byte_rate: float | None = None,
+        request_percentage: float | None = None,
+        controller_mutation_rate: float | None = None,
+        connection_creation_rate: float | None = None,
+    ) -> None:
+        """Set the quotas of a user, of a client id, of both, or of an address; those that are not given are removed.
+
+        user, client_id, ip  names; "<default>" for all that have no quota by themselves
+        producer_byte_rate, consumer_byte_rate  bytes of Produce requests and of Fetch responses per second
+        request_percentage        time of the broker, in percent of a second per second
+        controller_mutation_rate  partitions that are created or deleted per second
+        connection_creation_rate  connections per second, of an `ip` alone
+        A client is throttled after it has used what about ten seconds allow. Requests of this object are exempt.
+        ValueError when the broker refuses it; RuntimeError when it is not running, or in the thread of its loop.
+        """
+        names = {"user": user, "client-id": client_id, "ip": ip}
+        limits = {
+            "producer_byte_rate": producer_byte_rate,
+            "consumer_byte_rate": consumer_byte_rate,
+            "request_percentage": request_percentage,
+            "controller_mutation_rate": controller_mutation_rate,
+            "connection_creation_rate": connection_creation_rate,
+        }
+        request = quotas.request(names, limits)
+        quotas.check(self._wait_for(lambda server: server.exchange(request, quotas.VERSION)))
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the broker, by the names of docs/metrics.md.

@@ -280,6 +280,7 @@ public final class Client {
             case "set-quota": admin.alterClientQuotas(List.of(new ClientQuotaAlteration(
                 new ClientQuotaEntity(Map.of("user", words[1])), List.of(new ClientQuotaAlteration.Op(
                     words[2], words.length > 3 ? Double.valueOf(words[3]) : null))))).all().get(); return "";
+            case "throttled": return throttled(words[1], words[2], Integer.parseInt(words[3]));
             case "password": return String.valueOf(admin.describeUserScramCredentials(List.of(words[1]))
                 .description(words[1]).get().credentialInfos().stream()
                 .map(info -> info.mechanism() + "=" + info.iterations()).collect(Collectors.joining(" ")));
@@ -345,6 +346,19 @@ public final class Client {
             one.get();
         }
         return String.valueOf(sent.size());
+    }
+
+    /** throttled CLIENT TOPIC BYTES: the longest pause that a producer is told, with a quota of 1000 bytes a second. */
+    private String throttled(String clientId, String topic, int size) throws Exception {
+        admin.alterClientQuotas(List.of(new ClientQuotaAlteration(new ClientQuotaEntity(Map.of("client-id", clientId)),
+            List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1000.0))))).all().get();
+        Map<String, String> more = Map.of("client.id", clientId);
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(clientSettings(bootstrap, more))) {
+            producer.send(new ProducerRecord<>(topic, "x".repeat(size))).get();
+            return producer.metrics().values().stream()
+                .filter(metric -> metric.metricName().name().equals("produce-throttle-time-max"))
+                .map(metric -> String.valueOf(metric.metricValue())).collect(Collectors.joining());
+        }
     }
 
     /** transact ID TOPIC commit|abort|leave [SOURCE GROUP OFFSET] VALUE … : one transaction. */

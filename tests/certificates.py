@@ -55,11 +55,11 @@ class Authority(Signed):
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         super().__init__(key, self._signed(subject, subject, key.public_key(), key, is_authority=True))
 
-    def sign(self, *subject: tuple[x509.ObjectIdentifier, str]) -> Signed:
-        """Return a new key with a certificate for a subject, and for this machine."""
+    def sign(self, *subject: tuple[x509.ObjectIdentifier, str], address: str = "127.0.0.1") -> Signed:
+        """Return a new key with a certificate for a subject, and for a machine."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(*part) for part in subject])
-        return Signed(key, self._signed(name, self.certificate.subject, key.public_key(), self.key))
+        return Signed(key, self._signed(name, self.certificate.subject, key.public_key(), self.key, address))
 
     @staticmethod
     def _signed(
@@ -67,10 +67,11 @@ class Authority(Signed):
         issuer: x509.Name,
         public: ec.EllipticCurvePublicKey,
         key: ec.EllipticCurvePrivateKey,
+        address: str = "127.0.0.1",
         *,
         is_authority: bool = False,
     ) -> x509.Certificate:
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(address))]
         builder = x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number(), BEGIN, END)
         builder = builder.add_extension(x509.BasicConstraints(is_authority, None), critical=True)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

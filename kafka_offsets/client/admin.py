@@ -7,8 +7,9 @@ from typing import Any
 
 from kafka_offsets.client.cluster import Cluster, ListedGroup
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import connect_to_any, parse_addresses
+from kafka_offsets.client.connection import Address, connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Committed, Coordinator, Description
+from kafka_offsets.client.security import take_security
 from kafka_offsets.errors import ConfigError, ErrorCode
 
 _KEYS = ("bootstrap.servers", "default.api.timeout.ms")
@@ -18,13 +19,15 @@ _TIMEOUT_MS = 60_000
 class Admin:
     """An admin client for groups of consumers. Each call connects to the brokers that it needs.
 
-    properties  bootstrap.servers, and default.api.timeout.ms, as Kafka's
+    properties  bootstrap.servers, default.api.timeout.ms, and the keys of TLS and SASL, as Kafka's
     ConfigError for other keys. All methods raise ConnectionLostError if no broker answers, and RefusedError for an
     error of the whole request.
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        unknown = properties.keys() - set(_KEYS)
+        given = dict(properties)
+        self._security = take_security(given)
+        unknown = given.keys() - set(_KEYS)
         if unknown:
             raise ConfigError(f"unknown keys of an admin client: {', '.join(sorted(map(str, unknown)))}")
         try:
@@ -52,7 +55,7 @@ class Admin:
 
     def list_groups(self) -> list[ListedGroup]:
         """Return the groups of all brokers, sorted by name."""
-        with connect_to_any(self._addresses, lambda address: Cluster(address, self._timeout_s)) as cluster:
+        with connect_to_any(self._addresses, self._cluster) as cluster:
             return cluster.groups()
 
     def describe_consumer_group(self, group: str) -> Description:
@@ -71,4 +74,9 @@ class Admin:
             coordinator.commit(offsets, {})
 
     def _coordinator(self, group: str) -> Coordinator:
-        return connect_to_any(self._addresses, lambda address: Coordinator(address, group, self._timeout_s))
+        return connect_to_any(
+            self._addresses, lambda address: Coordinator(address, group, self._timeout_s, self._security)
+        )
+
+    def _cluster(self, address: Address) -> Cluster:
+        return Cluster(address, self._timeout_s, self._security)

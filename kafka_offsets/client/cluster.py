@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.security import ClientSecurity
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers
@@ -34,12 +35,15 @@ class Cluster:
     """The brokers of a cluster.
 
     bootstrap  host and port of any broker
+    security   TLS and SASL; None: PLAINTEXT
     Raises ConnectionLostError and RefusedError.
     """
 
-    def __init__(self, bootstrap: tuple[str, int], timeout_s: float = 30.0) -> None:
-        self._timeout_s = timeout_s
-        self._bootstrap = Connection(*bootstrap, timeout_s)
+    def __init__(
+        self, bootstrap: tuple[str, int], timeout_s: float = 30.0, security: ClientSecurity | None = None
+    ) -> None:
+        self._timeout_s, self._security = timeout_s, security
+        self._bootstrap = Connection(*bootstrap, timeout_s, security)
         self._connections: dict[int, Connection] = {}
         self._brokers: dict[int, tuple[str, int]] = {}
 
@@ -172,5 +176,5 @@ class Cluster:
 
     def _broker(self, node: int) -> Connection:
         if node not in self._connections:
-            self._connections[node] = Connection(*self._brokers[node], self._timeout_s)
+            self._connections[node] = Connection(*self._brokers[node], self._timeout_s, self._security)
         return self._connections[node]

@@ -1,19 +1,27 @@
 """One blocking connection to one broker."""
 
 import itertools
+import math
 import socket
+import ssl
 import struct
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.security.sasl.client import exchange
 
 _SIZE = struct.Struct(">i")
 _LARGEST_ANSWER = 1 << 30
 _CLIENT_ID = "kafka-offsets"
+_HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
+_LOGIN_AGAIN_SHARE = 0.85
+"""The part of a session after which the client logs in again, as Kafka's."""
 
 Address = tuple[str, int]
 """Host and port."""
@@ -52,10 +60,14 @@ class Connection:
     """A connection; `call` sends a request and waits for its response.
 
     timeout_s  for connecting, and for each response
-    Raises ConnectionLostError if the broker cannot be reached, or closes the connection.
+    security   TLS and SASL; None: PLAINTEXT
+    Raises ConnectionLostError if the broker cannot be reached, or closes the connection, and RefusedError if it does
+    not accept the login.
     """
 
-    def __init__(self, host: str, port: int, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, host: str, port: int, timeout_s: float = 30.0, security: ClientSecurity | None = None
+    ) -> None:
         self._where = f"{host}:{port}"
         self._numbers = itertools.count(1)
         self._versions: dict[int, int] | None = None
@@ -66,6 +78,49 @@ class Connection:
             advice = ": is a broker running there?" if isinstance(error, ConnectionRefusedError) else ""
             raise ConnectionLostError(f"{self._where}: {reason}{advice}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._login = None if security is None else security.login
+        self._login_again_s = math.inf
+        try:
+            if security is not None and security.tls is not None:
+                self._encrypt(security.tls, host)
+            if self._login is not None:
+                self._authenticate(self._login)
+        except BaseException:
+            self.close()
+            raise
+
+    def _encrypt(self, tls: ssl.SSLContext, host: str) -> None:
+        try:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectionLostError(
+                f"{self._where}: its certificate is refused: {error.verify_message}"
+            ) from None
+        except OSError as error:
+            raise ConnectionLostError(f"{self._where}: TLS handshake failed: {error}") from error
+
+    def _authenticate(self, login: Login) -> None:
+        """Log in, at first and before the session ends (KIP-368)."""
+        self._login_again_s = math.inf
+        accepted = self.call(messages.SaslHandshakeRequest(login.mechanism), _HANDSHAKE_VERSION)
+        if accepted.error_code:
+            known = ", ".join(accepted.mechanisms)
+            raise RefusedError(f"{self._where}: {login.mechanism} is not one of {known}", accepted.error_code)
+        tokens = exchange(login.mechanism, login.user, login.password.value)
+        try:
+            token = next(tokens)
+            while True:
+                answer = self.call(messages.SaslAuthenticateRequest(token), _AUTHENTICATE_VERSION)
+                if answer.error_code:
+                    raise RefusedError(f"{self._where}: {answer.error_message}", answer.error_code)
+                if answer.session_lifetime_ms:
+                    lifetime_s = answer.session_lifetime_ms / 1000
+                    self._login_again_s = time.monotonic() + lifetime_s * _LOGIN_AGAIN_SHARE
+                token = tokens.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            return
+        except ValueError as error:
+            raise ConnectionLostError(f"{self._where}: authentication failed: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -81,6 +136,8 @@ class Connection:
 
     def call(self, request: messages.MessageValue, version: int) -> Any:
         """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
+        if self._login is not None and time.monotonic() >= self._login_again_s:
+            self._authenticate(self._login)
         number = next(self._numbers)
         try:
             self._socket.sendall(encode_request(request, version, number, _CLIENT_ID))

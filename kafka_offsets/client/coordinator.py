@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 from kafka_offsets.client import commits
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.security import ClientSecurity
 from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError, error_code_of
 from kafka_offsets.protocol import messages
 
@@ -62,13 +63,20 @@ class Coordinator:
 
     bootstrap  host and port of any broker
     timeout_s  limit for the coordinator to become ready, and for each response
+    security   TLS and SASL; None: PLAINTEXT
     Raises ConnectionLostError and RefusedError.
     """
 
-    def __init__(self, bootstrap: tuple[str, int], group: str, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self,
+        bootstrap: tuple[str, int],
+        group: str,
+        timeout_s: float = 30.0,
+        security: ClientSecurity | None = None,
+    ) -> None:
         self.group = group
         self._until = time.monotonic() + timeout_s
-        with Connection(*bootstrap, timeout_s) as broker:
+        with Connection(*bootstrap, timeout_s, security) as broker:
             request = messages.FindCoordinatorRequest(group, 0)
             found = self._retry(
                 lambda: broker.call(request, _FIND_VERSION), lambda answer: [answer.error_code]
@@ -76,7 +84,7 @@ class Coordinator:
         if found.error_code:
             raise RefusedError(f"coordinator of group {group}", found.error_code)
         self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
-        self._connection = Connection(found.host, found.port, timeout_s)
+        self._connection = Connection(found.host, found.port, timeout_s, security)
 
     def __enter__(self) -> Self:
         return self

@@ -416,10 +416,11 @@ def test_client_properties_without_effect_are_named_once(group: str, tell: Told,
     file.write_text("client.id=me\nrequest.timeout.ms=20000\nretries=3\n")
     tell("groups", "describe", group, "--members", "--command-config", file)
     assert tell.error.splitlines()[0] == f"kafka-offsets: {file}: without effect here: client.id, retries"
-    file.write_text("security.protocol=SASL_SSL\n")
+    file.write_text("security.protocol=TLS\n")
     tell("groups", "list", "--command-config", file, code=cli.CANNOT)
-    assert (
-        tell.error == f"kafka-offsets: {file}: security.protocol is SASL_SSL: only PLAINTEXT is supported\n"
+    assert tell.error == (
+        f"kafka-offsets: {file}: security.protocol is TLS: "
+        "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed\n"
     )
     file.write_text("request.timeout.ms=soon\n")
     tell("groups", "list", "--command-config", file, code=cli.CANNOT)

@@ -72,17 +72,17 @@ def add_broker_options(parser: Parser) -> None:
         "--command-config",
         type=Path,
         metavar="FILE",
-        help="client properties; request.timeout.ms and default.api.timeout.ms have an effect",
+        help="client properties: request.timeout.ms, default.api.timeout.ms, security.protocol, sasl.*, ssl.*",
     )
 
 
 def apply_client_properties(options: argparse.Namespace) -> None:
-    """Set the timeout: the option, or else the file's, or else the default."""
-    from_file = None
+    """Set the timeout, by the option, or else by the file, or else the default; and TLS and SASL by the file."""
+    from_file = options.security = None
     if options.command_config is not None:
         from kafka_offsets.commands.client_properties import read_client_properties
 
-        from_file = read_client_properties(options.command_config).timeout_ms
+        from_file, options.security = read_client_properties(options.command_config)
     options.timeout = options.timeout or from_file or _TIMEOUT_MS
 
 

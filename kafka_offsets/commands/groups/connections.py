@@ -31,13 +31,17 @@ def note(message: str) -> None:
 def cluster_of(options: argparse.Namespace) -> Cluster:
     """Connect to the first broker that answers."""
     timeout_s = options.timeout / 1000
-    return connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s))
+    return connect_to_any(
+        options.bootstrap_server, lambda address: Cluster(address, timeout_s, options.security)
+    )
 
 
 def coordinator_of(options: argparse.Namespace, group: str) -> Coordinator:
     """Connect to the coordinator of a group."""
     timeout_s = options.timeout / 1000
-    return connect_to_any(options.bootstrap_server, lambda address: Coordinator(address, group, timeout_s))
+    return connect_to_any(
+        options.bootstrap_server, lambda address: Coordinator(address, group, timeout_s, options.security)
+    )
 
 
 def chosen_groups(options: argparse.Namespace) -> list[str]:

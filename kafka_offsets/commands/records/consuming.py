@@ -53,8 +53,12 @@ def consume(options: argparse.Namespace) -> int:
     render = _render(options)
     if options.group is not None and (options.partition is not None or options.start is not None):
         raise ConfigError("-p and -o are without --group: a group has its partitions and offsets")
+    if options.security is not None:
+        raise ConfigError("consume reads from listeners of protocol PLAINTEXT alone")
     timeout_s = options.timeout / 1000
-    with connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s)) as cluster:
+    with connect_to_any(
+        options.bootstrap_server, lambda address: Cluster(address, timeout_s, options.security)
+    ) as cluster:
         places = _places(options, cluster.leaders([options.topic]))
         starts = (
             {} if options.group is not None else _starts(options.start or ("beginning", 0), cluster, places)

@@ -42,7 +42,9 @@ def produce(options: argparse.Namespace) -> int:
     timeout_s = options.timeout / 1000
 
     def connect() -> Cluster:
-        return connect_to_any(options.bootstrap_server, lambda address: Cluster(address, timeout_s))
+        return connect_to_any(
+            options.bootstrap_server, lambda address: Cluster(address, timeout_s, options.security)
+        )
 
     with ExitStack() as connected, _input(options) as lines:
         cluster = connected.enter_context(connect())

@@ -24,7 +24,7 @@ PANICS = (
     "`connect`), which ends the process and all later tests"
 )
 NO_AUTHORIZER = (
-    "needs a broker with an authorizer; access rules are not served. "
+    "needs a broker with an authorizer, which is not configured here. "
     "Also fails with Kafka, which has none configured here"
 )
 NOT_RUN = {

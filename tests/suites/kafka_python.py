@@ -54,7 +54,7 @@ SETTINGS = {
 NOT_RUN = {
     SSL_TESTS: TLS,
     "test/integration/test_admin_integration.py::test_create_describe_delete_acls": (
-        "needs a broker with an authorizer; access rules are not served"
+        "needs a broker with an authorizer, which is not configured here"
     ),
 }
 

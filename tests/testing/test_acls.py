@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
+from kafka.errors import TopicAuthorizationFailedError
 
 from kafka_offsets import ConfigError, ErrorCode
 from kafka_offsets.client.connection import Connection, parse_address
@@ -137,3 +139,29 @@ def test_a_denied_topic_is_refused_and_others_are_served() -> None:
             broker.faults.denied()
         with pytest.raises(ValueError, match="one topic, group or transactional id is denied"):
             broker.faults.denied(topic="orders", group="g")
+
+
+def test_users_have_rights_of_their_own() -> None:
+    with Broker(
+        users={"alice": "secret", "bob": "hidden"}, acls=[allow("alice", "WRITE", topic="orders")]
+    ) as broker:
+        broker.create_topic("orders")
+        outcomes = {}
+        for user, password in (("alice", "secret"), ("bob", "hidden")):
+            producer = KafkaProducer(
+                bootstrap_servers=broker.bootstrap_servers,
+                security_protocol="SASL_PLAINTEXT",
+                sasl_mechanism="PLAIN",
+                sasl_plain_username=user,
+                sasl_plain_password=password,
+                allow_auto_create_topics=False,
+                enable_idempotence=False,
+                max_block_ms=5000,
+            )
+            try:
+                outcomes[user] = producer.send("orders", user.encode()).get(10).offset
+            except TopicAuthorizationFailedError:
+                outcomes[user] = "denied"
+            producer.close()
+        assert outcomes == {"alice": 0, "bob": "denied"}
+        assert [record.value for record in broker.consume_all("orders")] == [b"alice"]

@@ -1,0 +1,117 @@
+"""Clients of others over SASL_SSL and SASL_PLAINTEXT: kafka-python, confluent-kafka and aiokafka."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import Consumer, Producer
+from cryptography.x509.oid import NameOID
+from kafka import KafkaConsumer, KafkaProducer
+
+from kafka_offsets import Broker
+from tests.certificates import Authority
+
+pytestmark = pytest.mark.interop
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+LISTENERS = ("SASL_SSL", "SASL_PLAINTEXT")
+LARGE = b"x" * 900_000
+"""More than one record of TLS, and more than one step of the socket's writer."""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that clients trust; beside it is the key of the broker."""
+    folder, authority = tmp_path_factory.mktemp("certificates"), Authority()
+    authority.sign((NameOID.COMMON_NAME, "server")).write_pem(folder / "server.pem")
+    path = folder / "ca.pem"
+    path.write_text(authority.certificate_pem, encoding="ascii")
+    return path
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Path) -> Iterator[Broker]:
+    config = {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in LISTENERS),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(authority.with_name("server.pem")),
+    }
+    with Broker(config, users={"alice": "secret"}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_kafka_python(broker: Broker, authority: Path, listener: str, mechanism: str) -> None:
+    topic = f"kafka-python-{listener}-{mechanism}"
+    settings = {
+        "bootstrap_servers": broker.address_of(listener),
+        "security_protocol": listener,
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "secret",
+        "ssl_cafile": str(authority),
+    }
+    producer = KafkaProducer(**settings)
+    for _ in range(3):
+        producer.send(topic, LARGE)
+    producer.flush(20)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic, group_id=topic, auto_offset_reset="earliest", consumer_timeout_ms=15_000, **settings
+    )
+    assert [len(next(consumer).value) for _ in range(3)] == [len(LARGE)] * 3
+    consumer.commit()
+    consumer.close()
+    assert broker.committed(topic)[topic, 0].offset == 3
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_confluent_kafka(broker: Broker, authority: Path, listener: str, mechanism: str) -> None:
+    topic = f"confluent-{listener}-{mechanism}"
+    settings = {
+        "bootstrap.servers": broker.address_of(listener),
+        "security.protocol": listener,
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": "secret",
+        "ssl.ca.location": str(authority),
+    }
+    producer = Producer(settings)
+    for _ in range(3):
+        producer.produce(topic, LARGE)
+    assert producer.flush(20) == 0
+    consumer = Consumer(settings | {"group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found = [consumer.poll(15) for _ in range(3)]
+    assert [each is not None and len(each.value() or b"") for each in found] == [len(LARGE)] * 3
+    consumer.close()
+    assert broker.committed(topic)[topic, 0].offset == 3
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("listener", LISTENERS)
+def test_aiokafka(broker: Broker, authority: Path, listener: str, mechanism: str) -> None:
+    topic = f"aiokafka-{listener}-{mechanism}"
+
+    async def run() -> list[int]:
+        settings = {
+            "bootstrap_servers": broker.address_of(listener),
+            "security_protocol": listener,
+            "sasl_mechanism": mechanism,
+            "sasl_plain_username": "alice",
+            "sasl_plain_password": "secret",
+            "ssl_context": create_ssl_context(cafile=str(authority)) if listener == "SASL_SSL" else None,
+        }
+        async with AIOKafkaProducer(**settings) as producer:
+            for _ in range(3):
+                await producer.send_and_wait(topic, LARGE)
+        consumer = AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **settings)
+        async with consumer:
+            return [len((await asyncio.wait_for(consumer.getone(), 15)).value) for _ in range(3)]
+
+    assert asyncio.run(run()) == [len(LARGE)] * 3
+    assert broker.committed(topic)[topic, 0].offset == 3

@@ -30,7 +30,7 @@ def main(directory: Path) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", "2")
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
-    reader = spark.read.format("consumer_offsets").option("isolation", "uncommitted")
+    reader = spark.read.format("consumer_offsets").option("pipeline", "audit")
     found = audit(reader.load(str(directory)))
     counts = (
         "partition {0.log_partition}: {0.records} records, {0.missing} missing, {0.unreadable} unreadable"

@@ -47,7 +47,8 @@ def main(folder: Path) -> None:
         broker.produce("orders", ["d", "e"], partition=1)
         run_job(spark, broker, str(folder / "checkpoint"))
         broker.produce("orders", ["f", "g"], partition=1)
-        state = latest(spark.read.format("consumer_offsets").load(str(folder / "data")))
+        log = spark.read.format("consumer_offsets").option("mode", "latest")
+        state = latest(log.load(str(folder / "data")))
         print("totals has committed:", state.first()["metadata"])
         for row in lag(state, ends_of(spark, broker.bootstrap_servers, state)).orderBy("partition").collect():
             print(f"orders-{row.partition}: {row.position} of {row.log_end_offset}, lag {row.lag}")

@@ -40,6 +40,7 @@ _REPORT_STEPS = 3
 _SMALL_BYTES = 8 << 20
 """Segment files of at most so many bytes are read by this process: starting Spark's workers takes longer."""
 
+_URL = re.compile("[a-z][a-z0-9+.-]+:/")
 _LAST_ERROR = re.compile(
     r"^(?:pyspark\.\S+\.|kafka_offsets\.\S+\.|builtins\.)?\w*(?:Error|Exception): (.+)$", re.MULTILINE
 )
@@ -110,7 +111,14 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "log", metavar="LOG", help="a log directory, one of its folders, a pattern, or a URL of fsspec"
+        "log",
+        metavar="LOG",
+        help="a log directory, one of its folders, a pattern, or a URL of Spark's file systems or of fsspec",
+    )
+    parser.add_argument(
+        "--storage-options",
+        metavar="JSON",
+        help="read LOG with fsspec and these options ({} for none), not with Spark's file systems",
     )
     parser.add_argument(
         "--cluster", action="store_true", help="LOG is HOST:PORT of a broker: read the log of its cluster"
@@ -216,7 +224,7 @@ def _check_paths(options: argparse.Namespace) -> None:
 
 
 def _is_local(path: str) -> bool:
-    return "://" not in path and "::" not in path
+    return _URL.match(path) is None and "::" not in path
 
 
 def _check_input(options: argparse.Namespace) -> None:
@@ -279,14 +287,19 @@ def _said(error: Exception) -> str:
 
 
 def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> DataFrame:
-    """Return the rows of the log, including those of open and aborted transactions."""
-    from kafka_offsets.spark import register
+    """Return rows of the log; `settings` are options of the data source."""
+    from kafka_offsets.spark import hadoop, register
 
     if options.parquet:
         return spark.read.parquet(options.log)
-    settings = {"isolation": "uncommitted", **settings}
+    if options.storage_options is not None:
+        settings["storageOptions"] = options.storage_options
     if options.is_small:
         return _read_here(spark, options.log, settings)
+    is_ours = options.cluster or options.storage_options is not None
+    is_local = _is_local(options.log.removeprefix("file://"))
+    if not is_ours and not is_local and hadoop.is_known(spark, options.log):
+        return hadoop.read_log(spark, options.log, **settings)
     register(spark)
     source = "bootstrap.servers" if options.cluster else "path"
     reader = spark.read.format("consumer_offsets").option(source, options.log)
@@ -306,7 +319,8 @@ def _read_here(spark: SparkSession, path: str, settings: Mapping[str, str]) -> D
 def _with_bytes(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     from kafka_offsets.spark import schema
 
-    return _read(spark, options, columns=",".join((*schema.DEFAULT_COLUMNS, *_BYTES.split(","))))
+    columns = ",".join((*schema.DEFAULT_COLUMNS, *_BYTES.split(",")))
+    return _read(spark, options, isolation="uncommitted", columns=columns)
 
 
 def _unreadable(options: argparse.Namespace) -> str:
@@ -367,18 +381,16 @@ def _state(
     from kafka_offsets.spark.pipelines import latest
 
     before = None if snapshot is None else spark.read.parquet(snapshot)
-    raw = _read(spark, options, mode="latest", isolation="committed")
+    raw = _read(spark, options, mode="latest")
     return latest(raw, before, keep_tombstones, unreadable=_unreadable(options))
 
 
 def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
-    from kafka_offsets.spark import schema
     from kafka_offsets.spark.pipelines import merge_state, next_offsets
 
     starts = {str(partition): offset for partition, offset in next_offsets(spark, options.state).items()}
-    columns = ("kind", "key_version", "outcome", "file", "position", *schema.LATEST_COLUMNS)
     settings = {"startingOffsets": json.dumps(starts)} if starts else {}
-    raw = _read(spark, options, columns=",".join(columns), types="offset,unknown", **settings)
+    raw = _read(spark, options, pipeline="merge_state", **settings)
     done = merge_state(options.state, raw, unreadable=_unreadable(options), full=options.full)
     rows = f"{done.base_rows} rows and {done.delta_rows} changes in {len(done.deltas)} parts"
     print(f"{options.state}: version {done.number}, {rows}")
@@ -470,7 +482,7 @@ def _lag_table(
 def _stale(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark.pipelines import stale
 
-    raw = _with_bytes(spark, options)
+    raw = _read(spark, options, pipeline="stale")
     found = stale(raw, _now_ms(options), options.retention, unreadable=_unreadable(options))
     _give(found.orderBy("group", "topic", "partition"), options)
 
@@ -478,13 +490,14 @@ def _stale(spark: SparkSession, options: argparse.Namespace) -> None:
 def _activity(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark.pipelines import activity
 
-    _give(activity(_read(spark, options), options.window).orderBy("window_start", "group"), options)
+    raw = _read(spark, options, pipeline="activity")
+    _give(activity(raw, options.window).orderBy("window_start", "group"), options)
 
 
 def _audit(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark.pipelines import audit
 
-    for name, table in audit(_read(spark, options))._asdict().items():
+    for name, table in audit(_read(spark, options, pipeline="audit"))._asdict().items():
         _give(table, options, name)
 
 
@@ -492,7 +505,7 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark.pipelines import write_segments
 
     done = write_segments(
-        _with_bytes(spark, options),
+        _read(spark, options, pipeline="write_segments"),
         options.directory,
         partitions=options.partitions,
         segment_bytes=options.segment_bytes,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_offsets.spark.hadoop import read_log
     from kafka_offsets.spark.progress import (
         OffsetCommitListener,
         ProgressError,
@@ -25,6 +26,7 @@ __all__ = [
     "ProgressError",
     "commit_checkpoint",
     "group_starting_offsets",
+    "read_log",
     "read_table",
     "register",
 ]
@@ -34,6 +36,7 @@ _HOMES = {
     "ProgressError": "progress",
     "commit_checkpoint": "progress",
     "group_starting_offsets": "progress",
+    "read_log": "hadoop",
     "read_table": "table",
 }
 

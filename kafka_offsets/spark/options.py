@@ -22,6 +22,7 @@ NAMES = (
     "mode",
     "types",
     "columns",
+    "pipeline",
     "isolation",
     "startingOffsets",
     "endingOffsets",
@@ -88,14 +89,15 @@ def parse(given: Mapping[str, str]) -> Options:
             "give either the option 'path', of a log directory, or 'bootstrap.servers', of a cluster"
         )
     mode = _one_of(values, "mode", (ALL, LATEST))
+    needs = _needs(values, mode)
     start, from_end = _offsets(values, "startingOffsets", "earliest", "latest")
     stop, _ = _offsets(values, "endingOffsets", "latest")
     return Options(
         query=Query(
-            columns=_columns(values, mode),
+            columns=_columns(values, mode, needs),
             mode=mode,
-            kinds=_kinds(values, mode),
-            committed=_one_of(values, "isolation", ("committed", "uncommitted")) == "committed",
+            kinds=_kinds(values, mode, needs),
+            committed=_is_committed(values, needs),
             verify_crc=_one_of(values, "verifyCrc", ("false", "true")) == "true",
         ),
         path=values.get("path"),
@@ -128,8 +130,31 @@ def _words(values: Mapping[str, str], name: str) -> list[str]:
     return words
 
 
-def _columns(values: Mapping[str, str], mode: str) -> tuple[schema.Column, ...]:
+def _needs(values: Mapping[str, str], mode: str) -> list[schema.Need]:
+    """Return what the named pipelines need; empty if none is named."""
+    if "pipeline" not in values:
+        return []
+    if mode == LATEST:
+        raise OptionError("option 'pipeline' is for mode 'all'; the rows of mode 'latest' are for `latest`")
+    words = _words(values, "pipeline")
+    for word in words:
+        if word not in schema.NEEDS:
+            raise OptionError(f"option 'pipeline': no {word!r}; there are {', '.join(schema.NEEDS)}")
+    return [schema.NEEDS[word] for word in words]
+
+
+def _is_committed(values: Mapping[str, str], needs: list[schema.Need]) -> bool:
+    """Pipelines exclude the records of open and aborted transactions themselves, by the column `outcome`."""
+    if needs and "isolation" not in values:
+        return False
+    return _one_of(values, "isolation", ("committed", "uncommitted")) == "committed"
+
+
+def _columns(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> tuple[schema.Column, ...]:
     if "columns" not in values:
+        if needs:
+            named = {name for need in needs for name in need.columns}
+            return tuple(column for column in schema.COLUMNS if column.name in named)
         return schema.select(schema.DEFAULT_COLUMNS if mode == ALL else schema.LATEST_COLUMNS)
     try:
         return schema.select(_words(values, "columns"))
@@ -139,8 +164,15 @@ def _columns(values: Mapping[str, str], mode: str) -> tuple[schema.Column, ...]:
         raise OptionError(f"option 'columns': {error}") from error
 
 
-def _kinds(values: Mapping[str, str], mode: str) -> frozenset[str] | None:
+def _kinds(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> frozenset[str] | None:
     if "types" not in values:
+        if needs:
+            needed: set[str] = set()
+            for need in needs:
+                if need.kinds is None:
+                    return None
+                needed.update(need.kinds)
+            return frozenset(needed)
         return None if mode == ALL else frozenset((schema.OFFSET,))
     chosen: set[str] = set()
     for word in _words(values, "types"):

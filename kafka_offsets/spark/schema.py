@@ -118,6 +118,49 @@ LATEST_COLUMNS = (*STATE_COLUMNS, "tombstone", "error")
 """The default columns of `mode=latest`: the last record of each key in a task, including deletions."""
 
 
+class Need(NamedTuple):
+    """The rows that a pipeline reads. Each further column costs its copy into the JVM.
+
+    kinds  of records, None for all
+    """
+
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...] | None = None
+
+
+_CONSUMER_KINDS = tuple(kind for kind in KINDS.values() if kind.startswith("consumer_group"))
+_COMMITS = (*LATEST_COLUMNS, "kind", "key_version", "outcome")
+_STEPS = (
+    "log_partition",
+    "log_offset",
+    "record_timestamp",
+    "kind",
+    "tombstone",
+    "group",
+    "topic",
+    "partition",
+    "committed_offset",
+    "member",
+    "generation",
+    "members",
+    "outcome",
+    "record_bytes",
+    "error",
+)
+
+NEEDS = {
+    "latest": Need(_COMMITS, (OFFSET, UNKNOWN)),
+    "merge_state": Need(_COMMITS, (OFFSET, UNKNOWN)),
+    "lag": Need(_COMMITS, (OFFSET, UNKNOWN)),
+    "lag_history": Need((*_COMMITS, "record_timestamp"), (OFFSET, UNKNOWN)),
+    "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, GROUP, *_CONSUMER_KINDS)),
+    "activity": Need(_STEPS),
+    "audit": Need((*_STEPS, "key_version", "value_version", "file", "position")),
+    "write_segments": Need((*_COMMITS, "record_timestamp", "key", "value")),
+}
+"""What each of the pipelines needs: the option `pipeline`."""
+
+
 def select(names: Iterable[str]) -> tuple[Column, ...]:
     """Return columns by their names, in that order. ValueError for an unknown or repeated name."""
     chosen: dict[str, Column] = {}

@@ -50,6 +50,7 @@ def test_the_page_on_spark_runs_from_top_to_bottom(
         broker.commit("billing", {("orders", 0): 1})
         replaced = {
             "/var/lib/kafka/data": str(data),
+            "hdfs:///logs": data.as_uri(),
             "broker:9092": broker.bootstrap_servers,
             ADDRESS: broker.bootstrap_servers,
             "/checkpoints": str(tmp_path / "checkpoints"),

@@ -25,6 +25,7 @@ from pyspark.sql import functions as sf
 
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.spark import schema
+from kafka_offsets.spark.hadoop import settings_of
 from kafka_offsets.spark.pipelines import state
 
 FULL_FROM = 2.0
@@ -176,8 +177,8 @@ class _Folder:
         self._versions = f"{self.path}/versions"
         self._data = f"{self.path}/data"
         root = self._path(self.path)
-        conf = spark.sparkContext._jsc.hadoopConfiguration()
-        self._files = root.getFileSystem(conf)
+        # With the session's settings, as Spark reads and writes Parquet: credentials may be among them.
+        self._files = root.getFileSystem(settings_of(spark))
 
     def _path(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(path)

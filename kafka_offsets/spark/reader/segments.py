@@ -4,7 +4,8 @@ Paths are those of fsspec: local ones, `s3://…`, `hdfs://…`. Files are only 
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import fsspec
@@ -28,7 +29,7 @@ from kafka_offsets.storage.segment_columns import read_headers
 TOPIC = "__consumer_offsets"
 """Whose folders are looked for in a log directory."""
 
-_KEPT_BYTES = 31 << 20
+KEPT_BYTES = 31 << 20
 """Columns of some megabytes come and go by the thousand: new pages for them are a tenth of all that decoding takes."""
 
 _SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}(?:{re.escape(NEW_SUFFIX)})?")
@@ -66,7 +67,25 @@ class NoLogError(ValueError):
     """A path without an offsets log."""
 
 
-class SegmentFile(File):
+class _ReadOnly(File):
+    __slots__ = ()
+
+    def append(self, data: bytes | bytearray | memoryview) -> None:
+        """Refuse: nothing is written here."""
+        raise StorageError("is only read", self.path)
+
+    def truncate(self, size: int) -> None:
+        """Refuse: nothing is written here."""
+        raise StorageError("is only read", self.path)
+
+    def sync(self) -> None:
+        """Do nothing, as nothing is written."""
+
+    def close(self) -> None:
+        """Do nothing, as no file stays open."""
+
+
+class SegmentFile(_ReadOnly):
     """A segment on any file system, read by ranges."""
 
     __slots__ = ("_fs", "_where")
@@ -85,19 +104,20 @@ class SegmentFile(File):
             raise UnreadableError(f"cannot be read: {error}", self.path, position) from error
         return data
 
-    def append(self, data: bytes | bytearray | memoryview) -> None:
-        """Refuse: nothing is written here."""
-        raise StorageError("is only read", self.path)
 
-    def truncate(self, size: int) -> None:
-        """Refuse: nothing is written here."""
-        raise StorageError("is only read", self.path)
+class LoadedFile(_ReadOnly):
+    """A segment whose content is in memory."""
 
-    def sync(self) -> None:
-        """Do nothing, as nothing is written."""
+    __slots__ = ("_content",)
 
-    def close(self) -> None:
-        """Do nothing, as no file stays open."""
+    def __init__(self, path: str, content: memoryview) -> None:
+        """Take the path for errors, and the content."""
+        super().__init__(path, len(content))
+        self._content = content
+
+    def read(self, position: int, size: int) -> bytes:
+        """Return `size` bytes from `position`, fewer only where the file ends."""
+        return bytes(self._content[position : position + size])
 
 
 def find(path: str, storage_options: dict[str, Any] | None = None) -> dict[int, list[SegmentAt]]:
@@ -117,10 +137,22 @@ def find(path: str, storage_options: dict[str, Any] | None = None) -> dict[int, 
                 )
             found[partition] = segments
     if not found:
-        raise NoLogError(
-            f"{path}: no segments of {TOPIC} there; give a log directory, or a folder {TOPIC}-N of one partition"
-        )
+        raise no_segments(path)
     return dict(sorted(found.items()))
+
+
+def no_segments(path: str) -> NoLogError:
+    """Return the error for a path without segments."""
+    return NoLogError(
+        f"{path}: no segments of {TOPIC} there; give a log directory, or a folder {TOPIC}-N of one partition"
+    )
+
+
+def segment_named(path: str, size: int) -> SegmentAt | None:
+    """Return the segment in a file, by the names of file and folder; None if it is no segment. Raises NoLogError."""
+    folder, _, name = path.rpartition("/")
+    match = _SEGMENT.fullmatch(name)
+    return None if match is None else SegmentAt(_partition_of(folder), path, int(match[1]), size)
 
 
 def _find_in(fs: Any, folder: str) -> Iterator[tuple[int, list[SegmentAt]]]:
@@ -144,15 +176,17 @@ def _segments(fs: Any, folder: str, entries: list[dict[str, Any]]) -> list[Segme
     if not named:
         return []
     partition = _partition_of(folder)
-    found = sorted(
-        (
-            SegmentAt(partition, _url(fs, entry["name"]), int(match[1]), int(entry["size"]))
-            for match, entry in named
-        ),
-        key=lambda segment: segment.base_offset,
+    return in_order(
+        SegmentAt(partition, _url(fs, entry["name"]), int(match[1]), int(entry["size"]))
+        for match, entry in named
     )
-    nexts = [*(segment.base_offset for segment in found[1:]), None]
-    return [segment._replace(next_offset=offset) for segment, offset in zip(found, nexts, strict=True)]
+
+
+def in_order(found: Iterable[SegmentAt]) -> list[SegmentAt]:
+    """Return the segments of one partition in the order of the log, each with the offset of the next one."""
+    ordered = sorted(found, key=lambda segment: segment.base_offset)
+    nexts = [*(segment.base_offset for segment in ordered[1:]), None]
+    return [segment._replace(next_offset=offset) for segment, offset in zip(ordered, nexts, strict=True)]
 
 
 def _url(fs: Any, path: str) -> str:
@@ -187,7 +221,7 @@ def plan(
     for partition, segments in found.items():
         start, stop = (starts or {}).get(partition), (stops or {}).get(partition)
         taken: list[SegmentAt] = []
-        for segment in _overlapping(segments, start, stop):
+        for segment in overlapping(segments, start, stop):
             if room <= 0:
                 if taken:
                     shares[-1].append(_run(segments, taken, start, stop))
@@ -201,7 +235,8 @@ def plan(
     return shares
 
 
-def _overlapping(segments: list[SegmentAt], start: int | None, stop: int | None) -> Iterator[SegmentAt]:
+def overlapping(segments: list[SegmentAt], start: int | None, stop: int | None) -> Iterator[SegmentAt]:
+    """Yield the segments with records from `start` on and before `stop`; None: no limit."""
     for segment, following in zip(segments, [*segments[1:], None], strict=True):
         is_before = start is not None and following is not None and following.base_offset <= start
         is_behind = stop is not None and segment.base_offset >= stop
@@ -230,58 +265,78 @@ class _Markers:
                 yield from self._of(end if later.base_offset == end.base_offset else later, 0)
 
     def _of(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
-        file = SegmentFile(self._fs, segment)
-        while True:
-            try:
-                for data, batches in read_headers(file, position, segment.size):
-                    yield from outcomes.markers_of(data, batches)
-                    position = int(batches.position[-1] + batches.size[-1])
-            except UnreadableError:
-                raise
-            except StorageError as error:  # the reader of that segment reports it in a row
-                after = 1 + (position if error.position is None else error.position)
-                found = find_batch(
-                    file, after, segment.size, lambda at: at.base_offset >= segment.base_offset
-                )
-                if found is None:
-                    return
-                position = found.position
-            else:
+        for data, batches in headers(SegmentFile(self._fs, segment), position, segment.base_offset):
+            yield from outcomes.markers_of(data, batches)
+
+
+def headers(file: File, position: int, base_offset: int) -> Iterator[tuple[bytes, BatchColumns]]:
+    """Yield the headers of the batches from a position on, as `read_headers`, also of those after damage.
+
+    base_offset  of the segment
+    """
+    while True:
+        try:
+            for data, batches in read_headers(file, position, file.size):
+                yield data, batches
+                position = int(batches.position[-1] + batches.size[-1])
+        except UnreadableError:
+            raise
+        except StorageError as error:  # the reader of that segment reports it in a row
+            after = 1 + (position if error.position is None else error.position)
+            found = find_batch(file, after, file.size, lambda at: at.base_offset >= base_offset)
+            if found is None:
                 return
+            position = found.position
+        else:
+            return
 
 
 def read(
     runs: Iterable[Run], query: Query, storage_options: dict[str, Any] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of runs of segments, in the order of each log."""
-    keep_freed_memory(_KEPT_BYTES)
+    keep_freed_memory(KEPT_BYTES)
     for run in runs:
         fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
         winners = Winners() if query.mode == LATEST else None
+        markers = _Markers(fs, run)
         for segment in run.segments:
-            yield from _read_segment(fs, run, segment, query, winners)
+            file = SegmentFile(fs, segment)
+            ahead = partial(markers.starting_at, segment)
+            yield from read_segment(file, segment, query, ahead, run.start, run.stop, winners)
         if winners is not None:
             yield from columnar.sliced(winners.finish())
 
 
-def _read_segment(
-    fs: Any, run: Run, segment: SegmentAt, query: Query, winners: Winners | None
+def read_segment(
+    file: File,
+    segment: SegmentAt,
+    query: Query,
+    markers: Callable[[int], Iterator[outcomes.TransactionEnd]],
+    start: int | None = None,
+    stop: int | None = None,
+    winners: Winners | None = None,
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one segment.
+
+    markers      those of the log from a position in this segment on
+    start, stop  the range of offsets; None: no limit
+    winners      as for `Rows`
+    """
     source = RecordSource(segment.log_partition, segment.path)
-    file = SegmentFile(fs, segment)
-    limits = [offset for offset in (run.stop, segment.next_offset) if offset is not None]
-    rows = Rows(query, source, run.start, min(limits, default=None), winners)
+    limits = [offset for offset in (stop, segment.next_offset) if offset is not None]
+    rows = Rows(query, source, start, min(limits, default=None), winners)
     begin = 0
-    if run.start is not None and run.start > segment.base_offset:
-        begin = position_of(file, run.start)
-    pieces = Pieces(file, begin, query, source, run.stop, segment.base_offset)
+    if start is not None and start > segment.base_offset:
+        begin = position_of(file, start)
+    pieces = Pieces(file, begin, query, source, stop, segment.base_offset)
     ahead: outcomes.Ahead | None = None
     for piece in pieces:
         if isinstance(piece, pa.RecordBatch):
             yield piece
             continue
         if ahead is None:
-            ahead = outcomes.Ahead(_Markers(fs, run).starting_at(segment, pieces.position))
+            ahead = outcomes.Ahead(markers(pieces.position))
         yield from rows.add(piece, ahead)
         if segment.next_offset is not None and pieces.end_offset > segment.next_offset:
             yield _overlap(segment, segment.next_offset, piece.batches, query, source)

@@ -277,7 +277,8 @@ def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
 
 
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
-    _set_aside(reading)
+    if reading.size >= _ASIDE_BYTES:
+        _set_aside(reading)
     if broker.throttling.is_active:
         throttled = _throttled(broker, context, plan, reading)
         if throttled is not None:
@@ -300,10 +301,9 @@ def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Readi
 
 def _set_aside(reading: _Reading) -> None:
     """Exclude large records from the copy that encoding makes."""
-    if reading.size >= _ASIDE_BYTES:
-        for _, _, partition in reading.answers:
-            if len(partition.records or b"") >= _ASIDE_BYTES:
-                partition.records = Aside(partition.records or b"")  # type: ignore[assignment]
+    for _, _, partition in reading.answers:
+        if len(partition.records or b"") >= _ASIDE_BYTES:
+            partition.records = Aside(partition.records or b"")  # type: ignore[assignment]
 
 
 def _asides(response: messages.FetchResponse) -> list[Aside]:

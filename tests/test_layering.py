@@ -232,6 +232,7 @@ def test_only_what_runs_a_broker_knows_the_core() -> None:
         ("pyarrow", {"spark"}),
         ("kazoo", {"zookeeper"}),
         ("cryptography", {"security"}),
+        ("jwt", {"security"}),
         ("hypothesis", {"testing"}),
         ("starlette", {"http"}),
         ("uvicorn", {"http"}),

@@ -102,7 +102,7 @@ class BrokerCore:
         self._new_zookeeper = zookeeper
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.listeners = listeners_of(
-            config, lambda: self.directory.clients.credentials, is_clustered=cluster is not None
+            config, lambda: self.directory.clients.credentials, self.clock, is_clustered=cluster is not None
         )
         self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)

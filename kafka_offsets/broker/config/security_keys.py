@@ -103,6 +103,24 @@ class SecurityKeys(AuthorizationKeys):
         at_least=0,
     )
 
+    sasl_oauthbearer_jwks_endpoint_url: str | None = setting(
+        Type.STRING,
+        None,
+        "file:///PATH of the public keys (JWKS) that sign tokens of OAUTHBEARER; other URLs are not read. This and the "
+        "following keys also for one listener.",
+    )
+    sasl_oauthbearer_expected_issuer: str | None = setting(
+        Type.STRING, None, "The issuer that a token must name; if not set, any."
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] = setting(
+        Type.LIST, (), "A token must name one of these as its audience; if empty, any."
+    )
+    sasl_oauthbearer_clock_skew_seconds: int = setting(
+        Type.INT, 30, "How far the clocks of the issuer and the broker may differ."
+    )
+    sasl_oauthbearer_sub_claim_name: str = setting(
+        Type.STRING, "sub", "The claim of a token that is the name of the client."
+    )
     ssl_keystore_type: str = setting(
         Type.STRING,
         "JKS",

@@ -6,15 +6,19 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Endpoint
 from kafka_offsets.broker.security.listener_tls import ListenerTls
+from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.jaas import jaas_options
+from kafka_offsets.security.oauth import Rules, TokenKeys
 from kafka_offsets.security.sasl.authentication import Authentication, Mechanisms
 from kafka_offsets.security.sasl.mechanism import ServerMechanism
+from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER, CheckToken, OAuthBearerServer
 from kafka_offsets.security.sasl.plain import PLAIN, PlainServer
 from kafka_offsets.security.sasl.scram_server import ScramServer
 from kafka_offsets.security.scram import (
@@ -29,7 +33,7 @@ from kafka_offsets.storage.client_settings import Credentials
 
 logger = new_logger(__name__)
 
-SERVED_MECHANISMS = (PLAIN, *HASHES)
+SERVED_MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 _PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
 _SALT_BYTES = 16
 _JAAS_USER = "user_"
@@ -45,8 +49,8 @@ class ListenerSecurity:
     tls  its keys and certificates; None without TLS
     """
 
-    def __init__(self, endpoint: Endpoint, config: Config, stored: StoredCredentials) -> None:
-        self.endpoint = endpoint
+    def __init__(self, endpoint: Endpoint, config: Config, stored: StoredCredentials, clock: Clock) -> None:
+        self.endpoint, self._clock = endpoint, clock
         self._stored = stored
         self.tls = ListenerTls(endpoint, config) if endpoint.has_tls else None
         self._mechanisms: Mechanisms = {}
@@ -70,11 +74,31 @@ class ListenerSecurity:
         passwords = {} if users is None else parse_users(users.value)
         made: dict[str, Callable[[], ServerMechanism]] = {}
         for name in served:
-            if name == PLAIN:
+            if name == OAUTHBEARER:
+                made[name] = partial(OAuthBearerServer, self._token_check(config))
+            elif name == PLAIN:
                 made[name] = partial(PlainServer, (passwords | self._of_plain(config)).get)
             else:
                 made[name] = partial(ScramServer, name, KnownCredentials(name, passwords, self._stored).find)
         return made
+
+    def _token_check(self, config: Config) -> CheckToken:
+        """Return what checks a token by the keys of this listener, at the broker's time. Raises ConfigError."""
+
+        def value(name: str) -> Any:
+            return config.of_listener(self.endpoint.name, f"sasl.oauthbearer.{name}", OAUTHBEARER)
+
+        try:
+            keys = TokenKeys(value("jwks.endpoint.url"))
+        except ConfigError as error:
+            raise ConfigError(f"listener {self.endpoint.name}: {error}") from error
+        rules = Rules(
+            value("expected.issuer"),
+            value("expected.audience"),
+            value("clock.skew.seconds"),
+            value("sub.claim.name"),
+        )
+        return lambda token: keys.claims(token, rules, self._clock.now().wall_ms)
 
     def _of_plain(self, config: Config) -> dict[str, str]:
         """Return the users that the JAAS configuration has for PLAIN, as in Kafka for this mechanism alone."""
@@ -115,7 +139,7 @@ class KnownCredentials:
 
 
 def listeners_of(
-    config: Config, stored: StoredCredentials, *, is_clustered: bool
+    config: Config, stored: StoredCredentials, clock: Clock, *, is_clustered: bool
 ) -> tuple[ListenerSecurity, ...]:
     """Return the listeners of a broker; one of a cluster has only the first. Raises ConfigError.
 
@@ -126,7 +150,7 @@ def listeners_of(
         others = ", ".join(endpoint.name for endpoint in endpoints[1:])
         logger.warning("brokers of a cluster serve one listener, and not %s", others)
         endpoints = endpoints[:1]
-    return tuple(ListenerSecurity(endpoint, config, stored) for endpoint in endpoints)
+    return tuple(ListenerSecurity(endpoint, config, stored, clock) for endpoint in endpoints)
 
 
 def parse_users(text: str) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """`produce` and `consume`: what is not written is not committed, what is sent fits, what is wrong is refused."""
 
+import argparse
+import io
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +12,8 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.commands.records import consuming, producing
+from kafka_offsets.commands.records.reading import RecordReader
 from kafka_offsets.testing import Broker
-from kafka_offsets.testing.seeding import NewRecord
 
 
 @pytest.fixture
@@ -89,8 +91,9 @@ def test_an_empty_delimiter_is_refused(
 
 def test_records_that_are_sent_together_stay_below_the_limit() -> None:
     sizes = [511 << 10, 600 << 10, 1, 2]
-    records = (NewRecord(None, bytes(size), (("h", b"v"),)) for size in sizes)
-    together = [
-        [len(each.value or b"") for each in found] for found in producing._together(records, at_once=True)
-    ]
+    lines = io.BufferedReader(io.BytesIO(b"\n".join(b"v" * size for size in sizes)))
+    record = {"key": None, "key_delimiter": None, "header": [("h", "v")], "null": False, "partition": None}
+    options = argparse.Namespace(**record, linger=3_600_000)
+    batches = producing._batches(options, RecordReader(lines, b"\n"))
+    together = [[len(each.value or b"") for each in found] for found in batches]
     assert together == [[511 << 10], [600 << 10], [1, 2]]

@@ -238,11 +238,20 @@ def test_repeats_that_the_log_refuses_are_answered_each():
         assert played.client.committed("g") == {("t", 1): 4}
 
 
-def test_known_commits_are_forgotten_when_there_are_too_many():
+def test_at_the_limit_known_commits_are_forgotten_after_many_others():
     with closing((played := Played(KnownCommits)).core), patch.object(known_commits, "_MOST", 2):
-        counts = []
-        for number in range(3):
-            for offset in range(3):
+        known = []
+        for group, times in (("g", 3), ("h", 3), ("i", 10), ("i", 10)):
+            for offset in range(times):
+                played.commit((shape(group), (offset, 0)))
+            known.append([commit.group for commit in played.core.requests._commits[8]._known.values()])
+        assert known == [["g"], ["g", "h"], ["g", "h"], ["i"]]
+
+
+def test_commits_of_more_groups_than_can_be_known_do_not_become_known_in_turn():
+    """Each would be replaced before it repeats; with 10,000 groups that once took 70 % more CPU time than decoding."""
+    with closing((played := Played(KnownCommits)).core), patch.object(known_commits, "_MOST", 2):
+        for offset in range(6):
+            for number in range(3):
                 played.commit((shape(f"g{number}"), (offset, 0)))
-            counts.append(played.repeated)
-        assert counts == [1, 2, 1]
+        assert played.repeated == 0

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.api.row import Codecs
     from kafka_offsets.broker.coordination.runtime import HostedShard
 
-_MOST = 1 << 13
-"""Limit of known commits, of about 1 KB each; when it is reached, all are forgotten."""
+_MOST = 1 << 14
+"""Limit of known commits, of about 1 KB each, and of the hashes of those that were seen once. So of more groups that
+commit in turn none become known: to know a commit takes as long as to decode a few, and it would not repeat in time."""
 
-_MOST_SEEN = 1 << 16
-"""Limit of the requests that were seen once, as hashes."""
+_MISSES = 8
+"""At the limit all known commits are forgotten after so many times as many others, as their groups may be gone."""
 
 _LONGEST = 512
 """The longest request that is looked up; one of a single partition is rarely half as long."""
@@ -41,6 +42,7 @@ class KnownCommits:
         self.tail_at = -len(TAILS[version][0])
         self._known: dict[bytes, RepeatableCommit] = {}
         self._seen: set[int] = set()
+        self._missed = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -66,9 +68,15 @@ class KnownCommits:
         topics = request.topics
         if len(topics) != 1 or len(topics[0].partitions) != 1 or len(frame) - body > _LONGEST:
             return
+        if len(self._known) >= _MOST:
+            self._missed += 1
+            if self._missed < _MISSES * _MOST:
+                return
+            self._known.clear()
+            self._missed = 0
         head = frame[body : self.numbers_at]
         if (seen := hash(head)) not in self._seen:
-            if len(self._seen) >= _MOST_SEEN:
+            if len(self._seen) >= _MOST:
                 self._seen.clear()
             self._seen.add(seen)
             return
@@ -76,6 +84,4 @@ class KnownCommits:
         answer = encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header)
         found = repeatable(frame, body, self._version, request, topic, codecs.decode, bytes(answer))
         if found is not None:
-            if len(self._known) >= _MOST:
-                self._known.clear()
             self._known[head] = found

@@ -13,6 +13,18 @@ from cryptography.x509.oid import NameOID
 BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
 PEM = serialization.Encoding.PEM
+CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+"""What the key of an authority is for."""
 
 
 class Signed:
@@ -75,4 +87,12 @@ class Authority(Signed):
         builder = x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number(), BEGIN, END)
         builder = builder.add_extension(x509.BasicConstraints(is_authority, None), critical=True)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        # Python 3.13 and later ask for the rest of RFC 5280 by default.
+        own, issuing = (
+            x509.SubjectKeyIdentifier.from_public_key(each) for each in (public, key.public_key())
+        )
+        identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuing)
+        builder = builder.add_extension(own, critical=False).add_extension(identifier, critical=False)
+        if is_authority:
+            builder = builder.add_extension(CERTIFICATES, critical=True)
         return builder.sign(key, hashes.SHA256())

@@ -58,6 +58,7 @@ _FAULTS = (
     "coordinator_loading",
     "coordinator_moved",
     "delay",
+    "denied",
     "disk_error",
     "disk_full",
     "down",

@@ -112,7 +112,7 @@ class OwnBroker:
 class RemoteLine:
     """A connection to a broker on a socket."""
 
-    def __init__(self, address: tuple[str, int], user: str | None) -> None:
+    def __init__(self, address: tuple[str, int], user: str | None = None) -> None:
         self.connection = wire.Connection(f"{address[0]}:{address[1]}", 10)
         self.socket = self.connection.socket
         if user is not None:

@@ -37,6 +37,9 @@ OTHERWISE = {
 """What has another name over HTTP."""
 
 ABSENT = {
+    "Broker.acls": "objects of Python; over Kafka's protocol it is DescribeAcls",
+    "Broker.add_acls": "objects of Python; over Kafka's protocol it is CreateAcls",
+    "Broker.remove_acls": "objects of Python; over Kafka's protocol it is DeleteAcls",
     "Faults.control": "a function of Python",
     "Faults.end": "for the broker's thread",
     "Faults.end_disk": "for the broker's thread",

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.clock import ManualClock
-from tests.differential.brokers import PATIENCE_MS, NoAnswerError, RemoteBroker, RemoteLine
+from tests.differential.brokers import ADMIN, PATIENCE_MS, NoAnswerError, RemoteBroker, RemoteLine
 from tests.differential.stories import CLUSTER, file_of
 from tests.stories.replica_groups import SITUATIONS as ABOUT_GROUPS
 from tests.stories.replicas import FILE, SETTINGS, SITUATIONS, ClusterPlay, stored
@@ -56,7 +56,7 @@ class OwnNode(RemoteBroker):
         super().__init__(host, port)
         self.clock = clock
 
-    def connect(self) -> RemoteLine:
+    def connect(self, user: str = ADMIN) -> RemoteLine:
         self.lines.append(OwnLine(self.clock, self.address))
         return self.lines[-1]
 

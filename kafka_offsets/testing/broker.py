@@ -25,6 +25,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.acls import AclBinding
+from kafka_offsets.security.sasl.authentication import State
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import VERSION as ACLS_VERSION
@@ -573,7 +574,9 @@ class RecordedPeer(Peer):
         if self._tape is not None and self.connection is not None and not self.connection.closing:
             core = self._of.core
             _learn_topics(core, self._recorder)
-            self._tape.received(data, core.clock.now().wall_ms)
+            authentication = self.connection.authentication
+            is_token = authentication is not None and authentication.state is State.BARE_TOKENS
+            self._tape.received(data, core.clock.now().wall_ms, is_token=is_token)
         super().data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:

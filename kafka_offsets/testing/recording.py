@@ -49,6 +49,13 @@ class _Moment(NamedTuple):
     number: int
 
 
+_SECRETS = (36, 51)
+"""SaslAuthenticate and AlterUserScramCredentials: what they carry is not kept."""
+
+_HANDSHAKE_BEFORE_BARE_TOKENS = b"\0\x11\0\0"
+"""How a SaslHandshake v0 begins, after which frames without a header carry passwords (KIP-152)."""
+
+
 class RecordedRequest:
     """One request of a client and its answer.
 
@@ -76,6 +83,8 @@ class RecordedRequest:
         self._answer: bytes | None = None
         tagged = self._request_class is not None and version >= self._request_class.SCHEMA.flexible.first
         self.correlation_id, self.client_id, self._body = read_request_header(frame, tagged)
+        if key in _SECRETS:
+            self._frame = _without_secrets(frame, self._body, self._request_class, version)
 
     @property
     def latency_ms(self) -> float | None:
@@ -238,6 +247,7 @@ class Tape:
     peer         the client's address
     node         the node of a cluster that it connected to, None for a broker that is alone
     topic_names  id -> name, of all topics that have been
+    has_bare_tokens  whether frames without a header come, which carry passwords and are not kept
     """
 
     def __init__(self, recorder: "Recorder", number: int, peer: str, node: int | None) -> None:
@@ -250,17 +260,26 @@ class Tape:
         self._requests: FrameReader | None = FrameReader(_LARGEST_FRAME)
         self._answers = FrameReader(_LARGEST_FRAME)
         self._waiting: deque[tuple[int, int]] = deque(maxlen=_WAITING)
+        self.has_bare_tokens = False
 
-    def received(self, data: bytes, wall_ms: int) -> None:
-        """Note bytes of the client."""
+    def received(self, data: bytes, wall_ms: int, *, is_token: bool = False) -> None:
+        """Note bytes of the client.
+
+        is_token  whether the broker expects a token without a header now, which is not kept
+        """
         if self._requests is None:
             return
+        if self.has_bare_tokens:
+            self.has_bare_tokens = is_token
         try:
             self._requests.feed(data)
             while (frame := self._requests.next_frame()) is not None:
+                if self.has_bare_tokens:
+                    continue
+                self.has_bare_tokens = frame[:4] == _HANDSHAKE_BEFORE_BARE_TOKENS
                 recorded = RecordedRequest(self, frame, wall_ms, self._recorder.moment())
                 self._waiting.append((recorded.correlation_id, recorded.number))
-                self._recorder.add(recorded, len(frame))
+                self._recorder.add(recorded, len(recorded._frame))
         except ProtocolError:
             self._requests = None  # the core rejects these bytes as well, and closes the connection
 
@@ -365,6 +384,24 @@ class Recorder:
         with opened(name, "wt", encoding="utf-8") as file:
             file.writelines(lines)
         return len(lines)
+
+
+def _without_secrets(
+    frame: bytes, body: int, request_class: type[messages.MessageValue] | None, version: int
+) -> bytes:
+    """Return a frame with asterisks for its tokens and salted passwords; one that does not decode without its body."""
+    if request_class is None or version not in request_class.SCHEMA.versions:
+        return frame[:body]
+    try:
+        request: Any = messages.decode(request_class, frame, version, body)[0]
+    except ProtocolError:
+        return frame[:body]
+    if isinstance(request, messages.SaslAuthenticateRequest):
+        request.auth_bytes = b"*" * len(request.auth_bytes)
+    else:
+        for upsertion in request.upsertions:
+            upsertion.salted_password = b"*" * len(upsertion.salted_password)
+    return frame[:body] + messages.encode(request, version)
 
 
 def _capture(requests: Requests) -> Iterator[dict[str, object]]:

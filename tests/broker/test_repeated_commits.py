@@ -238,14 +238,17 @@ def test_repeats_that_the_log_refuses_are_answered_each():
         assert played.client.committed("g") == {("t", 1): 4}
 
 
-def test_at_the_limit_known_commits_are_forgotten_after_many_others():
-    with closing((played := Played(KnownCommits)).core), patch.object(known_commits, "_MOST", 2):
+def test_at_the_limit_known_commits_are_forgotten_and_no_others_become_known_for_a_while():
+    with (
+        closing((played := Played(KnownCommits)).core),
+        patch.multiple(known_commits, _MOST=2, _PAUSE=5),
+    ):
         known = []
-        for group, times in (("g", 3), ("h", 3), ("i", 10), ("i", 10)):
+        for group, times in (("g", 3), ("h", 3), ("i", 8), ("i", 10)):
             for offset in range(times):
                 played.commit((shape(group), (offset, 0)))
             known.append([commit.group for commit in played.core.requests._commits[8]._known.values()])
-        assert known == [["g"], ["g", "h"], ["g", "h"], ["i"]]
+        assert known == [["g"], ["g", "h"], [], ["i"]]
 
 
 def test_commits_of_more_groups_than_can_be_known_do_not_become_known_in_turn():

@@ -492,24 +492,28 @@ class Faults:
     def _table(self, served: Apis) -> Apis:
         rows: list[Api] = []
         withheld = [fault for fault in self._faults if isinstance(fault, WithheldVersions)]
+        by_name = self._by_name(served)
         for own in served:
             row: Api | None = own
             for fault in withheld:
                 row = None if row is None else fault.narrow(row)
             if row is not None:
-                rows.append(self._row(row, withheld))
+                rows.append(self._row(row, withheld, by_name.get(own.name, [])))
         return Apis(rows)
 
-    def _row(self, row: Api, withheld: list[WithheldVersions]) -> Api:
-        concerning: list[Fault] = [
-            fault
-            for fault in self._faults
-            if not isinstance(fault, (DiskFault, WithheldVersions))
-            and fault.kind != "down"
-            and (fault.apis is None or row.name in fault.apis)
-        ]
+    def _by_name(self, served: Apis) -> dict[str, list[Fault]]:
+        """Return the faults of answers by the name of each API that they concern, in their order."""
+        found: dict[str, list[Fault]] = {}
+        for fault in self._faults:
+            if isinstance(fault, (DiskFault, WithheldVersions)) or fault.kind == "down":
+                continue
+            for name in [row.name for row in served] if fault.apis is None else fault.apis:
+                found.setdefault(name, []).append(fault)
+        return found
+
+    def _row(self, row: Api, withheld: list[WithheldVersions], concerning: list[Fault]) -> Api:
         if withheld and row.key == API_VERSIONS:
-            concerning += withheld
+            concerning = [*concerning, *withheld]
             row = interception.telling_its_own(row)
             if not all(fault.keeps_features for fault in withheld):
                 row = interception.featureless(row)

@@ -5,9 +5,11 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from kafka_offsets.commands.spark import _Tasks
 from tests.conftest import DATA, REPOSITORY
 
 LOGS = DATA / "logs" / "compact-before" / "__consumer_offsets-0"
@@ -62,6 +64,62 @@ with progress("committing", 3, lambda: 2, unit="groups"):
     printed, received = on_terminal([sys.executable, "-c", program])
     assert printed == "done\n"
     assert "committing" in received and "2/3" in received
+
+
+def test_a_total_may_grow(tmp_path: Path) -> None:
+    program = """
+from itertools import chain, repeat
+from kafka_offsets.commands.progress import progress
+totals = chain([0], repeat(7))
+with progress("reading", lambda: next(totals), lambda: 7, unit="tasks"):
+    print("done")
+"""
+    printed, received = on_terminal([sys.executable, "-c", program])
+    assert printed == "done\n"
+    assert "reading" in received and "0/?" in received and "7/7" in received
+
+
+class Job(NamedTuple):
+    """As Spark's tracker returns it."""
+
+    stageIds: list[int]  # noqa: N815
+    status: str
+
+
+class Stage(NamedTuple):
+    """As Spark's tracker returns it."""
+
+    numTasks: int  # noqa: N815
+    numCompletedTasks: int  # noqa: N815
+
+
+def test_tasks_of_spark_are_those_of_all_stages_since_the_start() -> None:
+    jobs = {1: Job([1], "SUCCEEDED")}
+    stages: dict[int, Stage] = {1: Stage(50, 50)}
+
+    class Tracker:
+        """A tracker without Spark."""
+
+        def getJobIdsForGroup(self) -> list[int]:  # noqa: N802
+            return list(jobs)
+
+        def getJobInfo(self, number: int) -> Job | None:  # noqa: N802
+            return jobs.get(number)
+
+        def getStageInfo(self, number: int) -> Stage | None:  # noqa: N802
+            return stages.get(number)
+
+    tasks = _Tasks(Tracker())  # type: ignore[arg-type]
+    assert (tasks.count(), tasks.completed()) == (0, 0)
+    jobs |= {2: Job([2, 3], "RUNNING"), 3: Job([2, 4], "SUCCEEDED")}
+    stages |= {
+        2: Stage(8, 8),
+        3: Stage(20, 5),
+        4: Stage(30, 0),
+    }  # 4 is skipped: an earlier job has computed it
+    assert (tasks.count(), tasks.completed()) == (8 + 20 + 30, 8 + 5 + 30)
+    del stages[3]  # Spark forgets old ones
+    assert (tasks.count(), tasks.completed()) == (8 + 30, 8 + 30)
 
 
 @pytest.mark.parametrize("command", ["serve", "groups", "consume"])

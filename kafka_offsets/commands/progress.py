@@ -10,13 +10,15 @@ from importlib.util import find_spec
 
 
 @contextmanager
-def progress(what: str, total: int, done: Callable[[], int], *, unit: str = "bytes") -> Iterator[None]:
+def progress(
+    what: str, total: int | Callable[[], int], done: Callable[[], int], *, unit: str = "bytes"
+) -> Iterator[None]:
     """Show how far something is while the body runs.
 
-    total, done  in the unit; `done` is called ten times a second, by another thread
+    total, done  in the unit; functions are called ten times a second, by another thread, `total` first
     unit         bytes, or a plural noun
     """
-    if total <= 0 or not sys.stderr.isatty() or find_spec("rich") is None:
+    if (isinstance(total, int) and total <= 0) or not sys.stderr.isatty() or find_spec("rich") is None:
         yield
         return
     from rich.console import Console, RenderableType
@@ -47,7 +49,8 @@ def progress(what: str, total: int, done: Callable[[], int], *, unit: str = "byt
         def get_renderables(self) -> Iterator[RenderableType]:
             """Return the bar."""
             for task in self.task_ids:
-                self.update(task, completed=min(done(), total))
+                now = total if isinstance(total, int) else total()
+                self.update(task, total=now or None, completed=min(done(), now))
             yield from super().get_renderables()
 
     amount = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else (MofNCompleteColumn(), Rate())
@@ -67,5 +70,5 @@ def progress(what: str, total: int, done: Callable[[], int], *, unit: str = "byt
         redirect_stdout=together,
         redirect_stderr=together,
     ) as shown:
-        shown.add_task(what, total=total)
+        shown.add_task(what, total=None)
         yield

@@ -15,7 +15,9 @@ import re
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import KafkaOffsetsError
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("parquet", "csv", "json")
@@ -68,7 +71,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
             made.add_argument(
                 "--format", choices=FORMATS, default="parquet", help="format of the written result (parquet)"
             )
-            made.add_argument("--json", action="store_true", help="print one JSON object per line")
+        made.add_argument("--json", action="store_true", help="print one JSON object per line")
         return made
 
     latest = action("latest", "what is committed at the end of the log")
@@ -194,7 +197,8 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     own = spark is None
     session = _session(options) if spark is None else spark
     try:
-        _ACTIONS[options.action](session, options)
+        with _progress(session, options.action):
+            _ACTIONS[options.action](session, options)
     except (PySparkException, Py4JJavaError) as error:  # the latter from `toLocalIterator`
         raise SparkCommandError(_said(error)) from error
     except ValueError as error:
@@ -253,8 +257,8 @@ def _session(options: argparse.Namespace) -> SparkSession:
     from kafka_offsets.spark import local_session
 
     defaults = {
-        # Spark's own bar: the tasks of each stage. The report has a bar for all of its queries.
-        "spark.ui.showConsoleProgress": str(sys.stderr.isatty() and options.action != "report").lower(),
+        # The bar of this command needs rich; Spark's has no rate, and a line for each stage.
+        "spark.ui.showConsoleProgress": str(sys.stderr.isatty() and find_spec("rich") is None).lower(),
         "spark.sql.shuffle.partitions": "1" if options.is_small else str(2 * (os.cpu_count() or 1)),
     }
     return local_session.builder(
@@ -274,6 +278,42 @@ def _submitted_session(options: argparse.Namespace, settings: Mapping[str, str])
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _progress(session: SparkSession, action: str) -> AbstractContextManager[None]:
+    """Show the tasks of an action; the report has a bar of its own, for all of its queries."""
+    if action == "report":
+        return nullcontext()
+    tasks = _Tasks(session.sparkContext.statusTracker())
+    return progress(f"spark {action}", tasks.count, tasks.completed, unit="tasks")
+
+
+class _Tasks:
+    """The tasks of Spark's jobs since this object was made, of all stages that are known by now."""
+
+    def __init__(self, tracker: StatusTracker) -> None:
+        self._tracker = tracker
+        self._before = frozenset(tracker.getJobIdsForGroup())
+        self._completed = 0
+
+    def count(self) -> int:
+        """Return how many tasks there are; `completed` is of the same moment."""
+        stages: dict[int, tuple[int, int]] = {}
+        for number in self._tracker.getJobIdsForGroup():
+            job = None if number in self._before else self._tracker.getJobInfo(number)
+            for each in () if job is None else job.stageIds:
+                stage = self._tracker.getStageInfo(each)
+                if job is not None and stage is not None:
+                    # What an earlier job has computed is skipped, and has no completed tasks.
+                    is_over = job.status != "RUNNING"
+                    done = stage.numTasks if is_over else stage.numCompletedTasks
+                    stages[each] = max(stages.get(each, (0, 0)), (done, stage.numTasks))
+        self._completed = sum(done for done, _ in stages.values())
+        return sum(tasks for _, tasks in stages.values())
+
+    def completed(self) -> int:
+        """Return how many of them are completed."""
+        return self._completed
 
 
 def _said(error: Exception) -> str:
@@ -353,6 +393,11 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
             print(*("-" if each is None or each == "" else _plain(each) for each in found.values()))
 
 
+def _print_done(options: argparse.Namespace, written: str | Path, text: str, **figures: int) -> None:
+    """Print what a command has written: as text, or as an object with its path and figures."""
+    print(json.dumps({"path": str(written), **figures}) if options.json else f"{written}: {text}")
+
+
 def _plain(value: Any) -> Any:
     """Return times in UTC; PySpark returns naive times in the time zone of this process."""
     if not isinstance(value, datetime):
@@ -393,7 +438,13 @@ def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
     raw = _read(spark, options, pipeline="merge_state", **settings)
     done = merge_state(options.state, raw, unreadable=_unreadable(options), full=options.full)
     rows = f"{done.base_rows} rows and {done.delta_rows} changes in {len(done.deltas)} parts"
-    print(f"{options.state}: version {done.number}, {rows}")
+    found = {
+        "version": done.number,
+        "rows": done.base_rows,
+        "changes": done.delta_rows,
+        "parts": len(done.deltas),
+    }
+    _print_done(options, options.state, f"version {done.number}, {rows}", **found)
 
 
 def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
@@ -512,7 +563,7 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
         unreadable=_unreadable(options),
     )
     what = f"{done.records} records, {done.bytes} bytes in {done.segments} segments"
-    print(f"{options.directory}: {what} of {done.partitions} partitions")
+    _print_done(options, options.directory, f"{what} of {done.partitions} partitions", **done._asdict())
 
 
 def _report(spark: SparkSession, options: argparse.Namespace) -> None:
@@ -539,7 +590,8 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> None:
         options.page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise SparkCommandError(f"{options.page}: {error.strerror}") from error
-    print(f"{options.page}: {len(text.encode()):,} bytes")
+    size = len(text.encode())
+    _print_done(options, options.page, f"{size:,} bytes", bytes=size)
 
 
 def _lags_of_report(

@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,15 +127,20 @@ def test_state_and_merged_state_are_what_kafka_said(
 
     expected = committed_offsets()
     assert by_group(spark_command.rows("latest", LOG)) == expected
-    for _ in range(2):
-        (said,) = spark_command("merge-state", LOG, "--state", tmp_path / "state")
-        assert "version 1" in said
+    (said,) = spark_command("merge-state", LOG, "--state", tmp_path / "state")
+    assert "version 1" in said
+    (done,) = spark_command.rows("merge-state", LOG, "--state", tmp_path / "state")
+    text = f"version {done['version']}, {done['rows']} rows and {done['changes']} changes in {done['parts']} parts"
+    assert said == f"{done['path']}: {text}"
     assert by_group(read_state(spark, str(tmp_path / "state")).collect()) == expected
 
 
 def test_a_log_is_rewritten_and_a_broker_opens_it(spark_command: Command, tmp_path: Path) -> None:
     (said,) = spark_command("write-segments", LOG, tmp_path / "logs", "--partitions", PARTITIONS)
     assert f"of {PARTITIONS} partitions" in said
+    (done,) = spark_command.rows("write-segments", LOG, tmp_path / "again", "--partitions", PARTITIONS)
+    text = f"{done['records']} records, {done['bytes']} bytes in {done['segments']} segments"
+    assert text in said and done["path"] == str(tmp_path / "again")
     with Broker(data_directory=tmp_path / "logs") as kafka:
         address = parse_address(kafka.bootstrap_servers)
         for group, offsets in committed_offsets().items():
@@ -162,9 +168,11 @@ def test_lag_and_report_ask_the_cluster_whose_log_is_read(spark_command: Command
         kafka.commit("billing", {("orders", 0): 1})
         cluster = (kafka.bootstrap_servers, "--cluster", "--ends", kafka.bootstrap_servers)
         (row,) = spark_command.rows("lag", *cluster)
-        spark_command("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
+        words = ("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
+        (done,) = spark_command.rows(*words)
     assert (row["group"], row["lag"], row["status"]) == ("billing", 1, "behind") and row["time_lag_ms"] >= 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert done == {"path": str(tmp_path / "page.html"), "bytes": len(page.encode())}
     text = re.sub(r"<[^>]*>", " ", page.partition("</header>")[2])
     assert re.findall(r"lag of all groups +1 +groups that lag +1 of 1 +longest wait", " ".join(text.split()))
     assert page.count("<svg") == 3 and "No group has rebalanced." in page and "http-equiv" not in page
@@ -194,6 +202,25 @@ def test_lag_is_printed_by_group_and_names_offsets_after_the_log_end(
         ["0", "audit", "orders", "1"],
     ]
     assert "committed offsets are after the log end, such as 7 of group audit at orders-1" in printed.err
+
+
+def test_the_tasks_of_all_jobs_of_a_command_are_counted(
+    spark_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka_offsets.commands import spark as command
+
+    shown: list[tuple[str, str, int, int]] = []
+
+    @contextmanager
+    def noted(what: str, total: Callable[[], int], done: Callable[[], int], *, unit: str) -> Iterator[None]:
+        assert total() == 0
+        yield
+        shown.append((what, unit, total(), done()))
+
+    monkeypatch.setattr(command, "progress", noted)
+    spark_command("audit", LOG)
+    ((what, unit, total, done),) = shown
+    assert (what, unit) == ("spark audit", "tasks") and total == done > 0
 
 
 def test_times_are_in_utc_wherever_the_command_runs(

@@ -24,7 +24,7 @@ from kafka_offsets.testing.faults.fault import Fault
 
 BROKER = "/brokers/{broker}"
 
-_READS = ("committed", "consume_all", "describe", "group", "lag", "metrics", "overview")
+_READS = ("address_of", "committed", "consume_all", "describe", "group", "lag", "metrics", "overview")
 _CHANGES = (
     "assert_committed",
     "assert_lag",

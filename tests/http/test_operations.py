@@ -39,6 +39,7 @@ OTHERWISE = {
 ABSENT = {
     "Broker.acls": "objects of Python; over Kafka's protocol it is DescribeAcls",
     "Broker.add_acls": "objects of Python; over Kafka's protocol it is CreateAcls",
+    "Broker.reload_certificates": "certificates are files that the test of Python writes; a server has SIGHUP",
     "Broker.remove_acls": "objects of Python; over Kafka's protocol it is DeleteAcls",
     "Faults.control": "a function of Python",
     "Faults.end": "for the broker's thread",

@@ -23,6 +23,7 @@ ELSEWHERE = {
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "needs replicas that lag: tests/replication/test_leader.py",
     "OFFSET_NOT_AVAILABLE": "answered by other brokers only, tried again in kafka_offsets/spark/reader/live.py",
     "REPLICA_NOT_AVAILABLE": "by other brokers only, tried again in kafka_offsets/client/consumer/positions.py",
+    "THROTTLING_QUOTA_EXCEEDED": "its pause depends on the moment: tests/broker/test_throttling.py",
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": "offsets in ZooKeeper: tests/broker/test_zookeeper_offsets.py",
 }
 """Codes without a story, and why."""

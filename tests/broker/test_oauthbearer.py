@@ -104,7 +104,7 @@ def test_a_signed_token_is_a_login_until_it_expires(jwks: Path, head: str) -> No
         {"aud": "other"},
         {"aud": None},
     ],
-    ids=str,
+    ids=",".join,
 )
 def test_a_token_that_is_not_valid_is_refused(jwks: Path, changes: dict[str, Any]) -> None:
     core = secured(

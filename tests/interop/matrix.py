@@ -20,6 +20,7 @@ FEATURES = (
     "static member",
     "KIP-848",
     "admin",
+    "SASL_SSL",
 )
 CLASSIC_ONLY = "The client knows classic groups only."
 SAME_CLIENT = (

@@ -1,6 +1,7 @@
-"""Clients of others over SASL_SSL and SASL_PLAINTEXT: kafka-python, confluent-kafka and aiokafka."""
+"""Clients of others over SASL_SSL and SASL_PLAINTEXT; Spark's is in tests/spark/test_kafka_source.py."""
 
 import asyncio
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from kafka_offsets import Broker
 from tests.certificates import Authority
+from tests.interop import story
+from tests.interop.test_java import Shell
+from tests.interop.waiting import until
 
 pytestmark = pytest.mark.interop
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -44,6 +48,7 @@ def broker(authority: Path) -> Iterator[Broker]:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("listener", LISTENERS)
+@pytest.mark.shows("kafka-python", "SASL_SSL")
 def test_kafka_python(broker: Broker, authority: Path, listener: str, mechanism: str) -> None:
     topic = f"kafka-python-{listener}-{mechanism}"
     settings = {
@@ -70,6 +75,7 @@ def test_kafka_python(broker: Broker, authority: Path, listener: str, mechanism:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("listener", LISTENERS)
+@pytest.mark.shows("confluent-kafka", "SASL_SSL")
 def test_confluent_kafka(broker: Broker, authority: Path, listener: str, mechanism: str) -> None:
     topic = f"confluent-{listener}-{mechanism}"
     settings = {
@@ -94,6 +100,7 @@ def test_confluent_kafka(broker: Broker, authority: Path, listener: str, mechani
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("listener", LISTENERS)
+@pytest.mark.shows("aiokafka", "SASL_SSL")
 def test_aiokafka(broker: Broker, authority: Path, listener: str, mechanism: str) -> None:
     topic = f"aiokafka-{listener}-{mechanism}"
 
@@ -115,3 +122,54 @@ def test_aiokafka(broker: Broker, authority: Path, listener: str, mechanism: str
 
     assert asyncio.run(run()) == [len(LARGE)] * 3
     assert broker.committed(topic)[topic, 0].offset == 3
+
+
+@pytest.mark.shows("kcat", "SASL_SSL")
+def test_kcat(kcat: str, broker: Broker, authority: Path) -> None:
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "PLAIN",  # its librdkafka may be older than 2.6.1, which Kafka 4 refuses with SCRAM
+        "sasl.username": "alice",
+        "sasl.password": "secret",
+        "ssl.ca.location": str(authority),
+    }
+    options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
+
+    def run(*arguments: str, given: str | None = None) -> str:
+        command = [kcat, "-b", broker.address_of("SASL_SSL"), *options, *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("-P", "-t", "kcat", given="one\ntwo\n")
+    assert run("-C", "-t", "kcat", "-o", "beginning", "-e", "-q") == "one\ntwo\n"
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.shows("Java, classic", "SASL_SSL")
+@pytest.mark.shows("Java, consumer", "SASL_SSL")
+def test_java(java_client: list[str], broker: Broker, authority: Path, tmp_path: Path, protocol: str) -> None:
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    properties = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": f'{module} required username="alice" password="secret";',
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority),
+    }
+    path, name = tmp_path / "client.properties", f"java-{protocol}"
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="ascii")
+    java, *words = java_client
+    shell = Shell([java, f"-Dclient.properties={path}", *words], broker.address_of("SASL_SSL"))
+    try:
+        shell.create_topic(name, 3)
+        shell.produce(name, range(10))
+        member = story.Member(shell.member(name, name, "sync", f"group.protocol={protocol}"))
+        try:
+            until(lambda: sum(shell.committed(name, name).values()) == 10, "the member commits all")
+            assert len(member.values) == 10
+        finally:
+            member.leave()
+    finally:
+        shell.close()

@@ -1,6 +1,10 @@
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.Reader;
+import java.io.UncheckedIOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -93,6 +97,14 @@ public final class Client {
 
     private static Properties settings(String bootstrap, Map<String, String> more) {
         Properties settings = new Properties();
+        String file = System.getProperty("client.properties");
+        if (file != null) {
+            try (Reader reader = Files.newBufferedReader(Path.of(file))) {
+                settings.load(reader);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
         settings.put("bootstrap.servers", bootstrap);
         settings.putAll(more);
         return settings;

@@ -14,8 +14,10 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from kafka_offsets import Broker
 from tests.certificates import Authority
+from tests.http.test_examples import MODULES
 from tests.interop import story
 from tests.interop.test_java import Shell
+from tests.interop.test_tools import need_kafkajs, run
 from tests.interop.waiting import until
 
 pytestmark = pytest.mark.interop
@@ -135,14 +137,24 @@ def test_kcat(kcat: str, broker: Broker, authority: Path) -> None:
     }
     options = [word for key, value in settings.items() for word in ("-X", f"{key}={value}")]
 
-    def run(*arguments: str, given: str | None = None) -> str:
+    def kcat_prints(*arguments: str, given: str | None = None) -> str:
         command = [kcat, "-b", broker.address_of("SASL_SSL"), *options, *arguments]
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=20)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    run("-P", "-t", "kcat", given="one\ntwo\n")
-    assert run("-C", "-t", "kcat", "-o", "beginning", "-e", "-q") == "one\ntwo\n"
+    kcat_prints("-P", "-t", "kcat", given="one\ntwo\n")
+    assert kcat_prints("-C", "-t", "kcat", "-o", "beginning", "-e", "-q") == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256", "scram-sha-512"])
+def test_kafkajs(broker: Broker, authority: Path, mechanism: str) -> None:
+    need_kafkajs()
+    where = broker.address_of("SASL_SSL"), f"kafkajs-{mechanism}", "kafkajs"
+    printed = run(
+        "node", "kafkajs.js", *where, authority, mechanism, "alice", "secret", NODE_PATH=str(MODULES)
+    )
+    assert printed == "first 1\n"
 
 
 @pytest.mark.java

@@ -130,9 +130,14 @@ def test_kafka_go() -> None:
         )
 
 
-def test_kafkajs() -> None:
+def need_kafkajs() -> None:
+    """Skip without Node or KafkaJS."""
     if shutil.which("node") is None or not (MODULES / "kafkajs").is_dir():
         pytest.skip(f"kafkajs is not installed: npm install --prefix {MODULES.parent} kafkajs@2")
+
+
+def test_kafkajs() -> None:
+    need_kafkajs()
     with Broker() as broker:
         address = broker.bootstrap_servers
         assert run("node", "kafkajs.js", address, "orders", "g", NODE_PATH=str(MODULES)) == "first 1\n"

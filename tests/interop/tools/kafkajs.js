@@ -1,9 +1,11 @@
 // Writes a record, reads it as a member of a group, commits, and reads the committed offset.
-// Arguments: address, topic, group.
+// Arguments: address, topic, group; for SASL_SSL the file of the certificate to trust, mechanism, user and password.
+const fs = require("fs")
 const { Kafka, logLevel } = require("kafkajs")
 
-async function main(address, topic, groupId) {
-  const kafka = new Kafka({ brokers: [address], logLevel: logLevel.ERROR })
+async function main(address, topic, groupId, ca, mechanism, username, password) {
+  const security = ca && { ssl: { ca: [fs.readFileSync(ca)] }, sasl: { mechanism, username, password } }
+  const kafka = new Kafka({ brokers: [address], logLevel: logLevel.ERROR, ...security })
   const producer = kafka.producer()
   await producer.connect()
   await producer.send({ topic, messages: [{ key: "k", value: "first" }] })

@@ -77,6 +77,16 @@ def test_an_error_strikes_the_next_n_requests_and_nothing_is_done(
     assert broker.committed("g")["t", 0].offset == 5
 
 
+def test_an_error_strikes_a_commit_that_repeats_earlier_ones(
+    broker: Broker, faults: Faults, client: Connection
+) -> None:
+    # The connection still looked it up among the commits that it had repeated: UNKNOWN_SERVER_ERROR.
+    assert [commit(client, offset=offset) for offset in range(3)] == [{("t", 0): 0}] * 3
+    faults.error("OffsetCommit", NOT_COORDINATOR, n=1)
+    assert [commit(client, offset=offset) for offset in (3, 4)] == [{("t", 0): 16}, {("t", 0): 0}]
+    assert broker.committed("g")["t", 0].offset == 4
+
+
 def test_errors_are_given_in_their_order_and_none_passes_one_request(
     faults: Faults, client: Connection
 ) -> None:

@@ -439,7 +439,7 @@ def test_every_answer_is_as_openapi_describes_it(broker: OneBroker, client: Clie
     broker.post("commit", group="billing", offsets={"orders": {"0": 1}})
     broker.post("faults/drop", client_id="nobody")
     query = {"consume_all": "?topic=orders", "committed": "?group=billing", "lag": "?group=billing"}
-    query |= {"group": "?group=billing", "faults/{fault}": ""}
+    query |= {"group": "?group=billing", "address_of": "?listener=PLAINTEXT", "faults/{fault}": ""}
     commit_as_client(broker, 1)
     (last,) = broker.get("requests?last=1")["requests"]
     for each in operations():

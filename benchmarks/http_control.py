@@ -6,16 +6,15 @@ The server is `kafka-offsets serve --http`, in a process of its own; one HTTP co
 time from the first byte of the request until its answer: the fault is in force then. *struck* is the time until a
 commit, sent on an open Kafka connection when the answer has come, has its error. Goal: a fault is in force in 5 ms.
 
-CPython 3.11.7, two cores of a shared x86-64 machine with much other work (load 10), 2026-11-23, ms:
+CPython 3.11.7, two cores of an AMD EPYC, quiet (load 1), 2026-11-23, ms, `--rounds 1000`:
 
                        median     99 %    worst
-               fault     3.44    13.72    27.72
-              struck     4.24    20.42    31.80
-   start of a broker     5.53    10.14    10.14
-             its end     4.99    12.60    12.60
+               fault     0.82     1.50     3.41
+              struck     1.05     1.86     3.70
+   start of a broker     0.80     5.65     5.65
+             its end     0.44     1.20     1.20
 
-The server used 0.7 ms of CPU for a fault then, and 1.9 ms at load 21, where elapsed times say little: the median of a
-fault was 17 ms. No part dominates. Of its CPU time in a profile: h11 and uvicorn read the request (17 %) and write the
+The server used 0.89 ms of CPU for a fault. At load 10 the median was 3.44 ms, at load 21 17 ms. No part dominates. Of its CPU time in a profile: h11 and uvicorn read the request (17 %) and write the
 answer (17 %), Starlette finds the route (11 %), the arguments are read (9 %), the table of APIs is made again with the
 fault in it (13 %); the rest is the event loop, tasks and JSON.
 """

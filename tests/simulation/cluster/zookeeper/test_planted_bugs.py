@@ -38,7 +38,7 @@ PLANTS = {
     of_replicas.a_follower_joins_the_isr_before_it_is_caught_up: 0,
     of_replicas.a_replica_outside_the_isr_is_elected: 4,
     of_brokers.a_follower_does_not_truncate: 0,
-    of_replicas.the_epoch_fence_is_off: 114,
+    of_replicas.the_epoch_fence_is_off: 531,
     of_replicas.the_high_watermark_is_the_log_end: 0,
     of_replicas.a_node_that_lost_records_stays_eligible: 30,
     of_brokers.a_deposed_coordinator_keeps_its_groups: 13,

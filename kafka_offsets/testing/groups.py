@@ -74,7 +74,10 @@ class Overview(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """A group in short: how many members it has, and its lag in all partitions together."""
+    """A group in short: how many members it has, and its lag in all partitions together.
+
+    lag  a partition whose committed offset is after the log end counts as 0, as in the metrics
+    """
 
     group_id: str
     type: str
@@ -209,7 +212,7 @@ def group_summaries(core: BrokerCore, wanted: Collection[str]) -> list[GroupSumm
                 ends[topic] = log_ends(core, topic)
             for place, (start, end) in ends[topic].items():
                 entry = committed.get(place)
-                behind += end - (start if entry is None else entry.offset)
+                behind += max(end - (start if entry is None else entry.offset), 0)
         found.append(GroupSummary(group_id, view.type, view.state, len(view.members), behind))
     return found
 

@@ -423,6 +423,14 @@ def test_a_summary_of_groups_and_of_logs(broker: OneBroker, monkeypatch: pytest.
     assert 1000 < grown < 1200
 
 
+def test_an_offset_after_the_log_end_hides_no_lag_of_another_partition(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders", partitions=2)
+    broker.post("produce", topic="orders", records=["a", "b", "c"], partition=1)
+    broker.post("commit", group="billing", offsets={"orders": {"0": 100, "1": 1}})
+    (group,) = broker.get("summary")["groups"]
+    assert group["lag"] == 2
+
+
 def test_an_overview_of_some_groups(broker: OneBroker) -> None:
     for topic, group in (("orders", "billing"), ("returns", "shipping")):
         broker.post("produce", topic=topic, records=["a"])

@@ -16,8 +16,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from kafka_offsets.spark import words
 
-OTHERS = "others"
-"""The name of the line of all groups that have none of their own."""
+OTHERS = "(all others)"
+"""The name of the line of all groups that have none of their own. It is not a name that a group is likely to have."""
 
 COLOURS = (
     ("#0b57c2", "#7fb4ff"),

@@ -76,13 +76,14 @@ def test_a_silent_group_stays_where_it_is_in_a_sum() -> None:
 
 
 def test_the_page_has_the_lag_first_and_a_colour_for_each_group() -> None:
+    from kafka_offsets.spark.charts import OTHERS
     from kafka_offsets.spark.report import Figure, Found, Plot, Table, page
 
     row = {"lag": 1830, "group": LONG_NAME, "behind_since": at(3), "time_lag_ms": 61_000, "remarks": "2 <b>"}
     lag = Table("Groups by lag", "", "", list(row), [row], 1)
     lines = {
         LONG_NAME: [(at(0), 1.0), (at(60), math.nan), (at(120), 3.0)],
-        "others": [(at(0), 4.0), (at(60), 0.0)],
+        OTHERS: [(at(0), 4.0), (at(60), 0.0)],
     }
     silent = Plot(
         "Rewinds", "in 1 hour", {LONG_NAME: [(at(0), 0.0), (at(60), math.nan)]}, "No group rewound."
@@ -101,6 +102,12 @@ def test_the_page_has_the_lag_first_and_a_colour_for_each_group() -> None:
     assert "var(--group-1)" in picture and "var(--soft)" in picture and "--group-1: light-dark(" in text
     assert not re.search(r"stroke: #(?!fff)", picture), "a colour that a dark page would not change"
     assert "src=" not in text and "<link" not in text and "<script" not in text
+
+
+def test_a_group_with_the_name_others_has_its_own_colour() -> None:
+    from kafka_offsets.spark.charts import Plot, svg
+
+    assert "var(--group-1)" in svg(Plot("Commits", "", {"others": [(at(0), 1.0)]}), ["others"])
 
 
 @pytest.mark.parametrize(

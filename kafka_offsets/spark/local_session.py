@@ -108,6 +108,8 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
         **settings,
     }
     session = builder("kafka_spark", own, master="local[2]", is_small=True).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    try:
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
+    finally:
+        session.stop()

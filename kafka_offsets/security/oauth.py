@@ -47,7 +47,7 @@ class TokenKeys:
 
     def __init__(self, url: str | None) -> None:
         if find_spec("jwt") is None or find_spec("cryptography") is None:
-            raise ConfigError('for OAUTHBEARER install PyJWT: pip install "kafka-offsets[security]"')
+            raise ConfigError('for OAUTHBEARER install PyJWT: pip install ".[security]" in a clone')
         import jwt
 
         parts = urlsplit(url or "")

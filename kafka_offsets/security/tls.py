@@ -52,7 +52,7 @@ class Store(NamedTuple):
 def check_installed(what: str) -> None:
     """Raise ConfigError if the package that something needs is missing."""
     if find_spec("cryptography") is None:
-        raise ConfigError(f'for {what} install cryptography: pip install "kafka-offsets[security]"')
+        raise ConfigError(f'for {what} install cryptography: pip install ".[security]" in a clone')
 
 
 def server_context(

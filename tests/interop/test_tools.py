@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.testing import Broker
+from kafka_offsets.testing import Broker, allow
 from tests.http.test_examples import MODULES
 from tests.interop import kafka_peer
 from tests.interop.java_program import JARS
@@ -102,6 +102,18 @@ def test_the_scripts_of_kafka(script: Script) -> None:
         assert '"partition":"orders-0"' in directories
         assert produced.count("producer_send_success") == 3
         assert len(broker.consume_all("orders")) == 5
+
+
+@pytest.mark.java
+def test_the_script_for_acls(script: Script) -> None:
+    rule = "--allow-principal User:alice --operation Read --topic orders"
+    with Broker({"super.users": "User:ANONYMOUS"}, acls=[]) as broker:
+        script(broker, f"{JAVA}.AclCommand --add {rule}")
+        assert broker.acls == {allow("alice", "READ", topic="orders")}
+        (listed,) = script(broker, f"{JAVA}.AclCommand --list")
+        assert "principal=User:alice, host=*, operation=READ, permissionType=ALLOW" in listed
+        script(broker, f"{JAVA}.AclCommand --remove --force {rule}")
+        assert broker.acls == frozenset()
 
 
 @pytest.mark.java

@@ -39,7 +39,7 @@ NEEDS = (
     "python-snappy",
     "zstandard",
 )
-TLS = "starts its own Kafka with TLS, whichever broker is given; TLS is not served"
+TLS = "starts its own Kafka with TLS, whichever broker is given"
 SSL_TESTS = "test/integration/test_ssl_integration.py"
 PORT = 21852
 SETTINGS = {

@@ -1,8 +1,8 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: brokers, topics, leaders and versions.
 
-One broker is the leader and the only replica of every partition, and the controller. There is no authorizer, so every
-operation is allowed. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few that
-differ.
+One broker is the leader and the only replica of every partition, and the controller. Which topics a client may see is
+decided in broker/authorization. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the
+few that differ.
 """
 
 from __future__ import annotations

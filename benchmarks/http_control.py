@@ -14,10 +14,10 @@ CPython 3.11.7, two cores of an AMD EPYC, quiet (load 1), 2026-11-23, ms, `--rou
    start of a broker     0.80     5.65     5.65
              its end     0.44     1.20     1.20
 
-The server used 0.89 ms of CPU for a fault. At load 10 the median was 3.44 ms, at load 21 17 ms. No part dominates. Of its
-CPU time in a profile: h11 and uvicorn read the request (17 %) and write the answer (17 %), Starlette finds the route
-(11 %), the arguments are read (9 %), the table of APIs is made again with the fault in it (13 %); the rest is the event
-loop, tasks and JSON.
+The server used 0.89 ms of CPU for a fault. At load 10 the median was 3.44 ms, at load 21 17 ms. No part dominates. Of
+its CPU time in a profile: h11 and uvicorn read the request (17 %) and write the answer (17 %), Starlette finds the
+route (11 %), the arguments are read (9 %), the table of APIs is made again with the fault in it (13 %); the rest is the
+event loop, tasks and JSON.
 """
 
 import argparse

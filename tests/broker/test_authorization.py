@@ -186,6 +186,21 @@ def test_pipelined_commits_are_answered_in_their_order() -> None:
     assert answers == [{"free": 0}, {"secret": DENIED}, {"secret": DENIED, "free": 0}, {"free": 0}]
 
 
+def test_a_resource_of_an_unknown_type_does_not_let_the_others_be_altered() -> None:
+    """A request with such a resource was decided without a check: anybody could alter every topic with it."""
+    core = broker()
+    request, resource = (
+        messages.IncrementalAlterConfigsRequest,
+        messages.IncrementalAlterConfigsRequest.AlterConfigsResource,
+    )
+    change = request.AlterableConfig("retention.ms", 0, "1")
+    answer = client(core).call(request([resource(99, "x", []), resource(2, "secret", [change])], False), 1)
+    assert [each.error_code for each in answer.responses] == [
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ]
+
+
 def test_a_denial_is_logged_with_principal_and_resource(caplog: pytest.LogCaptureFixture) -> None:
     core = broker(allow("alice", "READ", group="g"))
     alice = client(core)

@@ -163,14 +163,17 @@ def _configs(
     ) -> Any:
         """Decide about the resources that the sender may configure, and refuse the others."""
         sender = sender_of(authorizer, context)
-        if any(each.resource_type not in _TYPES for each in request.resources):
-            return decide(core, row, request, context, now)  # one of an unknown type fails them all
+        is_description = operation is AclOperation.DESCRIBE_CONFIGS
+        if is_description and any(each.resource_type not in _TYPES for each in request.resources):
+            return decide(
+                core, row, request, context, now
+            )  # one of an unknown type fails the description of all
         keys = [(each.resource_type, each.resource_name) for each in request.resources]
         single = once(keys) if operation is AclOperation.ALTER_CONFIGS else {*keys}
         refused: list[Any] = []
         for resource, key in zip(request.resources, keys, strict=True):
             right, name = _right_of(operation, resource)
-            if key in single and not sender.may(right, name):
+            if resource.resource_type in _TYPES and key in single and not sender.may(right, name):
                 made = answer_of(row.response, right.error, _message(operation, resource), resource)
             else:
                 made = None

@@ -284,6 +284,7 @@ def test_every_request_over_its_time_is_throttled_for_a_second() -> None:
         (commit, 2),
         (messages.HeartbeatRequest("g", 1, "m"), 4),
         (messages.OffsetFetchRequest("g", None), 7),
+        (messages.DescribeQuorumRequest([]), 1),
     ):
         answer = at.client.call(request, version)
         assert getattr(answer, "throttle_time_ms", 1000) == (

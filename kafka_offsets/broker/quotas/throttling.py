@@ -33,6 +33,9 @@ _PRODUCE, _FETCH = 0, 1
 _UNTHROTTLED = (17, 27, 36)
 """SaslHandshake and SaslAuthenticate, which precede the client's principal, and WriteTxnMarkers of brokers."""
 
+_DESCRIBE_QUORUM = 55
+"""Its response has no field for the time; its client is throttled all the same."""
+
 _INT_MAX = 2**31 - 1
 _PERCENT_PER_NS = 100 / 1e9
 
@@ -87,6 +90,8 @@ class Throttling:
         return self._connections.record(host, now.mono_ms)
 
     def _mute(self, connection: ClientConnection, ms: int) -> None:
+        if connection.closing:  # it may have no owner any more
+            return
         due_ms = self._scheduler.clock.now().mono_ms + ms
         if connection.muted is not None:
             if connection.muted.due_ms >= due_ms:
@@ -143,7 +148,8 @@ class Throttling:
         self._mute(context.connection, throttle_ms)
         if response is context.request:
             response = self._row_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
-        response.throttle_time_ms = throttle_ms
+        if context.api_key != _DESCRIBE_QUORUM:
+            response.throttle_time_ms = throttle_ms
         return response
 
     def _record_produced(self, context: RequestContext, now_ms: int) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from cryptography.x509.oid import NameOID
@@ -19,6 +20,8 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network import server_process
 from kafka_offsets.broker.network.server import Server
+from kafka_offsets.broker.network.tls_handshake import Handshake
+from kafka_offsets.broker.security import listener_tls
 from kafka_offsets.errors import ConfigError
 from tests.certificates import Authority, Signed
 
@@ -241,6 +244,28 @@ def test_a_name_without_a_rule_may_not_connect(
     assert "no rule matches the name in its certificate" in caplog.text
 
 
+def test_a_name_that_cannot_be_read_may_not_connect(
+    tmp_path: Path,
+    server: Signed,
+    authority: Authority,
+    client: Signed,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An authority may sign a subject that cryptography refuses: its client was ANONYMOUS, and not refused."""
+
+    def refuse(_: bytes) -> str:
+        raise ValueError("a strange subject")
+
+    monkeypatch.setattr(listener_tls, "distinguished_name", refuse)
+    context = trusting(authority)
+    context.load_cert_chain(client.write_pem(tmp_path / "client.pem"))
+    given = keys(tmp_path, server, authority, ssl_client_auth="required")
+    with Broker(given) as broker, connected(broker, context) as encrypted:
+        assert not versions(encrypted)
+    assert "the name in its certificate cannot be read: a strange subject" in caplog.text
+
+
 @pytest.mark.parametrize(("wanted", "is_allowed"), [("required", False), ("requested", True), ("none", True)])
 def test_a_client_without_a_certificate(
     tmp_path: Path, server: Signed, authority: Authority, wanted: str, is_allowed: bool
@@ -321,6 +346,35 @@ def test_connections_that_begin_no_handshake_are_counted_and_end_with_the_broker
             broker.stop()
             assert silent.recv(1) == b""
     assert "connection refused: too many connections" in caplog.text
+
+
+def test_a_handshake_that_ends_before_its_first_step_is_counted_no_longer() -> None:
+    """A broker that stopped in the same round of the loop waited for the end of the handshake for ever."""
+
+    class Counting:
+        def __init__(self) -> None:
+            self.under_way = 0
+
+        def begin_handshake(self, handshake: Handshake, host: str) -> bool:
+            self.under_way += 1
+            return True
+
+        def end_handshake(self, handshake: Handshake, host: str) -> None:
+            self.under_way -= 1
+
+    async def main() -> None:
+        counting, transport = Counting(), Mock(spec=asyncio.Transport)
+        transport.get_extra_info.return_value = ("127.0.0.1", 1)
+        handshake = Handshake(counting, Mock(), Mock())
+        handshake.connection_made(transport)
+        assert counting.under_way == 1
+        handshake.abort()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert counting.under_way == 0
+        transport.abort.assert_called_once()
+
+    asyncio.run(main())
 
 
 def test_another_protocol_is_named_in_the_log(

@@ -96,7 +96,11 @@ class Peer(asyncio.Protocol):
         certificate = None if encryption is None else encryption.getpeercert(binary_form=True)
         if certificate is None or tls is None or self.connection.authentication is not None:
             return True
-        principal = tls.principal_of(certificate)
+        try:
+            principal = tls.principal_of(certificate)
+        except ValueError as error:
+            logger.warning("%s: the name in its certificate cannot be read: %s", self.connection.peer, error)
+            return False
         if principal is None:
             logger.warning("%s: no rule matches the name in its certificate", self.connection.peer)
             return False

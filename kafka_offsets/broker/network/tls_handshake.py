@@ -44,7 +44,7 @@ class Handshake(asyncio.Protocol):
         self._early: list[bytes] = []
         self._host = ""
         self._task: asyncio.Task[None] | None = None
-        self._is_begun = self._is_lost = False
+        self._is_begun = self._is_counted = self._is_lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin the handshake, unless there are too many connections."""
@@ -58,7 +58,9 @@ class Handshake(asyncio.Protocol):
         if not self._server.begin_handshake(self, self._host):
             transport.abort()
             return
+        self._is_counted = True
         self._task = asyncio.get_running_loop().create_task(self._shake_hands(transport))
+        self._task.add_done_callback(lambda _: self._end())  # also if it is cancelled before its first step
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
@@ -74,11 +76,17 @@ class Handshake(asyncio.Protocol):
         except (OSError, ConfigError) as error:  # ssl.SSLError and timeouts are OSError
             logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
         finally:
-            self._server.end_handshake(self, self._host)
+            self._end()
             if encrypted is None:
                 transport.abort()
         if encrypted is not None and not self._is_lost:
             self._hand_over(encrypted)
+
+    def _end(self) -> None:
+        """Have the server count the connection no longer, once."""
+        if self._is_counted:
+            self._is_counted = False
+            self._server.end_handshake(self, self._host)
 
     def _hand_over(self, encrypted: asyncio.Transport) -> None:
         peer = self._new_peer()

@@ -72,6 +72,9 @@ _UNNAMED = "hardcode"
 _MOST_REMEMBERED = 10_000
 """So many decisions are kept until the bindings change."""
 
+_LONGEST_REMEMBERED = 1000
+"""A decision about a longer name, in characters, is not kept: peers choose the names."""
+
 _Question = tuple[Principal, str, AclOperation, ResourceType, str]
 
 
@@ -86,6 +89,7 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allows_if_no_acl = allows_if_no_acl
         self._by_resource: dict[tuple[ResourceType, PatternType], dict[str, list[AclBinding]]] = {}
+        self._prefix_lengths: dict[ResourceType, list[int]] = {}
         self._known: dict[_Question, bool] = {}
 
     def replace(self, acls: Iterable[AclBinding]) -> None:
@@ -95,6 +99,11 @@ class Authorizer:
         for acl in acls:
             names = self._by_resource.setdefault((acl.resource_type, acl.pattern_type), {})
             names.setdefault(acl.name, []).append(acl)
+        self._prefix_lengths = {
+            resource_type: sorted(set(map(len, names)))
+            for (resource_type, pattern_type), names in self._by_resource.items()
+            if pattern_type is PatternType.PREFIXED
+        }
 
     def allows(
         self,
@@ -106,6 +115,8 @@ class Authorizer:
     ) -> bool:
         """Return whether a principal at a host may do an operation with one resource."""
         question = principal, host, operation, resource_type, name
+        if len(name) > _LONGEST_REMEMBERED:
+            return self._decide(*question)
         known = self._known.get(question)
         if known is None:
             if len(self._known) >= _MOST_REMEMBERED:
@@ -128,13 +139,18 @@ class Authorizer:
         return is_allowed or (not is_named and self._allows_if_no_acl)
 
     def _naming(self, resource_type: ResourceType, name: str) -> Iterator[AclBinding]:
-        """Yield the bindings that name a resource: by its name, for all names, and by each beginning of its name."""
+        """Yield the bindings that name a resource: by its name, for all names, and by a beginning of its name.
+
+        Only the beginnings that are as long as a prefix are looked up: a name may have 32 KiB.
+        """
         literal = self._by_resource.get((resource_type, PatternType.LITERAL), {})
         for each in {name, ANY_NAME}:
             yield from literal.get(each, ())
         prefixed = self._by_resource.get((resource_type, PatternType.PREFIXED))
         if prefixed:
-            for end in range(1, len(name) + 1):
+            for end in self._prefix_lengths[resource_type]:
+                if end > len(name):
+                    break
                 yield from prefixed.get(name[:end], ())
 
     def allows_some(

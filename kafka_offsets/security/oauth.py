@@ -83,7 +83,7 @@ class TokenKeys:
                     "require": ["exp", "iat"],
                 },
             )
-        except (jwt.PyJWTError, RecursionError) as error:  # JSON may be nested too deeply
+        except jwt.PyJWTError as error:
             raise ValueError(f"the token is refused: {type(error).__name__}") from None
         return _checked(found, rules, now_ms)
 

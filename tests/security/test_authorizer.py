@@ -138,7 +138,7 @@ def test_what_is_free_for_all_may_be_written_somewhere() -> None:
 
 
 def test_a_long_name_costs_one_look_at_each_length_of_a_prefix_and_is_not_remembered() -> None:
-    """Peers choose names of up to 32 KiB: a look at each beginning took 0.1 s, and 10,000 kept ones 320 MB."""
+    """Peers choose names of up to 32 KiB: a look at each beginning takes as many copies, and a kept one its length."""
     slices: list[SupportsIndex | slice] = []
 
     class Name(str):

@@ -132,6 +132,10 @@ class BrokerCore:
         self.replicas = None if cluster is None else self._new_replicas(cluster)
         self.requests = RequestDispatcher(self.context)
         self._compose_services()
+        self._start()
+
+    def _start(self) -> None:
+        """Load short logs, and let everything begin that works in the background."""
         try:
             now = self.clock.now()
             self.snapshots.start(now)

@@ -1,7 +1,7 @@
 """Durations, sizes and long names as text for people."""
 
 _PARTS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
 def duration(ms: int) -> str:
@@ -14,13 +14,13 @@ def duration(ms: int) -> str:
 
 
 def size(count: int) -> str:
-    """Return a number of bytes with three digits: `512 B`, `1.21 MiB`."""
-    value, unit = float(count), _UNITS[0]
-    for unit in _UNITS:
-        if value < 999.5 or unit == _UNITS[-1]:
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+    """Return a number of bytes, with three digits if it is large: `512 B`, `1.21 MiB`."""
+    if count < 1024:
+        return f"{count} B"
+    value, unit = count / 1024, 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.{3 if value < 999.5 else 9}g} {_UNITS[unit]}"
 
 
 def short(name: str, most: int = 36) -> str:

@@ -115,9 +115,14 @@ def test_an_aborted_transaction_leaves_a_group() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("partitions", "most"), [(1, 185), (12, 75), (100, 45)])
-def test_a_group_takes_the_memory_of_its_offsets_and_its_name(partitions: int, most: int) -> None:
-    """Bytes an entry, with the names of groups of 21 characters, which take 70 bytes."""
+@pytest.mark.parametrize(("partitions", "groups", "most"), [(1, 4000, 160), (12, 400, 75), (100, 400, 45)])
+def test_a_group_takes_the_memory_of_its_offsets_and_its_name(
+    partitions: int, groups: int, most: int
+) -> None:
+    """Bytes an entry, with the names of groups of 21 characters, which take 70 bytes.
+
+    With 400 groups of one partition it is 155 to 205, by the seed of Python's hashes; with 4,000 it is 135 to 145.
+    """
     shard = ShardDriver().shard
 
     def fill(count: int) -> None:
@@ -128,7 +133,7 @@ def test_a_group_takes_the_memory_of_its_offsets_and_its_name(partitions: int, m
                 shard.replay_written(record, partition)
 
     traced(lambda: fill(10))
-    assert traced(lambda: fill(400)) / (400 * partitions) <= most
+    assert traced(lambda: fill(groups)) / (groups * partitions) <= most
 
 
 def traced(work: Callable[[], None]) -> int:

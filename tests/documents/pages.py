@@ -113,6 +113,7 @@ def run_as_tests(files: dict[str, str], folder: Path) -> int:
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     words = ["-q", "-p", "kafka_offsets.testing.plugin", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    words += ["-o", "faulthandler_timeout=120"]  # says where a test hangs
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "-W", "error", "-W", "ignore::DeprecationWarning", *files],
         capture_output=True,

@@ -29,9 +29,10 @@ from kafka_offsets.metadata.image import (
     Placed,
     RegisteredBroker,
 )
-from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding, acl_of_texts
+from kafka_offsets.security.credential import ScramCredential
 
 Json = dict[str, Any]
 
@@ -204,12 +205,12 @@ def encode_settings(settings: Settings) -> Json:
     }
 
 
-def _encode_credential(credential: tuple[int, bytes, bytes, bytes] | None) -> Json:
+def _encode_credential(credential: ScramCredential | None) -> Json:
     if credential is None:
         return {"iterations": None}
     iterations, *secrets = credential
     return {"iterations": iterations} | dict(
-        zip(Credential._fields[1:], map(encode_bytes, secrets), strict=True)
+        zip(ScramCredential._fields[1:], map(encode_bytes, secrets), strict=True)
     )
 
 
@@ -244,14 +245,14 @@ def _decode_acl(form: object) -> tuple[AclBinding, bool]:
         raise ValueError(f"the ACL has an unknown field or value: {error}") from error
 
 
-def _decode_credential(form: object) -> tuple[tuple[str, int], Credential | None]:
+def _decode_credential(form: object) -> tuple[tuple[str, int], ScramCredential | None]:
     fields = Fields(form, "credential")
     key = fields.text("user"), fields.number("mechanism", 0)
     if key[1] not in _MECHANISMS:
         fields.fail("mechanism", "a number of a SCRAM mechanism")
     if fields.value("iterations") is None:
         return key, None
-    return key, Credential(
+    return key, ScramCredential(
         fields.number("iterations", 1),
         fields.data("salt"),
         fields.data("stored_key"),

@@ -4,22 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from kafka_offsets.security.acls import AclBinding
+from kafka_offsets.security.credential import ScramCredential
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class Credential(NamedTuple):
-    """The SCRAM credential of one user for one mechanism, as a store returns it."""
-
-    iterations: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-
-    def __repr__(self) -> str:
-        """Show no secret: logs and tracebacks show values."""
-        return f"Credential(iterations={self.iterations}, …)"
 
 
 class Settings(NamedTuple):
@@ -27,13 +15,13 @@ class Settings(NamedTuple):
 
     groups       the configuration of each group, by Kafka's keys
     quotas       by entity and key
-    credentials  by user and number of the mechanism; they are secret. Each has the fields of `Credential`
+    credentials  by user and number of the mechanism; they are secret.
     acls         each is True; in a change False, which removes it
     """
 
     groups: Mapping[str, Mapping[str, str]] = {}
     quotas: Mapping[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
-    credentials: Mapping[tuple[str, int], tuple[int, bytes, bytes, bytes] | None] = {}
+    credentials: Mapping[tuple[str, int], ScramCredential | None] = {}
     acls: Mapping[AclBinding, bool] = {}
 
     def changed(self, changes: "Settings") -> "Settings":

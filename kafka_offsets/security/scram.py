@@ -16,6 +16,8 @@ import re
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
+from kafka_offsets.security.credential import ScramCredential
+
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The name of the hash function by mechanism."""
 
@@ -44,19 +46,6 @@ _CLIENT_FINAL = re.compile(
     re.DOTALL,
 )
 _SERVER_FINAL = re.compile(rf"(?:v=(?P<signature>{_BASE64})|e=(?P<error>{_VALUE})){_EXTENSIONS}", re.DOTALL)
-
-
-class Credential(NamedTuple):
-    """What a server knows of a password."""
-
-    iterations: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-
-    def __repr__(self) -> str:
-        """Show no secret: logs and tracebacks show values."""
-        return f"Credential(iterations={self.iterations}, …)"
 
 
 class ClientFirst(NamedTuple):
@@ -142,7 +131,7 @@ def unescaped(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
-def server_first(nonce: str, credential: Credential) -> str:
+def server_first(nonce: str, credential: ScramCredential) -> str:
     """Return the first message of a server."""
     return f"r={nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}"
 
@@ -152,19 +141,19 @@ def salted_password(hash_name: str, password: str, salt: bytes, iterations: int)
     return hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
 
 
-def new_credential(hash_name: str, password: str, salt: bytes, iterations: int) -> Credential:
+def new_credential(hash_name: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
     """Return what a server keeps of a password."""
     return credential_of(hash_name, salted_password(hash_name, password, salt, iterations), salt, iterations)
 
 
-def credential_of(hash_name: str, salted: bytes, salt: bytes, iterations: int) -> Credential:
+def credential_of(hash_name: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
     """Return what a server keeps of a salted password."""
     client_key = hmac.digest(salted, b"Client Key", hash_name)
     stored_key = hashlib.new(hash_name, client_key).digest()
-    return Credential(iterations, salt, stored_key, hmac.digest(salted, b"Server Key", hash_name))
+    return ScramCredential(iterations, salt, stored_key, hmac.digest(salted, b"Server Key", hash_name))
 
 
-def is_proof(hash_name: str, credential: Credential, message: str, proof: bytes) -> bool:
+def is_proof(hash_name: str, credential: ScramCredential, message: str, proof: bytes) -> bool:
     """Whether a client that has sent `proof` knows the password; the time depends on nothing secret."""
     signature = hmac.digest(credential.stored_key, message.encode(), hash_name)
     if len(proof) != len(signature):

@@ -24,10 +24,10 @@ Sources: UserScramCredentialRecord, ClientQuotaRecord and AccessControlEntryReco
 from base64 import b64decode, b64encode
 from collections.abc import Container, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.security.acls import AclBinding, acl_of_texts
+from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.kept_file import KeptFile
@@ -36,22 +36,6 @@ CREDENTIALS = "scram-credentials"
 QUOTAS = "client-quotas"
 ACLS = "acls"
 
-
-class ScramCredential(NamedTuple):
-    """The SCRAM credential of one user for one mechanism."""
-
-    iterations: int
-    salt: bytes
-    stored_key: bytes
-    server_key: bytes
-
-    def __repr__(self) -> str:
-        """Show no secret: logs and tracebacks show values."""
-        return f"ScramCredential(iterations={self.iterations}, …)"
-
-
-Credentials = Mapping[tuple[str, int], ScramCredential]
-"""By user and number of the mechanism."""
 
 Entity = frozenset[tuple[str, str | None]]
 """Type and name of each part; None for the default."""

@@ -32,9 +32,10 @@ from kafka_offsets.metadata.json_form import (
     from_json,
     to_json,
 )
-from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
+from kafka_offsets.security.credential import ScramCredential
 
 CLUSTER_ID, CONTROLLER, CONTROLLER_EPOCH = "/cluster/id", "/controller", "/controller_epoch"
 BROKER_IDS, REGISTRATIONS, TOPICS = "/brokers/ids", "/brokers/registrations", "/brokers/topics"
@@ -308,7 +309,7 @@ def settings_tree(settings: Settings) -> Tree:
         configs.setdefault(entity_path(entity), {}).update(numbers)
     for (user, mechanism), credential in settings.credentials.items():
         if credential is not None:
-            text = _credential_text(Credential(*credential))
+            text = _credential_text(credential)
             configs.setdefault(entity_path(frozenset({("user", user)})), {})[_MECHANISMS[mechanism]] = text
     tree = {path: encode_configs(values) for path, values in configs.items()}
     for path in list(tree):
@@ -366,7 +367,7 @@ def settings_of(tree: Mapping[str, bytes]) -> Settings:
     """Read settings from their znodes. Raises ValueError."""
     groups: dict[str, Mapping[str, str]] = {}
     quotas: dict[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
-    credentials: dict[tuple[str, int], Credential] = {}
+    credentials: dict[tuple[str, int], ScramCredential] = {}
     acls: dict[AclBinding, bool] = {}
     for path, data in tree.items():
         if not data:
@@ -409,15 +410,15 @@ def _decoded(name: str) -> str | None:
     return None if name == _DEFAULT else unquote(name)
 
 
-def _credential_text(credential: Credential) -> str:
+def _credential_text(credential: ScramCredential) -> str:
     salt, stored_key, server_key = map(encode_bytes, credential[1:])
     return f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={credential.iterations}"
 
 
-def _credential(text: str) -> Credential:
+def _credential(text: str) -> ScramCredential:
     parts = dict(_pairs(text))
     fields = Fields(parts, "credential")
-    return Credential(
+    return ScramCredential(
         int(fields.text("iterations")), *(fields.data(name) for name in ("salt", "stored_key", "server_key"))
     )
 

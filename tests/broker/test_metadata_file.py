@@ -13,14 +13,15 @@ from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import ClusterImage, Place
-from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.storage.checked_lines import encode_line
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA, META_PROPERTIES, DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.faults import Crash, FaultyFiles
 
-CREDENTIAL = Credential(4096, b"salt", b"stored", b"server")
+CREDENTIAL = ScramCredential(4096, b"salt", b"stored", b"server")
 CHANGES: list[Callable[[Controller], object]] = [
     *(lambda to, n=broker_id: to.register(n, "host", 9000 + n) for broker_id in (1, 2, 3)),
     lambda to: to.create(

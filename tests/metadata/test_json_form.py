@@ -26,8 +26,9 @@ from kafka_offsets.metadata.json_form import (
     from_json,
     to_json,
 )
-from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.partition_state import PartitionState
+from kafka_offsets.security.credential import ScramCredential
 
 TEXTS = st.text(max_size=6)  # also lone surrogates: a host or a user may be named by any client
 IDS = st.integers(0, 2**31 - 1)
@@ -64,7 +65,7 @@ KINDS = st.sampled_from([("user",), ("client-id",), ("user", "client-id"), ("ip"
 ENTITIES = KINDS.flatmap(lambda kinds: st.fixed_dictionaries(dict.fromkeys(kinds, st.none() | TEXTS))).map(
     lambda each: frozenset(each.items())
 )
-CREDENTIALS = st.builds(Credential, st.integers(1, 10**6), st.binary(), st.binary(), st.binary())
+CREDENTIALS = st.builds(ScramCredential, st.integers(1, 10**6), st.binary(), st.binary(), st.binary())
 SETTINGS = st.builds(
     Settings,
     st.dictionaries(TEXTS, CONFIGS, max_size=2),
@@ -191,7 +192,7 @@ def test_an_unknown_quota_entity_is_refused(entity: dict[str, str | None]) -> No
 @pytest.mark.parametrize("iterations", [None, 4096])
 @pytest.mark.parametrize("mechanism", [0, 3])
 def test_an_unknown_scram_mechanism_is_refused(mechanism: int, iterations: int | None) -> None:
-    credential = Credential(4096, b"salt", b"stored", b"server")
+    credential = ScramCredential(4096, b"salt", b"stored", b"server")
     form = encode_image(ClusterImage(settings=Settings(credentials={("alice", 1): credential})))
     form["settings"]["credentials"][0] |= {"mechanism": mechanism, "iterations": iterations}
     with pytest.raises(ValueError, match="credential: mechanism is not a number of a SCRAM mechanism"):
@@ -199,7 +200,7 @@ def test_an_unknown_scram_mechanism_is_refused(mechanism: int, iterations: int |
 
 
 def test_an_error_and_a_value_show_no_secret() -> None:
-    credential = Credential(4096, b"salt", b"stored", b"server")
+    credential = ScramCredential(4096, b"salt", b"stored", b"server")
     form = encode_image(ClusterImage(settings=Settings(credentials={("alice", 1): credential})))
     form["settings"]["credentials"][0]["stored_key"] = "hidden!"
     with pytest.raises(ValueError, match="stored_key is not base64") as raised:

@@ -9,10 +9,11 @@ from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import ClusterImage, Place
 from kafka_offsets.metadata.json_form import to_json
 from kafka_offsets.metadata.remote_requests import EXECUTES
-from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER
+from kafka_offsets.security.credential import ScramCredential
 from tests.metadata.remote_cluster import RemoteBroker, RemoteCluster
 
 ORDERS = Place("orders", 0)
@@ -64,7 +65,7 @@ def test_every_broker_has_the_image_of_the_controller_after_each_request(cluster
     settings = Settings(
         {"g": {"consumer.session.timeout.ms": "1"}},
         {frozenset({("user", None)}): {"producer_byte_rate": 1.5}},
-        {("alice", 1): Credential(4096, b"salt", b"stored", b"server")},
+        {("alice", 1): ScramCredential(4096, b"salt", b"stored", b"server")},
     )
     first.alter_settings(settings)
     first.configure("orders", {"retention.ms": "2"})

@@ -92,4 +92,4 @@ def test_a_stored_credential_with_few_iterations_is_refused() -> None:
 
 
 def test_a_credential_shows_no_secret() -> None:
-    assert repr(CREDENTIAL) == "Credential(iterations=4096, …)"
+    assert repr(CREDENTIAL) == "ScramCredential(iterations=4096, …)"

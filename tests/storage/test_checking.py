@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.client_settings import ScramCredential
+from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
 from kafka_offsets.storage.log.log import Log, LogConfig

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
+from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.storage.checked_lines import encode_line
 from kafka_offsets.storage.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
-    Credentials,
-    ScramCredential,
     decode_acls,
     decode_credentials,
     decode_quotas,

@@ -11,11 +11,12 @@ import pytest
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import ClusterImage, Place
-from kafka_offsets.metadata.settings import Credential, Settings
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
+from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.zookeeper import cluster_changes, cluster_znodes, election
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
@@ -158,7 +159,7 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
         frozenset({("ip", "10.0.0.1")}): {"connection_creation_rate": 5.0},
         frozenset({("client-id", "a/b*")}): {"consumer_byte_rate": 7.0},
     }
-    credentials = {("al ice", 1): Credential(4096, b"salt", b"stored", b"server")}
+    credentials = {("al ice", 1): ScramCredential(4096, b"salt", b"stored", b"server")}
     reads = AclBinding(
         ResourceType.TOPIC,
         "orders",

@@ -16,7 +16,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.security import scram
-from kafka_offsets.storage.client_settings import Credentials, ScramCredential
+from kafka_offsets.security.credential import Credentials, ScramCredential
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -175,8 +175,7 @@ def _upsert(credentials: dict[tuple[str, int], ScramCredential], upsertion: Upse
     if key not in credentials and len(credentials) >= MOST_CREDENTIALS:
         message = f"{MOST_CREDENTIALS} credentials are set, which is as many as may be"
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, message
-    derived = scram.credential_of(_HASHES[upsertion.mechanism], salted, salt, upsertion.iterations)
-    credentials[key] = ScramCredential(*derived)
+    credentials[key] = scram.credential_of(_HASHES[upsertion.mechanism], salted, salt, upsertion.iterations)
     return ErrorCode.NONE, None
 
 

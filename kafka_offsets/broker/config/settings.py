@@ -13,7 +13,8 @@ from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.authorizer import Authorizer
-from kafka_offsets.storage.client_settings import Acls, Credentials, Quotas, ScramCredential
+from kafka_offsets.security.credential import Credentials
+from kafka_offsets.storage.client_settings import Acls, Quotas
 from kafka_offsets.storage.data_directory import DataDirectory
 
 K = TypeVar("K")
@@ -92,11 +93,7 @@ class SharedSettings:
             self._install_quotas(settings.quotas)
         if clients.credentials != settings.credentials:
             clients.set_credentials(
-                {
-                    key: ScramCredential(*each)
-                    for key, each in settings.credentials.items()
-                    if each is not None
-                }
+                {key: each for key, each in settings.credentials.items() if each is not None}
             )
 
 

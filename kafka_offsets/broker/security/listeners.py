@@ -14,6 +14,7 @@ from kafka_offsets.broker.security.listener_tls import ListenerTls
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.oauth import Rules, TokenKeys
 from kafka_offsets.security.sasl.authentication import Authentication, Mechanisms
@@ -25,11 +26,9 @@ from kafka_offsets.security.scram import (
     HASHES,
     LEAST_ITERATIONS,
     MECHANISM_NUMBERS,
-    Credential,
     new_credential,
 )
 from kafka_offsets.security.secret import Secret
-from kafka_offsets.storage.client_settings import Credentials
 
 logger = new_logger(__name__)
 
@@ -124,13 +123,13 @@ class KnownCredentials:
     def __init__(self, mechanism: str, passwords: Mapping[str, str], stored: StoredCredentials) -> None:
         self._hash, self._number = HASHES[mechanism], MECHANISM_NUMBERS[mechanism]
         self._passwords, self._stored = passwords, stored
-        self._computed: dict[str, Credential] = {}
+        self._computed: dict[str, ScramCredential] = {}
 
-    def find(self, user: str) -> Credential | None:
+    def find(self, user: str) -> ScramCredential | None:
         """Return the credential of a user; None for an unknown one."""
         stored = self._stored().get((user, self._number))
         if stored is not None:
-            return Credential(*stored)
+            return stored
         password = self._passwords.get(user)
         if password is not None and user not in self._computed:
             salt = secrets.token_bytes(_SALT_BYTES)

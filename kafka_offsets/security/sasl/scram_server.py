@@ -10,11 +10,12 @@ from base64 import b64encode
 from collections.abc import Callable
 
 from kafka_offsets.security import scram
+from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.security.principal import USER_TYPE, Principal
 from kafka_offsets.security.sasl.mechanism import AuthenticationFailedError
-from kafka_offsets.security.scram import HASHES, LEAST_ITERATIONS, Credential
+from kafka_offsets.security.scram import HASHES, LEAST_ITERATIONS
 
-FindCredential = Callable[[str], Credential | None]
+FindCredential = Callable[[str], ScramCredential | None]
 """The name of a user -> its credential for the mechanism, None for an unknown user."""
 
 
@@ -34,7 +35,7 @@ class ScramServer:
         self._hash = HASHES[mechanism]
         self._find_credential = find_credential
         self._new_nonce = nonce
-        self._credential: Credential | None = None
+        self._credential: ScramCredential | None = None
         self._user = self._nonce = self._head = self._messages = ""
         self.principal: Principal | None = None
 
@@ -67,7 +68,7 @@ class ScramServer:
         self._messages = f"{first.bare},{answer}"
         return answer.encode()
 
-    def _end(self, token: bytes, credential: Credential) -> bytes:
+    def _end(self, token: bytes, credential: ScramCredential) -> bytes:
         final = scram.read_client_final(token)
         if final.nonce != self._nonce:  # all of it: CVE-2024-56128
             raise ValueError("Invalid client nonce in the final client message")

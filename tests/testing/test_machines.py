@@ -11,6 +11,7 @@ import pytest
 from kafka_offsets.client import commits
 from kafka_offsets.errors import CommitRefusedError
 from kafka_offsets.testing.machines import ConsumerMachine, Guarantee, check
+from tests.drivers.members import join_request
 
 EXAMPLES, STEPS = 4, 12
 
@@ -77,6 +78,22 @@ class Careless(Machine):
             self.books.append(record.value)
 
 
+class Replacing(Machine):
+    """A worker whose first membership is lost to it: it waits until time has ended that."""
+
+    patience_s = 1
+
+    def start(self, bootstrap_servers: str, client_id: str) -> str:
+        joining = join_request(self.group)
+        self.broker._wait_for(lambda server: server.exchange_as_client(joining, 3))
+        return super().start(bootstrap_servers, client_id)
+
+    def step(self, worker: str) -> None:
+        group = self.broker.group(self.group)
+        if group is None or not group.members:
+            super().step(worker)
+
+
 class OnThree(Machine):
     brokers = 3
 
@@ -109,6 +126,10 @@ def test_a_commit_before_the_work_is_done_is_found() -> None:
     assert "state.teardown()" in told
     assert "group 'group'" in told
     assert "orders-0 committed 1" in told
+
+
+def test_time_ends_a_membership_that_its_worker_has_lost() -> None:
+    check(Replacing, examples=1, steps=1)
 
 
 def test_a_record_that_is_not_handled_is_found() -> None:

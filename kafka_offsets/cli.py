@@ -436,7 +436,7 @@ def _node() -> int:
 
     order = serve_nodes.read_order()
     directory = None if order.data_directory is None else Path(order.data_directory)
-    return _code_of(lambda: serve_nodes.run(order), order.host, order.port, directory)
+    return _code_of(lambda: serve_nodes.run(order), order.host, order.ports[0], directory)
 
 
 def _code_of(start: Callable[[], None], host: str, port: int, data_directory: Path | None) -> int:

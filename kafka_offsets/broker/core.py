@@ -101,9 +101,7 @@ class BrokerCore:
         self.config = config
         self._new_zookeeper = zookeeper
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self.listeners = listeners_of(
-            config, lambda: self.directory.clients.credentials, self.clock, is_clustered=cluster is not None
-        )
+        self.listeners = listeners_of(config, lambda: self.directory.clients.credentials, self.clock)
         self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)
         self.connections: set[ClientConnection] = set()

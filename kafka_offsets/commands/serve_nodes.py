@@ -5,6 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import check_node_ports
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import logging_to_standard_error
 from kafka_offsets.broker.network.nodes.node_process import NodeOrder, run_node
@@ -35,9 +36,9 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
         raise ConfigError("brokers of a cluster reach each other at a listener of protocol PLAINTEXT")
     if config.broker_session_timeout_ms < _SHORTEST_SESSION_MS:
         raise ConfigError(f"broker.session.timeout.ms of a cluster is {_SHORTEST_SESSION_MS} or more")
-    for first in (port, options.metrics_port or 0):
-        if first + count > _PORTS:
-            raise ConfigError(f"there are no {count} ports from {first} on")
+    check_node_ports(config.endpoints(), port, count)
+    if (options.metrics_port or 0) + count > _PORTS:
+        raise ConfigError(f"there are no {count} ports from {options.metrics_port} on")
     if options.metrics_port is not None:
         prometheus.check_installed()
     settings = {key: str(value) for key, value in options.set}

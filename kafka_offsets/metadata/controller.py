@@ -11,6 +11,7 @@ from typing import NamedTuple, TypedDict
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.image import (
     NO_BROKER,
+    Address,
     Brokers,
     ClusterImage,
     ClusterTopic,
@@ -84,13 +85,24 @@ class Controller:
 
     # -- brokers
 
-    def register(self, broker_id: int, host: str, port: int, *, was_clean: bool = True) -> Delta:
+    def register(
+        self,
+        broker_id: int,
+        host: str,
+        port: int,
+        *,
+        was_clean: bool = True,
+        listeners: Mapping[str, Address] | None = None,
+    ) -> Delta:
         """Add a broker, or take it back after a restart; it leads the partitions that wait for it.
 
+        listeners  the address of each listener by its name; None: it has only the first
         was_clean  whether it was stopped in order; else it may have lost records, and is not eligible as a leader while
                    another replica may have them (KIP-966)
         """
-        registered = RegisteredBroker(broker_id, host, port, self._next_epoch, is_up=True)
+        registered = RegisteredBroker(
+            broker_id, host, port, self._next_epoch, is_up=True, listeners=listeners or {}
+        )
         self._next_epoch += 1
         if was_clean:
             return self._admit(registered)

@@ -2,7 +2,7 @@
 
 Messages are JSON objects, and each is one of these, with the fields that are named:
 
-    broker      {"register": {"id", "host", "port", "was_clean", "incarnation", "cluster_id"}}   the first one
+    broker      {"register": {"id", "host", "port", "listeners", "was_clean", "incarnation", "cluster_id"}}   the first
                 {"request": name, "number", …}    see `remote_requests`
                 {"leave": true}                   stops in order: others lead what it has led
                 {"heartbeat": true}
@@ -23,7 +23,15 @@ from typing import NamedTuple
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.image import Delta, Place
-from kafka_offsets.metadata.json_form import Fields, Json, encode_delta, encode_image, from_json, to_json
+from kafka_offsets.metadata.json_form import (
+    Fields,
+    Json,
+    decode_listeners,
+    encode_delta,
+    encode_image,
+    from_json,
+    to_json,
+)
 from kafka_offsets.metadata.remote_requests import EXECUTES, proposal_of
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.elections import IsrProposal
@@ -150,12 +158,14 @@ class ControllerService:
                 session.close()
                 return
         host, port = fields.text("host"), fields.number("port", 1, 1 << 16)
-        was_clean = fields.flag("was_clean")
+        listeners, was_clean = decode_listeners(fields), fields.flag("was_clean")
         try:
             if is_known:
                 delta = self.controller.unfence(broker_id)
             else:
-                delta = self.controller.register(broker_id, host, port, was_clean=was_clean)
+                delta = self.controller.register(
+                    broker_id, host, port, was_clean=was_clean, listeners=listeners
+                )
         except AnotherControllerError:
             raise
         except StorageError as error:  # the broker tries again

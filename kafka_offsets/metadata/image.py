@@ -13,12 +13,17 @@ from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 
 NO_BROKER = -1
 
+Address = tuple[str, int]
+"""Host and port."""
+
 
 class RegisteredBroker(NamedTuple):
     """One broker of a cluster.
 
-    epoch  grows with each registration: requests of an earlier process are recognized by it
-    is_up  whether it is alive; a broker that is not keeps its replicas
+    host, port  the address for clients of its first listener
+    epoch       grows with each registration: requests of an earlier process are recognized by it
+    is_up       whether it is alive; a broker that is not keeps its replicas
+    listeners   the address for clients of each listener, by its name; empty: there is only the first
     """
 
     id: int
@@ -26,6 +31,13 @@ class RegisteredBroker(NamedTuple):
     port: int
     epoch: int
     is_up: bool
+    listeners: Mapping[str, Address] = {}
+
+    def address_at(self, listener: str) -> Address | None:
+        """Return the address of a listener; None if the broker has no such listener. "" is the first one."""
+        if not listener or not self.listeners:
+            return self.host, self.port
+        return self.listeners.get(listener)
 
     @property
     def address(self) -> str:

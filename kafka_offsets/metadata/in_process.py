@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
-from kafka_offsets.metadata.image import ClusterImage, Delta, Place
+from kafka_offsets.metadata.image import Address, ClusterImage, Delta, Place
 from kafka_offsets.metadata.membership import Decided, OnChange
 from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.elections import IsrProposal
@@ -120,9 +120,19 @@ class InProcessMetadata:
         """The state of the cluster, as the controller knows it."""
         return self.controller.image
 
-    def join(self, member: InProcessMembership, host: str, port: int, *, was_clean: bool = True) -> None:
+    def join(
+        self,
+        member: InProcessMembership,
+        host: str,
+        port: int,
+        *,
+        was_clean: bool = True,
+        listeners: Mapping[str, Address] | None = None,
+    ) -> None:
         """Register a broker, as `Controller.register`; its image is up to date when this returns."""
-        self.publish(self.controller.register(member.broker_id, host, port, was_clean=was_clean))
+        self.publish(
+            self.controller.register(member.broker_id, host, port, was_clean=was_clean, listeners=listeners)
+        )
         self._members[member.broker_id] = member
         self._cut_off.discard(member.broker_id)
         member.receive(self.image.since(member.image))

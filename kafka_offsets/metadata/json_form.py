@@ -3,7 +3,8 @@
     image   {"brokers": BROKERS, "topics": [TOPIC], "next_producer_id": 0, "settings": SETTINGS}
     delta   {"brokers": BROKERS, "created": [TOPIC], "deleted": [TOPIC], "partitions": [STATE], "settings": SETTINGS},
             without what has not changed
-    BROKERS   {"controller": 1, "brokers": [{"id": 1, "host": "127.0.0.1", "port": 9092, "epoch": 7, "is_up": true}]}
+    BROKERS   {"controller": 1, "brokers": [{"id": 1, "host": "127.0.0.1", "port": 9092, "epoch": 7, "is_up": true,
+              "listeners": {"PLAINTEXT": ["127.0.0.1", 9092]}}]}; "listeners" may be missing
     TOPIC     {"name": "orders", "topic_id": "<base64>", "configs": {"retention.ms": "1"}, "partitions": [STATE]}
     STATE     {"replicas": [1, 2], "isr": [1, 2], "leader": 1, "leader_epoch": 0, "partition_epoch": 0}, and where they
               are not empty "adding", "removing", "elr", "last_leader"; in a delta also "topic" and "partition"
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
 from kafka_offsets.metadata.image import (
+    Address,
     Brokers,
     ClusterImage,
     ClusterTopic,
@@ -165,7 +167,9 @@ def decode_place(fields: "Fields") -> Place:
 def _encode_brokers(brokers: Brokers) -> Json:
     return {
         "controller": brokers.controller_id,
-        "brokers": [broker._asdict() for broker in brokers.by_id.values()],
+        "brokers": [
+            broker._asdict() | {"listeners": dict(broker.listeners)} for broker in brokers.by_id.values()
+        ],
     }
 
 
@@ -186,7 +190,16 @@ def _decode_broker(form: object) -> RegisteredBroker:
         fields.number("port", 0, _PORTS),
         fields.number("epoch", 0),
         fields.flag("is_up"),
+        decode_listeners(fields),
     )
+
+
+def decode_listeners(fields: "Fields") -> Mapping[str, Address]:
+    """Read the field `listeners` of a broker, which may be missing. Raises ValueError."""
+    if fields.get("listeners") is None:
+        return {}
+    inner = Fields(fields.value("listeners"), "listeners")
+    return {name: inner.address(name) for name in inner}
 
 
 def encode_settings(settings: Settings) -> Json:
@@ -380,6 +393,13 @@ class Fields:
         if not all(_is_number(each) and 0 <= each < _INT64 for each in found):
             self.fail(name, "a list of brokers")
         return tuple(found)
+
+    def address(self, name: str) -> Address:
+        """Return a host and a port."""
+        host, port = (*self.many(name), None, None)[:2]
+        if not isinstance(host, str) or not _is_number(port) or not 0 <= port < _PORTS:
+            self.fail(name, "a host and a port")
+        return host, port
 
     def texts(self, name: str) -> dict[str, str]:
         """Return an object whose values are strings."""

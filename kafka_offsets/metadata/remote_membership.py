@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError, error_code_of
 from kafka_offsets.metadata import remote_requests
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import ClusterImage, Delta, Place
+from kafka_offsets.metadata.image import Address, ClusterImage, Delta, Place
 from kafka_offsets.metadata.json_form import (
     Fields,
     Json,
@@ -71,9 +71,18 @@ class RemoteMembership:
         self._held: deque[Fields] = deque()
         self._undecided: list[Callable[[], None]] = []
 
-    def registration(self, cluster_id: str, host: str, port: int, *, was_clean: bool) -> bytes:
+    def registration(
+        self,
+        cluster_id: str,
+        host: str,
+        port: int,
+        *,
+        was_clean: bool,
+        listeners: Mapping[str, Address] | None = None,
+    ) -> bytes:
         """Return the first message of a link.
 
+        listeners  the address of each listener by its name; None: there is only the first
         was_clean  whether this broker's files are those of a stop in order; a process that registers again has lost
                    nothing
         """
@@ -83,6 +92,7 @@ class RemoteMembership:
                     "id": self.broker_id,
                     "host": host,
                     "port": port,
+                    "listeners": listeners or {},
                     "was_clean": was_clean or self._has_registered,
                     "incarnation": self._incarnation,
                     "cluster_id": cluster_id,

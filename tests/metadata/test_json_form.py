@@ -31,6 +31,8 @@ from kafka_offsets.replication.partition_state import PartitionState
 from kafka_offsets.security.credential import ScramCredential
 
 TEXTS = st.text(max_size=6)  # also lone surrogates: a host or a user may be named by any client
+PORTS = st.integers(0, 65535)
+LISTENERS = st.dictionaries(TEXTS, st.tuples(TEXTS, PORTS), max_size=2)
 IDS = st.integers(0, 2**31 - 1)
 NUMBERS = st.integers(0, 2**63 - 1)
 SOME_IDS = st.lists(IDS, max_size=3).map(tuple)
@@ -57,9 +59,7 @@ TOPICS = st.builds(
 BROKERS = st.builds(
     lambda controller, brokers: Brokers(controller, {each.id: each for each in brokers}),
     st.integers(-1, 5),
-    st.lists(
-        st.builds(RegisteredBroker, IDS, TEXTS, st.integers(0, 65535), NUMBERS, st.booleans()), max_size=3
-    ),
+    st.lists(st.builds(RegisteredBroker, IDS, TEXTS, PORTS, NUMBERS, st.booleans(), LISTENERS), max_size=3),
 )
 KINDS = st.sampled_from([("user",), ("client-id",), ("user", "client-id"), ("ip",)])
 ENTITIES = KINDS.flatmap(lambda kinds: st.fixed_dictionaries(dict.fromkeys(kinds, st.none() | TEXTS))).map(

@@ -8,6 +8,8 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from kafka_offsets import ConfigError, ErrorCode
 from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import Broker, Cluster, allow, deny
 from tests.broker.fault_requests import commit, connect
 
@@ -165,3 +167,20 @@ def test_users_have_rights_of_their_own() -> None:
             producer.close()
         assert outcomes == {"alice": 0, "bob": "denied"}
         assert [record.value for record in broker.consume_all("orders")] == [b"alice"]
+
+
+def test_the_users_of_a_cluster_have_their_rights_at_every_node_and_after_a_failover() -> None:
+    users, rights = (
+        {"alice": "secret", "bob": "hidden"},
+        [allow("alice", "READ", group="g"), allow("alice", "READ", topic="t")],
+    )
+    with Cluster(users=users, acls=rights) as cluster:
+        cluster.create_topic("t")
+        for _ in range(2):
+            coordinator = next(each for each in cluster.nodes if each.id == cluster.coordinator("g"))
+            for user, expected in (("alice", {0}), ("bob", {GROUP_DENIED})):
+                security = ClientSecurity(None, Login("SCRAM-SHA-256", user, Secret(users[user])))
+                with Connection(*parse_address(coordinator.address), 10, security) as client:
+                    assert set(commit(client, "g", 5, ("t", 0)).values()) == expected
+            cluster.kill(coordinator.id)
+        assert cluster.acls == set(rights)

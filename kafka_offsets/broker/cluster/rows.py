@@ -38,6 +38,9 @@ _DESCRIBE_PRODUCERS = 61
 _LEADER_SINCE = {0: 10, 1: 16}
 """From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
 
+_LISTENER_NOT_FOUND_SINCE = 6
+"""From this version of Metadata on clients know the error of a leader without the listener of the client."""
+
 _AT_ANOTHER_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _TRANSACTION = 1
@@ -179,10 +182,10 @@ class ClusterRows:
         if row.has_leader_epochs:
             self._compare_epochs(core, struck, refused)
         if rest is None:
-            return self._name_leaders(row, core, version, refused)
+            return self._name_leaders(row, core, context, refused)
 
         def join(response: Any) -> Any:
-            return self._name_leaders(row, core, version, named.join_by_partition(request, refused, response))
+            return self._name_leaders(row, core, context, named.join_by_partition(request, refused, response))
 
         return decide_and_change(core, row, rest, context, now, join)
 
@@ -234,7 +237,7 @@ class ClusterRows:
                 return (
                     response  # already encoded, with many records of other partitions: clients use Metadata
                 )
-            return self._name_leaders(row, core, context.api_version, response)
+            return self._name_leaders(row, core, context, response)
 
         held = Held(context, request, lambda response: pass_on(core, context, name_leaders(response)))
         response = row.handle(core, request, held, now, refuse)
@@ -242,8 +245,9 @@ class ClusterRows:
             held.hand_over(response)
         return None
 
-    def _name_leaders(self, row: Api, core: Context, version: int, response: Any) -> Any:
+    def _name_leaders(self, row: Api, core: Context, context: RequestContext, response: Any) -> Any:
         """Add the leaders of refused partitions to the answer, if the version has fields for them."""
+        version = context.api_version
         if version < _LEADER_SINCE.get(row.key, version + 1):
             return response
         named: set[int] = set()
@@ -261,7 +265,9 @@ class ClusterRows:
                 named.add(state.leader)
         endpoint = row.response.NodeEndpoint  # type: ignore[attr-defined]
         response.node_endpoints = [
-            endpoint(node.id, node.host, node.port) for node in self._view.up if node.id in named
+            endpoint(node.id, host, port)
+            for node, host, port in self._view.reached_at(context.connection.listener)
+            if node.id in named
         ]
         return response
 
@@ -313,9 +319,19 @@ class ClusterRows:
         return response
 
     def _metadata(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
-        response.brokers = [response.Broker(node.id, node.host, node.port) for node in self._view.up]
+        listener = context.connection.listener
+        response.brokers = [
+            response.Broker(node.id, host, port) for node, host, port in self._view.reached_at(listener)
+        ]
         response.controller_id = self._view.controller_id
         self._place(core, response)
+        missing = self._view.without(listener)
+        is_named = context.api_version >= _LISTENER_NOT_FOUND_SINCE
+        error = ErrorCode.LISTENER_NOT_FOUND if is_named else ErrorCode.LEADER_NOT_AVAILABLE
+        for topic in response.topics if missing else ():
+            for each in topic.partitions:
+                if each.leader_id in missing:
+                    each.error_code, each.leader_id = error, NO_LEADER
 
     def _describe_partitions(
         self, core: Context, request: Any, context: RequestContext, response: Any
@@ -350,10 +366,10 @@ class ClusterRows:
         if response.error_code:
             return
         fenced = request.include_fenced_brokers
-        nodes = self._view.brokers if fenced else self._view.up
+        nodes = self._view.reached_at(context.connection.listener, with_fenced=fenced)
         response.brokers = [
-            response.DescribeClusterBroker(node.id, node.host, node.port, None, not node.is_up)
-            for node in nodes
+            response.DescribeClusterBroker(node.id, host, port, None, not node.is_up)
+            for node, host, port in nodes
         ]
         response.controller_id = self._view.controller_id
 
@@ -364,11 +380,12 @@ class ClusterRows:
             if each.error_code:
                 continue
             node = self._view.broker(self._view.coordinator(core, key, is_transactional=is_transactional))
-            if node is None:
+            address = None if node is None else node.address_at(context.connection.listener)
+            if node is None or address is None:
                 each.error_code, each.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
                 each.node_id, each.host, each.port = NO_BROKER, "", -1
             else:
-                each.node_id, each.host, each.port = node.id, node.host, node.port
+                each.node_id, each.host, each.port = node.id, *address
 
     def _list_groups(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
         response.groups = [

@@ -1,5 +1,7 @@
 """View: the metadata of the cluster as one broker answers from them."""
 
+from collections.abc import Iterator
+
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -25,6 +27,22 @@ class ClusterView:
     def up(self) -> list[RegisteredBroker]:
         """The brokers that are up."""
         return [broker for broker in self.brokers if broker.is_up]
+
+    def reached_at(
+        self, listener: str, *, with_fenced: bool = False
+    ) -> Iterator[tuple[RegisteredBroker, str, int]]:
+        """Yield the brokers that are up, and all if fenced ones are wanted, with host and port of a listener (KIP-103).
+
+        A broker without this listener is left out, as in Kafka.
+        """
+        for broker in self.brokers if with_fenced else self.up:
+            address = broker.address_at(listener)
+            if address is not None:
+                yield broker, *address
+
+    def without(self, listener: str) -> set[int]:
+        """Return the brokers that are up and have no such listener."""
+        return {broker.id for broker in self.up if broker.address_at(listener) is None}
 
     @property
     def controller_id(self) -> int:

@@ -5,12 +5,13 @@ Source: org.apache.kafka.network.SocketServerConfigs, KIP-103, KIP-631.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.errors import ConfigError
 
 _FORM = re.compile(r"(?P<name>[^:/]+)://(?P<host>.*):(?P<port>[0-9]{1,5})", re.ASCII)
+_HIGHEST_PORT = 65535
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -96,6 +97,30 @@ def choose_endpoints(
             raise ConfigError(f"advertised.listeners has no address of the listener {text}")
         found.append(Endpoint(_name(text), protocol, _address(text), addresses.get(_name(text))))
     return tuple(found)
+
+
+def node_ports(endpoints: Sequence[Endpoint], port: int, number: int) -> tuple[int, ...]:
+    """Return the port of each listener of one broker of a cluster that has all its brokers on this machine.
+
+    port    of the first listener of the first broker; 0 takes a free one, as everywhere
+    number  of the broker, from 0 on: each broker takes the next ports
+    """
+    first = (port, *(endpoint.listener.port for endpoint in endpoints[1:]))
+    return tuple(each + number if each else 0 for each in first)
+
+
+def check_node_ports(endpoints: Sequence[Endpoint], port: int, count: int) -> None:
+    """Raise ConfigError if two listeners of some brokers on this machine need the same port, or one too high."""
+    taken: dict[int, str] = {}
+    for number in range(count):
+        for endpoint, each in zip(endpoints, node_ports(endpoints, port, number), strict=True):
+            if each > _HIGHEST_PORT:
+                raise ConfigError(f"there are no {count} ports from {each - number} on")
+            if each and taken.setdefault(each, endpoint.name) != endpoint.name:
+                raise ConfigError(
+                    f"listeners: {count} brokers need {count} ports for each listener, and "
+                    f"{endpoint.name} and {taken[each]} both need {each}"
+                )
 
 
 def _protocol(text: str, by_name: Mapping[str, str]) -> str:

@@ -29,7 +29,8 @@ _HIGHEST_PORT = 65535
 T = TypeVar("T")
 
 
-def _address(host: str, port: int) -> str:
+def address_text(host: str, port: int) -> str:
+    """Return `host:port` for clients."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -92,7 +93,7 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """The address for clients, `host:port`. RuntimeError when the broker is not running."""
         broker = self._running().core.context
-        return _address(broker.host, broker.port)
+        return address_text(broker.host, broker.port)
 
     def address_of(self, listener: str) -> str:
         """Return the address for clients of a listener, `host:port`, by its name in the key `listeners`.
@@ -102,7 +103,7 @@ class EmbeddedBroker:
         addresses = self._running().core.context.addresses
         if listener.upper() not in addresses:
             raise ValueError(f"there is no listener {listener}, only {', '.join(addresses)}")
-        return _address(*addresses[listener.upper()])
+        return address_text(*addresses[listener.upper()])
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic, with Kafka's keys for topics in `configs`.

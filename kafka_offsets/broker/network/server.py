@@ -6,7 +6,7 @@ appends and answers. One write per connection sends all its answers. fsync runs 
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -310,9 +310,10 @@ class Server:
         """Create the protocol object for a connection of a listener."""
         return Peer(self, listener)
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, others: Sequence[int] | None = None) -> None:
         """Listen on host and port (0: any free one), and on the listeners after the first. Raises OSError.
 
+        others  ports of the listeners after the first; None: those of `listeners`
         Clients receive `advertised.listeners`, or else the host; for every interface localhost, as no client can
         connect to 0.0.0.0 of another machine.
         """
@@ -320,6 +321,8 @@ class Server:
         for index, security in enumerate(self.core.listeners):
             endpoint = security.endpoint
             own_host, own_port = (host, port) if index == 0 else endpoint.listener
+            if index and others is not None:
+                own_port = others[index - 1]
             own_port = await self.listen(index, own_host, own_port)
             address = endpoint.advertised
             if address is None:
@@ -328,6 +331,11 @@ class Server:
             if index == 0:
                 context.host, context.port = address
         self._schedule_timer()
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports at which it listens, in the order of the listeners."""
+        return [_ports(self._listeners[index])[0] for index in sorted(self._listeners)]
 
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""

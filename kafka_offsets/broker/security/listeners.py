@@ -13,7 +13,6 @@ from kafka_offsets.broker.config.listeners import Endpoint
 from kafka_offsets.broker.security.listener_tls import ListenerTls
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.logs import new_logger
 from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.oauth import Rules, TokenKeys
@@ -29,8 +28,6 @@ from kafka_offsets.security.scram import (
     new_credential,
 )
 from kafka_offsets.security.secret import Secret
-
-logger = new_logger(__name__)
 
 SERVED_MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 _PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
@@ -137,19 +134,12 @@ class KnownCredentials:
         return self._computed.get(user)
 
 
-def listeners_of(
-    config: Config, stored: StoredCredentials, clock: Clock, *, is_clustered: bool
-) -> tuple[ListenerSecurity, ...]:
-    """Return the listeners of a broker; one of a cluster has only the first. Raises ConfigError.
+def listeners_of(config: Config, stored: StoredCredentials, clock: Clock) -> tuple[ListenerSecurity, ...]:
+    """Return the listeners of a broker. Raises ConfigError.
 
     stored  returns the SCRAM credentials that are stored
     """
-    endpoints = config.endpoints()
-    if is_clustered and len(endpoints) > 1:
-        others = ", ".join(endpoint.name for endpoint in endpoints[1:])
-        logger.warning("brokers of a cluster serve one listener, and not %s", others)
-        endpoints = endpoints[:1]
-    return tuple(ListenerSecurity(endpoint, config, stored, clock) for endpoint in endpoints)
+    return tuple(ListenerSecurity(endpoint, config, stored, clock) for endpoint in config.endpoints())
 
 
 def parse_users(text: str) -> dict[str, str]:

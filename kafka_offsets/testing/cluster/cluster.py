@@ -4,15 +4,18 @@ Followers copy from their leaders with Fetch, as in Kafka; the metadata are in t
 (`kafka_offsets.metadata.in_process`). `kafka_offsets.testing.cluster.server` runs the nodes.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple, TypeVar, cast
 
+from kafka_offsets.broker.config.listeners import check_node_ports
+from kafka_offsets.broker.network.embedded import address_text
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.cluster.server import ClusterServer
 from kafka_offsets.testing.cluster.view import joined
@@ -61,7 +64,9 @@ class Cluster(Broker):
         host: str | None = None,
         port: int | None = None,
         clock: Clock | None = None,
+        users: Mapping[str, str] | None = None,
         record: bool = False,
+        acls: Iterable[AclBinding] | None = None,
     ) -> None:
         given = {} if config is None else dict(config)
         super().__init__(
@@ -69,7 +74,9 @@ class Cluster(Broker):
             host=host,
             port=port,
             clock=clock,
+            users=users,
             record=record,
+            acls=acls,
         )
         if not 1 <= brokers <= _MOST_BROKERS:
             raise ConfigError(f"a cluster has between 1 and {_MOST_BROKERS} brokers, not {brokers}")
@@ -79,12 +86,23 @@ class Cluster(Broker):
             raise ConfigError(
                 "a cluster has an address for each node: advertised.listeners is for one broker"
             )
+        check_node_ports(self.config.endpoints(), self._port, brokers)
         self._ids = [self.config.node_id + number for number in range(brokers)]
 
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, separated by commas. RuntimeError if the cluster is not running."""
         return ",".join(node.address for node in self.nodes)
+
+    def address_of(self, listener: str) -> str:
+        """Return the addresses of all nodes at a listener, by its name in the key `listeners`, separated by commas.
+
+        ValueError for an unknown listener; RuntimeError when the cluster is not running.
+        """
+        known = self._in_cluster(lambda server: [node.listeners for node in server.nodes])
+        if listener.upper() not in known[0]:
+            raise ValueError(f"there is no listener {listener}, only {', '.join(known[0])}")
+        return ",".join(address_text(*each[listener.upper()]) for each in known)
 
     # -- placement
 
@@ -255,7 +273,9 @@ class Cluster(Broker):
         return self._begin(lambda server: begin(_cluster(server))).result()
 
     def _new_server(self) -> NetworkServer:
-        return cast("NetworkServer", ClusterServer(self.config, self._ids, self._clock, self._recorder))
+        return cast(
+            "NetworkServer", ClusterServer(self.config, self._ids, self._clock, self._recorder, self._acls)
+        )
 
 
 def _state(*, is_up: bool, is_paused: bool) -> str:

@@ -71,7 +71,7 @@ class NodeServer(InspectedServer):
         """Return the part of the cluster that this node is."""
         return self._cluster
 
-    def join(self, host: str, port: int, *, was_clean: bool | None = None) -> None:
+    def join(self, *, was_clean: bool | None = None) -> None:
         """Register with the metadata, and lead and follow what they say.
 
         was_clean  whether the node was stopped in order; None: as its files say
@@ -79,7 +79,10 @@ class NodeServer(InspectedServer):
         if was_clean is None:
             was_clean = self.core.directory.stopped_cleanly
         self._membership.on_change = self._apply
-        self._metadata.join(self._membership, host, port, was_clean=was_clean)
+        context = self.core.context
+        self._metadata.join(
+            self._membership, context.host, context.port, was_clean=was_clean, listeners=context.addresses
+        )
         part.catch_up(self.core)
 
     def _apply(self, delta: Delta) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import node_ports
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.server import time_driver
@@ -21,10 +22,12 @@ from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.image import ClusterImage, Place, RegisteredBroker
 from kafka_offsets.metadata.in_process import InProcessMetadata
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
+from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.cluster.network import InProcessNetwork
 from kafka_offsets.testing.cluster.node import NodeServer
 from kafka_offsets.testing.cluster.synced_files import SyncedFiles
@@ -49,13 +52,19 @@ class _CopiedCluster(NamedTuple):
 class ClusterServer:
     """The nodes of a cluster.
 
+    acls       those that are in force from the start
     core       what tests read of the cluster
     _apart     nodes, also stopped ones, on other sides of a cut network than the controller
     _sessions  when the controller fences a node that it does not reach
     """
 
     def __init__(
-        self, config: Config, ids: list[int], clock: Clock | None, recorder: Recorder | None
+        self,
+        config: Config,
+        ids: list[int],
+        clock: Clock | None,
+        recorder: Recorder | None,
+        acls: Iterable[AclBinding] = (),
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._config = config
@@ -63,6 +72,7 @@ class ClusterServer:
         self._recorder = recorder
         self._cluster_id = str(uuid.uuid4())
         self.metadata = InProcessMetadata(ids, config.min_insync_replicas)
+        self.metadata.controller.alter_settings(Settings(acls=dict.fromkeys(acls, True)))
         self._scheduler = Scheduler(self._clock)
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._network = InProcessNetwork[NodeServer](
@@ -72,7 +82,7 @@ class ClusterServer:
         self._watches = Watches()
         self._time_driver = time_driver(self._clock, self, self._loop)
         self._apart: set[int] = set()
-        self._addresses: dict[int, tuple[str, int]] = {}
+        self._addresses: dict[int, tuple[str, Sequence[int]]] = {}
         self._sessions: dict[int, Deadline] = {}
         self._moves: dict[Future[int], Callable[[], int | None]] = {}
         self.core = self._new_state()
@@ -118,9 +128,11 @@ class ClusterServer:
     async def start(self, host: str, port: int) -> None:
         """Start all nodes, at this and the next ports. Raises OSError."""
         for number, node_id in enumerate(self.metadata.broker_ids):
-            await self._start(node_id, host, port + number if port else 0)
+            await self._start(node_id, host, node_ports(self._config.endpoints(), port, number))
 
-    async def _start(self, node_id: int, host: str, port: int, was_clean: bool | None = None) -> None:
+    async def _start(
+        self, node_id: int, host: str, ports: Sequence[int], was_clean: bool | None = None
+    ) -> None:
         server = NodeServer(
             self._config,
             node_id,
@@ -134,13 +146,13 @@ class ClusterServer:
             self._look,
         )
         try:
-            await server.start(host, port)
+            await server.start(host, ports[0], ports[1:])
         except BaseException:
             await server.stop()
             raise
         self._network.servers[node_id] = server
-        self._addresses[node_id] = host, server.core.context.port
-        server.join(*self._addresses[node_id], was_clean=was_clean)
+        self._addresses[node_id] = host, server.ports
+        server.join(was_clean=was_clean)
         server.request_turn()
 
     async def stop(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from kafka_offsets.metadata.json_form import Fields, Json, from_json, to_json
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
 
+Address = tuple[str, int, Sequence[int] | None]
+"""Host and port of the first listener, and the ports of the others; None: as configured."""
+
 READY = b"ready\n"
 """What the process writes to standard output when clients may connect."""
 
@@ -23,7 +26,7 @@ class NodeOrder(NamedTuple):
     """What a parent wants: one line of JSON at standard input, which the parent closes to end the process.
 
     controller      host and port
-    port            0 takes a free one
+    ports           of its listeners; 0 takes a free one
     data_directory  None: in memory
     settings        keys and values of the configuration, which override those of `properties_file`
     log_format      `text` or `json`
@@ -34,7 +37,7 @@ class NodeOrder(NamedTuple):
     cluster_id: str
     controller: tuple[str, int]
     host: str
-    port: int
+    ports: tuple[int, ...]
     data_directory: str | None
     metrics_port: int | None
     settings: dict[str, str]
@@ -58,7 +61,7 @@ class NodeOrder(NamedTuple):
             fields.text("cluster_id"),
             (str(host), int(port)),
             fields.text("host"),
-            fields.number("port", 0),
+            tuple(fields.numbers("ports")),
             fields.text_or_none("data_directory"),
             metrics_port,
             fields.texts("settings"),
@@ -97,7 +100,7 @@ def run_node(order: NodeOrder, new_server: Callable[..., NodeServer] = NodeServe
         await serve_until(
             stopped,
             server,
-            (order.host, order.port),
+            (order.host, order.ports[0], order.ports[1:]),
             order.metrics_port,
             lambda: os.write(sys.stdout.fileno(), READY),
         )
@@ -108,7 +111,7 @@ def run_node(order: NodeOrder, new_server: Callable[..., NodeServer] = NodeServe
 async def serve_until(
     stopped: asyncio.Event,
     server: NodeServer,
-    address: tuple[str, int],
+    address: Address,
     metrics_port: int | None,
     on_ready: Callable[[], object],
 ) -> None:
@@ -122,7 +125,7 @@ async def serve_until(
 async def _serve(
     stopped: asyncio.Event,
     server: NodeServer,
-    address: tuple[str, int],
+    address: Address,
     metrics_port: int | None,
     on_ready: Callable[[], object],
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -83,12 +83,13 @@ class NodeServer(Server):
             self._place.cluster_id,
             context.host,
             context.port,
+            listeners=context.addresses,
             was_clean=self.core.directory.stopped_cleanly,
         )
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, others: Sequence[int] | None = None) -> None:
         """Take a port, take part in the cluster, and let clients connect. Raises OSError."""
-        await super().start(host, port)
+        await super().start(host, port, others)
         await self.take_part()
         part.catch_up(self.core)
         self.request_turn()

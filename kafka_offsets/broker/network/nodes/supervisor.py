@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import node_ports
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
@@ -134,19 +135,18 @@ class _Supervisor:
         by_id = self._controller.image.brokers.by_id
         return ",".join(by_id[broker_id].address for broker_id in self._broker_ids if broker_id in by_id)
 
-    def order(self, number: int, broker_id: int, port: int | None) -> NodeOrder:
-        """Return the order for the process of a broker; `port` is that of an earlier one."""
+    def order(self, number: int, broker_id: int, ports: tuple[int, ...]) -> NodeOrder:
+        """Return the order for the process of a broker; `ports` are those of an earlier one, or empty."""
         options = self._options
         directory = options.data_directory
         metrics_port = options.metrics_port
-        if port is None:
-            port = options.port + number if options.port else 0
+        ports = ports or node_ports(self._config.endpoints(), options.port, number)
         return NodeOrder(
             broker_id,
             self._store.cluster_id,
             ("127.0.0.1", self._controller_port),
             options.host,
-            port,
+            ports,
             None if directory is None else str(directory / f"broker-{broker_id}"),
             metrics_port + number if metrics_port else metrics_port,
             options.settings,
@@ -160,10 +160,12 @@ class _Supervisor:
         """Start a process that reads an order."""
         return self._command
 
-    def port_of(self, broker_id: int) -> int | None:
-        """Return the port of a broker that is registered, None for another one."""
+    def ports_of(self, broker_id: int) -> tuple[int, ...]:
+        """Return the ports of the listeners of a broker that is registered, none for another one."""
         broker = self._controller.image.brokers.by_id.get(broker_id)
-        return None if broker is None else broker.port
+        if broker is None:
+            return ()
+        return tuple(broker.listeners[each.name][1] for each in self._config.endpoints())
 
 
 class _Node:
@@ -177,7 +179,7 @@ class _Node:
         self._number, self._broker_id = number, broker_id
         self._process: asyncio.subprocess.Process | None = None
         self._is_stopping = False
-        self._port: int | None = None
+        self._ports: tuple[int, ...] = ()
         self.is_ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -208,9 +210,9 @@ class _Node:
         logger.info("broker %d is process %d", self._broker_id, process.pid)
         assert process.stdin is not None and process.stdout is not None
         try:
-            process.stdin.write(self._supervisor.order(self._number, self._broker_id, self._port).encoded())
+            process.stdin.write(self._supervisor.order(self._number, self._broker_id, self._ports).encoded())
             if await process.stdout.readline() == READY:
-                self._port = self._supervisor.port_of(self._broker_id) or self._port
+                self._ports = self._supervisor.ports_of(self._broker_id) or self._ports
                 self.is_ready.set()
             return await process.wait()
         except asyncio.CancelledError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -52,10 +53,10 @@ class ZooKeeperNode(NodeServer):
     def _controller_address(self) -> Address | None:
         return None if self._candidate is None else self._candidate.view.address
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, others: Sequence[int] | None = None) -> None:
         """Start as any broker. While it is the controller, it listens at the same host. Raises OSError."""
         self._controller_host = host
-        await super().start(host, port)
+        await super().start(host, port, others)
 
     async def take_part(self) -> None:
         """Register in ZooKeeper, and then with the controller."""
@@ -159,4 +160,4 @@ async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSess
     def ready() -> None:
         announce(f"listening on {server.core.context.host}:{server.core.context.port}")
 
-    await serve_until(stopped, server, (options.host, options.port), options.metrics_port, ready)
+    await serve_until(stopped, server, (options.host, options.port, None), options.metrics_port, ready)

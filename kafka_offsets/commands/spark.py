@@ -1,6 +1,7 @@
 """`kafka-offsets spark …`: the pipelines, from a log to tables, files and reports.
 
-Without a session the command creates one, with a thread per processor; under `spark-submit` it uses the cluster's.
+Without a session the command creates one, with a thread per processor; under `spark-submit` it uses the cluster's, with
+SPARK_REMOTE that of a Connect server.
 Tables are printed with spaces between the columns and `-` for unknown values, or as JSON, or written to files.
 """
 
@@ -39,6 +40,9 @@ _HISTORY_WINDOWS = 200
 
 _REPORT_STEPS = 3
 """Parts of a report with lag before `report.gather`."""
+
+_REMOTE = "SPARK_REMOTE"
+"""Environment variable of Spark: the URL of a Connect server, whose session a command then uses."""
 
 _SMALL_BYTES = 8 << 20
 """Segment files of at most so many bytes are read by this process: starting Spark's workers takes longer."""
@@ -215,16 +219,18 @@ def _check_paths(options: argparse.Namespace) -> None:
     Sets `options.is_small`: whether this process reads the log by itself, without tasks of Spark.
     """
     options.is_small = False
-    _check_input(options)
     given = vars(options)
     snapshot, output, page = given.get("snapshot"), given.get("output"), given.get("page")
+    if page is not None and (page.is_dir() or not page.absolute().parent.is_dir()):
+        raise SparkCommandError(f"{page}: not a file in an existing directory")
+    if _REMOTE in os.environ:  # the paths are those of the server's machine
+        return
+    _check_input(options)
     if snapshot is not None and _is_local(snapshot) and not Path(snapshot).exists():
         raise SparkCommandError(f"{snapshot}: no such snapshot")
     for path in (output, given.get("directory")):
         if path is not None and _is_local(str(path)) and Path(path).exists():
             raise SparkCommandError(f"{path}: already exists")
-    if page is not None and (page.is_dir() or not page.absolute().parent.is_dir()):
-        raise SparkCommandError(f"{page}: not a file in an existing directory")
 
 
 def _is_local(path: str) -> bool:
@@ -250,6 +256,10 @@ def _check_input(options: argparse.Namespace) -> None:
 
 def _session(options: argparse.Namespace) -> SparkSession:
     settings = {"spark.sql.session.timeZone": "UTC", **dict(options.conf)}
+    if _REMOTE in os.environ:
+        if options.master is not None:
+            raise SparkCommandError(f"--master does not go with {_REMOTE}={os.environ[_REMOTE]}: unset one")
+        return _builder(options, settings).getOrCreate()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit
         if options.master is not None:
             raise SparkCommandError("--master is an option of spark-submit, not of this command")
@@ -270,19 +280,26 @@ def _session(options: argparse.Namespace) -> SparkSession:
 
 
 def _submitted_session(options: argparse.Namespace, settings: Mapping[str, str]) -> SparkSession:
+    session = _builder(options, settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _builder(options: argparse.Namespace, settings: Mapping[str, str]) -> SparkSession.Builder:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(f"kafka-offsets {options.action}")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder
 
 
 def _progress(session: SparkSession, action: str) -> AbstractContextManager[None]:
-    """Show the tasks of an action; the report has a bar of its own, for all of its queries."""
-    if action == "report":
+    """Show the tasks of an action; the report has a bar of its own, for all of its queries.
+
+    Spark Connect does not tell a client how many tasks there are.
+    """
+    if action == "report" or _REMOTE in os.environ:
         return nullcontext()
     tasks = _Tasks(session.sparkContext.statusTracker())
     return progress(f"spark {action}", tasks.count, tasks.completed, unit="tasks")

@@ -43,6 +43,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.session.timeZone": "UTC",
+        # Of test_connect.py.
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
     }
     # Small queries are interpreted. The long form compiles, and so does spark-submit.
     builder = local_session.builder("kafka_offsets", settings, master="local[2]", is_small=not LONG)

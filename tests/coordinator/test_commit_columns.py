@@ -1,6 +1,7 @@
 """Commits and fetches in columns have the outcome of one partition after the other: answers, log, table, replay."""
 
 import itertools
+import struct
 from contextlib import closing
 from dataclasses import replace
 from unittest.mock import patch
@@ -17,7 +18,7 @@ from kafka_offsets.coordinator.offsets.pages import ROW
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.codecs.plain_rows import FEWEST
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST, Numbers, filled_rows
 from kafka_offsets.protocol.records import encode_keyed
 from kafka_offsets.storage.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
@@ -27,6 +28,8 @@ COMMIT = 8
 TOPICS = {"t": 40, "a-longer-name": 20, "few": 3}
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
+OFFSETS = st.integers(0, 300) | INT64
+EPOCHS = st.sampled_from([-1, 0, 1]) | INT32
 
 Asked = list[tuple[str, list[tuple[int, int, int, str | None]]]]
 
@@ -142,7 +145,7 @@ def partitions_of(name: str, metadata) -> st.SearchStrategy:
     indexes = neighbours | st.lists(st.integers(0, count - 1), min_size=1, max_size=30)
     if name == "few":
         indexes = indexes | st.lists(st.integers(-1, count), min_size=FEWEST, max_size=FEWEST)
-    row = st.tuples(INT64, INT32, metadata)
+    row = st.tuples(OFFSETS, EPOCHS, metadata)
     return indexes.flatmap(
         lambda chosen: st.lists(row, min_size=len(chosen), max_size=len(chosen)).map(
             lambda rows: [(index, *rest) for index, rest in zip(chosen, rows, strict=True)]
@@ -206,6 +209,21 @@ def column(count: int) -> TopicColumn:
     data = messages.encode(made("g", topics=[made.Topic("t", partitions=partitions)]), 8)
     request, _ = messages.decode(made, data, 8)
     return TopicColumn("g", "t", bytes(16), *existing_column(request.topics[0].partitions, count), 1234)
+
+
+@given(
+    st.lists(OFFSETS, min_size=1, max_size=20),
+    st.sampled_from([0, 3]),
+    st.sampled_from([0, 5]),
+    st.booleans(),
+)
+def test_copies_of_a_row_get_the_numbers_of_their_elements(offsets, begin, at, is_reversed):
+    """High bytes that are the same in all elements, and those that are not."""
+    source = bytes(begin) + b"".join(struct.pack(">q2x", offset) for offset in offsets)
+    row = bytes(range(20, 34))
+    rows = filled_rows(row, len(offsets), [Numbers(source, begin, 10, 8, at, is_reversed)])
+    order = "<q" if is_reversed else ">q"
+    assert rows == b"".join(row[:at] + struct.pack(order, offset) + row[at + 8 :] for offset in offsets)
 
 
 @pytest.mark.parametrize("first_delta", [0, 1, 50, 63, 64, 2040, 8180, (1 << 20) - 10])

@@ -12,21 +12,26 @@ import sys
 from abc import abstractmethod
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, final, overload
 
-from kafka_offsets.columns.offset_layout import EPOCH_AT, VERSION_BYTES
+from kafka_offsets.columns.offset_layout import EPOCH_AT, EPOCH_BYTES, OFFSET_BYTES, VERSION_BYTES
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.pages import ROW, ROW_BYTES
+from kafka_offsets.coordinator.offsets.pages import ROW
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import CoordinatorRecord
-from kafka_offsets.protocol.codecs.plain_rows import PlainRows
-from kafka_offsets.protocol.records import encode_keyed
+from kafka_offsets.protocol.codecs.plain_rows import Numbers, PlainRows, filled_rows
+from kafka_offsets.protocol.records import RECORD_STARTS, encode_keyed
 from kafka_offsets.protocol.varint import VARINTS, encode_varint
 
+_PARTITION_BYTES = 4
 _INDEX, _OFFSET, _EPOCH = "partition_index", "committed_offset", "committed_leader_epoch"
 _TIMESTAMP = "commit_timestamp"
 _NO_EPOCH = -1
+_NO_EPOCH_BYTES = b"\xff" * EPOCH_BYTES
+_NUMBERS_END = EPOCH_AT + EPOCH_BYTES
 _EPOCH_IN_ROW, _LOG_OFFSET_IN_ROW = 8, 20
+_LOG_OFFSET_BYTES = 8
 _BY_VARINT_BYTES = ((0, 64, 1), (64, 8192, 2), (8192, 1 << 20, 3), (1 << 20, 1 << 27, 4))
 """Ranges of offset deltas, and the bytes of their varints."""
 
@@ -37,6 +42,11 @@ _ASCENDING = array("i", range(1024))
 if sys.byteorder == "little":
     _ASCENDING.byteswap()
 _ASCENDING_BYTES = _ASCENDING.tobytes()
+_EVERY_BYTE = bytes(range(256))
+_LOW_BYTE_AT = 0 if sys.byteorder == "little" else _LOG_OFFSET_BYTES - 1
+
+_SHARED_PARTITIONS = 1024
+"""The first partitions, which most topics do not exceed, are kept as bytes."""
 
 
 def record_bytes(records: Iterable[CoordinatorRecord]) -> int:
@@ -54,9 +64,8 @@ def existing_column(partitions: object, partition_count: int) -> tuple[PlainRows
     if _TIMESTAMP in partitions.layout.places:
         return None
     numbers = _numbers(partitions)
-    if min(numbers) < 0 or max(numbers) >= partition_count:
-        return None
-    return partitions, numbers
+    ends = (numbers[0], numbers[-1]) if type(numbers) is range else (min(numbers), max(numbers))
+    return (partitions, numbers) if ends[0] >= 0 and ends[1] < partition_count else None
 
 
 def _numbers(rows: PlainRows) -> range | array[int]:
@@ -69,6 +78,45 @@ def _numbers(rows: PlainRows) -> range | array[int]:
     if sys.byteorder == "little":
         partitions.byteswap()
     return partitions
+
+
+def _varint(size: int) -> bytes:
+    return VARINTS[size] if size < len(VARINTS) else encode_varint(size)
+
+
+def _record_starts(first: int, count: int) -> Sequence[bytes]:
+    """Return how records begin after their size, from an offset delta on."""
+    if first + count <= len(RECORD_STARTS):
+        return RECORD_STARTS[first : first + count]
+    return [b"\0\0" + _varint(delta) for delta in range(first, first + count)]
+
+
+@lru_cache(maxsize=4)
+def _first_partitions_and(before: bytes) -> tuple[bytes, ...]:
+    """Return the first partitions as in keys, each with what follows it; that is nearly always the same."""
+    return tuple(index.to_bytes(_PARTITION_BYTES, "big") + before for index in range(_SHARED_PARTITIONS))
+
+
+def _log_offsets(first: int, count: int) -> Numbers:
+    """Return log offsets from `first` on for rows of the table that all have the first one."""
+    low = first & 255
+    if low + count <= len(_EVERY_BYTE):  # only their low bytes differ
+        return Numbers(_EVERY_BYTE, low, 1, 1, _LOG_OFFSET_IN_ROW + _LOW_BYTE_AT)
+    source = array("q", range(first, first + count)).tobytes()
+    return Numbers(source, 0, _LOG_OFFSET_BYTES, _LOG_OFFSET_BYTES, _LOG_OFFSET_IN_ROW)
+
+
+@lru_cache(maxsize=8)
+def around_numbers(topic_id: bytes, timestamp: int) -> tuple[bytes, bytes, int]:
+    """Return what is before and after the numbers in a record, beginning with the value's size, and all their sizes.
+
+    The numbers are the offset and the leader epoch: they are next to each other, in a request too.
+    Cached, because the commits of a turn have one time, and mostly one topic.
+    """
+    value = stored.offset_value(OffsetAndMetadata(0, _NO_EPOCH, "", timestamp, -1, topic_id))
+    before = VARINTS[len(value)] + value[:VERSION_BYTES]
+    after = value[_NUMBERS_END:] + b"\0"
+    return before, after, len(before) + OFFSET_BYTES + EPOCH_BYTES + len(after)
 
 
 @final
@@ -107,41 +155,37 @@ class TopicColumn:
 
         first_delta  the offset of the first record, less that of the batch
         """
-        bare = OffsetAndMetadata(0, _NO_EPOCH, "", self.timestamp, -1, self.topic_id)
-        value = stored.offset_value(bare)
-        key = stored.offset_key_prefix(self.group, self.topic) + bytes(4)
-        tail = encode_varint(len(key)) + key + encode_varint(len(value)) + value + b"\0"
+        prefix = stored.offset_key_prefix(self.group, self.topic)
+        key = _varint(len(prefix) + _PARTITION_BYTES) + prefix
+        before, after, numbers = self._value_parts()
+        rest_bytes = len(key) + _PARTITION_BYTES + len(before) + len(numbers[0]) + len(after)
+        starts, partitions = _record_starts(first_delta, len(self)), self._partitions_and(before)
         end_delta = first_delta + len(self)
-        return b"".join(
-            self._encode_part(
-                tail, len(value), width, max(first_delta, low), min(end_delta, high), first_delta
-            )
-            for low, high, width in _BY_VARINT_BYTES
-            if low < end_delta and first_delta < high
-        )
+        parts: list[bytes] = []
+        for low, high, width in _BY_VARINT_BYTES:
+            first, end = max(first_delta, low) - first_delta, min(end_delta, high) - first_delta
+            if first < end:
+                # A record of this run, with the end of the previous one before it.
+                run = [after + _varint(2 + width + rest_bytes), b"", key, b"", b""] * (end - first)
+                run[1::5], run[3::5], run[4::5] = starts[first:end], partitions[first:end], numbers[first:end]
+                parts += run
+        parts[0] = parts[0][len(after) :]
+        parts.append(after)
+        return b"".join(parts)
 
-    def _encode_part(
-        self, tail: bytes, value_bytes: int, width: int, low: int, high: int, first_delta: int
-    ) -> bytearray:
-        """Encode the records whose deltas, from `low` to before `high`, have varints of `width` bytes."""
-        head = encode_varint(2 + width + len(tail)) + b"\0\0"
-        record = head + bytes(width) + tail
-        size, rows = len(record), self.rows
-        first, end = low - first_delta, high - first_delta
-        records = bytearray(record * (high - low))
-        if high <= len(VARINTS):
-            deltas = b"".join(VARINTS[low:high])
-        else:
-            deltas = b"".join(map(encode_varint, range(low, high)))
-        for number in range(width):
-            records[len(head) + number :: size] = deltas[number::width]
-        value_at = size - 1 - value_bytes
-        partition_at = value_at - len(encode_varint(value_bytes)) - 4
-        rows.copy_column(_INDEX, records, partition_at, size, first, end)
-        rows.copy_column(_OFFSET, records, value_at + VERSION_BYTES, size, first, end)
-        if _EPOCH in rows.layout.places:
-            rows.copy_column(_EPOCH, records, value_at + EPOCH_AT, size, first, end)
-        return records
+    def _value_parts(self) -> tuple[bytes, bytes, Sequence[bytes]]:
+        """Return what is before and after the numbers in each record, and these."""
+        before, after, _ = around_numbers(self.topic_id, self.timestamp)
+        if _EPOCH in self.rows.layout.places:
+            return before, after, self.rows.pieces(_OFFSET, _EPOCH)
+        return before, _NO_EPOCH_BYTES + after, self.rows.pieces(_OFFSET, _OFFSET)
+
+    def _partitions_and(self, before: bytes) -> Sequence[bytes]:
+        """Return each partition as in a key, and what follows it."""
+        partitions = self.partitions
+        if type(partitions) is range and partitions[-1] < _SHARED_PARTITIONS:
+            return _first_partitions_and(before)[partitions.start : partitions.stop]
+        return [partition.to_bytes(_PARTITION_BYTES, "big") + before for partition in partitions]
 
     def table_rows(self, log_offset: int) -> bytearray:
         """Return the rows of the offset table.
@@ -149,15 +193,13 @@ class TopicColumn:
         log_offset  of the first record; the others follow it
         """
         count, rows = len(self), self.rows
-        table = bytearray(ROW.pack(0, _NO_EPOCH, self.timestamp, log_offset) * count)
-        rows.copy_column(_OFFSET, table, 0, ROW_BYTES, 0, count, is_native=True)
+        numbers = [
+            rows.numbers(_OFFSET, 0, is_native=True),
+            _log_offsets(log_offset, count),
+        ]
         if _EPOCH in rows.layout.places:
-            rows.copy_column(_EPOCH, table, _EPOCH_IN_ROW, ROW_BYTES, 0, count, is_native=True)
-        log_offsets = array("q", range(log_offset, log_offset + count)).tobytes()
-        changing = (((log_offset ^ (log_offset + count - 1)).bit_length()) + 7) // 8
-        for number in range(changing) if sys.byteorder == "little" else range(8 - changing, 8):
-            table[_LOG_OFFSET_IN_ROW + number :: ROW_BYTES] = log_offsets[number::8]
-        return table
+            numbers.append(rows.numbers(_EPOCH, _EPOCH_IN_ROW, is_native=True))
+        return filled_rows(ROW.pack(0, _NO_EPOCH, self.timestamp, log_offset), count, numbers)
 
     def records(self) -> Iterator[CoordinatorRecord]:
         """Yield a record for each partition."""

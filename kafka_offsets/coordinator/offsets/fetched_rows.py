@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from kafka_offsets.coordinator.offsets.pages import ROW, ROW_BYTES
-from kafka_offsets.protocol.codecs.plain_rows import Rows, copy_numbers
+from kafka_offsets.protocol.codecs.plain_rows import Numbers, Rows, filled_rows
 
 _INDEX_BYTES, _OFFSET_BYTES, _EPOCH_BYTES = 4, 8, 4
 
@@ -33,19 +33,18 @@ class FetchedRows(Rows):
 
     def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
         """Return copies of a row with fields of the elements, as in `Rows`."""
-        size, count = len(row), len(self.partitions)
-        into = bytearray(row * count)
         is_little = sys.byteorder == "little"
         columns = (
             ("partition_index", array("i", self.partitions).tobytes(), 0, _INDEX_BYTES, _INDEX_BYTES),
             ("committed_offset", self.rows, 0, ROW_BYTES, _OFFSET_BYTES),
             ("committed_leader_epoch", self.rows, _OFFSET_BYTES, ROW_BYTES, _EPOCH_BYTES),
         )
-        for name, source, begin, step, width in columns:
-            if name in places:
-                found = range(begin, begin + count * step, step)
-                copy_numbers(source, found, width, into, places[name], size, is_reversed=is_little)
-        return into
+        numbers = [
+            Numbers(source, begin, step, width, places[name], is_little)
+            for name, source, begin, step, width in columns
+            if name in places
+        ]
+        return filled_rows(row, len(self.partitions), numbers)
 
     def _made(self) -> list[Any]:
         numbers = zip(self.partitions, ROW.iter_unpack(self.rows), strict=True)

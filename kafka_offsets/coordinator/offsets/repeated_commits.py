@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple, final
 
-from kafka_offsets.columns.offset_layout import EPOCH_AT, EPOCH_BYTES, VERSION_BYTES
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns
+from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns, around_numbers
 from kafka_offsets.coordinator.offsets.pages import ROW
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import CoordinatorRecord
@@ -29,7 +27,6 @@ _NUMBERS = struct.Struct(">qi")
 """Offset and leader epoch: in requests from version 6 on, and in the value of a record."""
 
 _OTHER_NUMBERS = _NUMBERS.pack(-0x123456789ABCDEF, -0x7654321)
-_NUMBERS_END = EPOCH_AT + EPOCH_BYTES
 
 _NO_METADATA = (b"\0\0", b"\xff\xff"), (b"\1\0\0\0", b"\0\0\0\0")
 TAILS = {6: _NO_METADATA[0], 7: _NO_METADATA[0]} | dict.fromkeys((8, 9, 10), _NO_METADATA[1])
@@ -95,18 +92,6 @@ def repeatable(
     )
 
 
-@lru_cache(maxsize=8)
-def _around_numbers(topic_id: bytes, timestamp: int) -> tuple[bytes, bytes, int]:
-    """Return what is before and after the numbers in a record, beginning with the value's size, and all their sizes.
-
-    Cached, because the commits of a turn have one time, and mostly one topic.
-    """
-    value = stored.offset_value(OffsetAndMetadata(0, -1, "", timestamp, -1, topic_id))
-    before = VARINTS[len(value)] + value[:VERSION_BYTES]
-    after = value[_NUMBERS_END:] + b"\0"
-    return before, after, len(before) + _NUMBERS.size + len(after)
-
-
 @final
 class RepeatedCommits(RecordColumns):
     """Accepted repeats, in the order of their requests: what one batch of the log gets of them."""
@@ -144,7 +129,7 @@ class RepeatedCommits(RecordColumns):
         parts: list[bytes] = []
         starts, varints = RECORD_STARTS, VARINTS
         for delta, (commit, numbers, topic_id, timestamp) in enumerate(self._commits, first_delta):
-            before, after, size = _around_numbers(topic_id, timestamp)
+            before, after, size = around_numbers(topic_id, timestamp)
             start, key = starts[delta], commit[6]
             parts += varints[len(start) + len(key) + size], start, key, before, numbers, after
         return b"".join(parts)

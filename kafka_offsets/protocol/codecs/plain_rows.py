@@ -8,14 +8,18 @@ this sees a sequence of objects, which are decoded when the first of them is rea
 
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, final
 
 from kafka_offsets.protocol.codecs.codec_text import FIXED
 from kafka_offsets.protocol.schema import Struct
 
 FEWEST = 14
 """Fewer elements are read as objects at once: that takes less time than the slices."""
+
+_CUT_TOGETHER = 128
+"""Elements that are cut by one call of struct."""
 
 _NOTHING, _NULL_OR_NOTHING = b"\0", b"\0\xff"
 _COMPACT_NOTHING, _COMPACT_NULL_OR_NOTHING = b"\x01", b"\0\x01"
@@ -120,26 +124,49 @@ class Rows(Sequence[Any]):
         return repr(self._objects())
 
 
-def copy_numbers(
-    source: bytes | bytearray,
-    places: range,
-    width: int,
-    into: bytearray,
-    at: int,
-    size: int,
-    *,
-    is_reversed: bool,
-) -> None:
-    """Copy a number of `width` bytes from each row of one array to each row of another one.
+class Numbers(NamedTuple):
+    """A number of each element of an array, and its place in the rows of another one.
 
-    places       where the numbers begin in the source
-    at, size     where it is in a row of `into`, and the bytes of such a row
-    is_reversed  whether the byte order changes
+    source       the bytes of the array
+    begin, step  the position of the first number, and the distance to the next one
+    width        bytes of a number
+    at           its position in a row
+    is_reversed  whether its byte order changes
     """
-    begin, stop, step = places.start, places.stop, places.step
-    for number in range(width):
-        shift = width - 1 - number if is_reversed else number
-        into[at + number :: size] = source[begin + shift : stop + shift : step]
+
+    source: bytes | bytearray
+    begin: int
+    step: int
+    width: int
+    at: int
+    is_reversed: bool = False
+
+
+def filled_rows(row: bytes, count: int, numbers: Iterable[Numbers]) -> bytearray:
+    """Return `count` copies of a row, each with numbers of another element.
+
+    All copies have the numbers of the first element at first. So bytes that are the same in all elements, as the high
+    bytes of most offsets are, need not be copied one by one.
+    """
+    first = bytearray(row)
+    for source, begin, _, width, at, is_reversed in numbers:
+        number = source[begin : begin + width]
+        first[at : at + width] = number[::-1] if is_reversed else number
+    rows, size = first * count, len(row)
+    for source, begin, step, width, at, is_reversed in numbers:
+        end = begin + count * step
+        for place in range(begin + width - 1, begin - 1, -1) if is_reversed else range(begin, begin + width):
+            column = source[place:end:step]
+            if column != column[:1] * count:
+                rows[at::size] = column
+            at += 1
+    return rows
+
+
+@lru_cache(maxsize=256)
+def _cutter(at: int, width: int, size: int, count: int) -> struct.Struct:
+    """Return what cuts the bytes at a position out of each of `count` rows, of `size` bytes each."""
+    return struct.Struct(f"{at}x{width}s{size - at - width}x" * count)
 
 
 @final
@@ -159,33 +186,33 @@ class PlainRows(Rows):
         self._read, self._offset = read, offset
         super().__init__()
 
-    def copy_column(
-        self, name: str, into: bytearray, at: int, size: int, first: int, end: int, *, is_native: bool = False
-    ) -> None:
-        """Copy a field of the elements from `first` to before `end` into rows of `size` bytes, where it begins at `at`.
+    def numbers(self, name: str, at: int, first: int = 0, *, is_native: bool = False) -> Numbers:
+        """Return a field of the elements from `first` on, which goes to position `at` of other rows.
 
         is_native  in the byte order of the machine; else it stays big-endian
         """
         place, width = self.layout.places[name]
-        own = self.layout.size
-        begin = self._at + place
-        places = range(begin + first * own, begin + end * own, own)
-        is_reversed = is_native and sys.byteorder == "little"
-        copy_numbers(self._buffer, places, width, into, at, size, is_reversed=is_reversed)
+        size = self.layout.size
+        begin = self._at + place + first * size
+        return Numbers(self._buffer, begin, size, width, at, is_native and sys.byteorder == "little")
 
     def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
         """Return copies of a row with fields of the elements, as in `Rows`."""
-        rows = bytearray(row * self._count)
-        for name, at in places.items():
-            self.copy_column(name, rows, at, len(row), 0, self._count)
-        return rows
+        return filled_rows(row, self._count, [self.numbers(name, at) for name, at in places.items()])
+
+    def pieces(self, first: str, last: str) -> list[bytes]:
+        """Return the bytes of neighbouring fields, of each element."""
+        begin, (at, width), size = self.layout.places[first][0], self.layout.places[last], self.layout.size
+        pieces: list[bytes] = []
+        for number in range(0, self._count, _CUT_TOGETHER):
+            cut = _cutter(begin, at + width - begin, size, min(_CUT_TOGETHER, self._count - number))
+            pieces += cut.unpack_from(self._buffer, self._at + number * size)
+        return pieces
 
     def column(self, name: str) -> bytes:
         """Return a field of all elements, big-endian."""
         _, width = self.layout.places[name]
-        column = bytearray(width * self._count)
-        self.copy_column(name, column, 0, width, 0, self._count)
-        return bytes(column)
+        return bytes(filled_rows(bytes(width), self._count, [self.numbers(name, 0)]))
 
     def _made(self) -> list[Any]:
         at, read, buffer = self._at - self._offset, self._read, self._buffer

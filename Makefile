@@ -282,6 +282,7 @@ tools: $(VENV)/python.stamp
 	}; \
 	jars "$(KAFKA_OFFSETS_JARS)" kafka-clients tests/interop/java/pom.xml; \
 	jars "$(KAFKA_OFFSETS_SPARK_JARS)" spark-sql-kafka tests/spark/pom.xml; \
+	jars "$(KAFKA_OFFSETS_JARS)/../junit" junit-platform-console-standalone tests/interop/java/junit.xml; \
 	if command -v npm >/dev/null && [ ! -d "$(KAFKA_OFFSETS_NODE_MODULES)/kafkajs" ]; then \
 		npm install --silent --no-audit --no-fund --prefix "$(KAFKA_OFFSETS_NODE_MODULES)/.." kafkajs@2 || \
 			echo "make: kafkajs cannot be loaded: the test of its example is skipped" >&2; \

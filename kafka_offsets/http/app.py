@@ -14,7 +14,7 @@ import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
@@ -34,7 +34,7 @@ from kafka_offsets.errors import ConfigError, KafkaOffsetsError, nearest_name
 from kafka_offsets.http.control import MAIN, ConflictError, Control, NotFoundError
 from kafka_offsets.http.openapi import PROBLEM_TYPE, document
 from kafka_offsets.http.operations import Operation, operations
-from kafka_offsets.http.values import REQUIRED, WrongValueError, read, read_text, to_json
+from kafka_offsets.http.values import REQUIRED, WrongValueError, read, read_text, schema_of, to_json
 from kafka_offsets.logs import new_logger
 
 MAX_BODY_BYTES = 16 << 20
@@ -65,6 +65,9 @@ _STATUS_OF: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
     (OSError, HTTPStatus.CONFLICT),
 )
 """What the methods of kafka_offsets.testing raise; the first that fits."""
+
+FIELD = "field"
+"""In the query of any request: the answer is this field of the result, as text."""
 
 logger = new_logger(__name__)
 
@@ -114,9 +117,11 @@ class App:
     async def _execute(self, operation: Operation, broker: str, request: Request) -> Response:
         """Execute an operation: in the loop, or in a thread if it waits for the loop."""
         arguments = await read_arguments(request, operation)
+        field = read_field(request, operation)
         if not operation.in_loop:
             return await asyncio.get_running_loop().run_in_executor(
-                self._threads, lambda: _success(operation, operation.run(self._control, broker, arguments))
+                self._threads,
+                lambda: _success(operation, operation.run(self._control, broker, arguments), field),
             )
         if operation.waits and self._waits >= MAX_WAITS:
             raise HTTPException(503, f"{MAX_WAITS} requests wait already")
@@ -129,7 +134,7 @@ class App:
                 self._waits -= 1
         elif inspect.isawaitable(result):
             result = await result
-        return _success(operation, result)
+        return _success(operation, result, field)
 
     async def _page(self, request: Request) -> Response:
         """Answer the page. Its policy lets it load nothing, run its own script only, and call this server only."""
@@ -220,23 +225,32 @@ async def read_arguments(request: Request, operation: Operation) -> dict[str, An
     for name, text in request.path_params.items():
         if name in kinds:
             arguments[name] = _named(name, read_text, kinds[name], [text])
-    given: Mapping[str, Any]
-    if operation.method == "POST":
-        given, reader = await _read_body(request), read
-    else:
-        given, reader = {name: request.query_params.getlist(name) for name in request.query_params}, read_text
-    for name, value in given.items():
+    query = {name: request.query_params.getlist(name) for name in request.query_params.keys() - {FIELD}}
+    body = await _read_body(request) if operation.method == "POST" else {}
+    for name in [*query, *body]:
         if name not in kinds or name in request.path_params:
             others = kinds.keys() - request.path_params.keys()
             advice = nearest_name(name, others) or f"; it takes {', '.join(others) or 'nothing'}"
             raise WrongValueError(f"there is no parameter {name!r}{advice}")
-        arguments[name] = _named(name, reader, kinds[name], value)
+        if name in query and name in body:
+            raise WrongValueError(f"{name} is given twice: in the query and in the body")
+    arguments |= {name: _named(name, read_text, kinds[name], value) for name, value in query.items()}
+    arguments |= {name: _named(name, read, kinds[name], value) for name, value in body.items()}
     missing = [
         each.name for each in operation.parameters if each.default is REQUIRED and each.name not in arguments
     ]
     if missing:
         raise WrongValueError(f"{', '.join(missing)} is missing")
     return arguments
+
+
+def read_field(request: Request, operation: Operation) -> str | None:
+    """Return the field of the result that the answer is, None for all of it. Raises WrongValueError."""
+    field = request.query_params.get(FIELD)
+    fields = schema_of(operation.result).get("properties", {})
+    if field is not None and field not in fields:
+        raise WrongValueError(f"the result has no field {field!r}; its fields: {', '.join(fields) or 'none'}")
+    return field
 
 
 def _named(name: str, reader: Callable[[Any, Any], Any], kind: Any, value: Any) -> Any:
@@ -275,14 +289,22 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _success(operation: Operation, result: Any) -> Response:
-    if isinstance(result, str):
-        return Response(result, media_type="text/plain; charset=utf-8")
+def _success(operation: Operation, result: Any, field: str | None) -> Response:
+    """Return a result as an answer: as JSON, or one field of it as text."""
     if result is None and operation.method == "GET":
         raise NotFoundError("there is nothing of this name")
+    if field is not None:
+        found = to_json(result)[field]
+        return _text(found if isinstance(found, str) else json.dumps(found), operation.status)
+    if isinstance(result, str):
+        return _text(result)
     if result is None:
         return Response(status_code=204)
     return json_response(to_json(result), operation.status)
+
+
+def _text(text: str, status: int = 200) -> Response:
+    return Response(text, status, media_type="text/plain; charset=utf-8")
 
 
 def json_response(value: Any, status: int = 200, media: str = "application/json") -> Response:

@@ -5,7 +5,9 @@ All brokers run in the event loop of the server. Their methods wait for that loo
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -388,7 +390,7 @@ class Control:
     def __init__(self, host: str) -> None:
         self._host = host
         self._running: dict[str, ControlledBroker] = {}
-        self._starting = 0
+        self._starting: set[str] = set()
         self._numbers = itertools.count(1)
         self.snapshots = Snapshots()
 
@@ -414,6 +416,8 @@ class Control:
         port: int = 0,
         brokers: int = 1,
         manual_clock: bool = False,
+        name: str | None = None,
+        topics: Mapping[str, int] | None = None,
     ) -> BrokerView:
         """Start a broker in memory, for one test: on a port of its own, with its own clock, and recording.
 
@@ -421,8 +425,13 @@ class Control:
         port          0 takes a free one
         brokers       more than 1: a cluster of so many
         manual_clock  its time passes only by `clock/advance`
+        name          its id; an earlier broker of this name stops first. Default: a number
+        topics        names of topics to numbers of partitions
         """
-        if len(self._running) + self._starting >= MAX_BROKERS:
+        broker_id = str(next(self._numbers)) if name is None else _checked(name)
+        if broker_id in self._starting:
+            raise ConflictError(f"another request is starting broker {broker_id!r}")
+        if len((self._running.keys() | self._starting) - {broker_id}) >= MAX_BROKERS:
             raise ConflictError(f"{MAX_BROKERS} brokers are running: delete one")
         clock = ManualClock() if manual_clock else None
         if Config.load(config).data_directory() is not None:
@@ -432,11 +441,20 @@ class Control:
             made = Broker(config, host=self._host, port=port, clock=clock, record=True)
         else:
             made = Cluster(config, brokers=brokers, host=self._host, port=port, clock=clock, record=True)
-        self._starting += 1
+        self._starting.add(broker_id)
         try:
-            return (await self.start(made, str(next(self._numbers)))).view()
+            if broker_id in self._running:
+                await self.delete(broker_id)
+            started = await self.start(made, broker_id)
+            try:
+                for topic, partitions in (topics or {}).items():
+                    await asyncio.to_thread(made.create_topic, topic, partitions)
+            except Exception:
+                await self.delete(broker_id)
+                raise
+            return started.view()
         finally:
-            self._starting -= 1
+            self._starting.remove(broker_id)
 
     async def delete(self, broker: str) -> None:
         """Stop a broker, and end all requests that wait for it."""
@@ -453,6 +471,15 @@ class Control:
         """Stop all brokers, and end all requests that wait."""
         while self._running:
             await _stop(self._take(next(iter(self._running))).broker)
+
+
+def _checked(name: str) -> str:
+    """Return a name for a broker that is a part of a path, and neither a number nor that of `serve`'s broker."""
+    if name == MAIN:
+        raise ConflictError(f"broker {MAIN!r} runs as long as its process")
+    if re.fullmatch(r"[A-Za-z][\w.-]{,99}", name, re.ASCII) is None:
+        raise ValueError(f"name: a letter, then letters, digits, '.', '_' and '-', 100 at most; not {name!r}")
+    return name
 
 
 async def _stop(broker: Broker) -> None:

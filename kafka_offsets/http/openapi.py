@@ -36,7 +36,9 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         "info": {
             "title": "kafka_offsets",
             "version": kafka_offsets.__version__,
-            "description": "Brokers for tests: the methods of kafka_offsets.testing, under their names.",
+            "description": "Brokers for tests: the methods of kafka_offsets.testing, under their names. "
+            "A POST takes its parameters in the query as well. With `field=NAME` in the query, an answer is that field "
+            "alone, as text.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

@@ -2,7 +2,7 @@
 
 A row is a method, a path and a function. The parameters, the text and the result of an operation are those of its
 function: nothing is written twice. What reads is a GET, with parameters in the query. What changes or waits is a POST,
-with parameters in an object of JSON.
+with parameters in an object of JSON or in the query.
 """
 
 from __future__ import annotations

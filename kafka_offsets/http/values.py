@@ -140,20 +140,61 @@ def _read_mapping(kind: Any, given: Any, key: Any, value: Any) -> dict[Any, Any]
 
 
 def read_text(kind: Any, given: Sequence[str]) -> Any:
-    """Return the Python value of a parameter of a query, which may be given several times. Raises WrongValueError."""
+    """Return the Python value of a parameter of a query, which may be given several times. Raises WrongValueError.
+
+    A value by topic and partition is `orders:0:42`, as kafka-get-offsets.sh prints it, or `orders:0:null`; that of
+    another object is `key=value`. An object or a list is given once for each of its elements.
+    """
     kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    if any(_is(get_origin(each), Iterable) for each in kinds):
+    if kind is Any:
         return list(given)
+    is_scalar = len(given) == 1 and (str in kinds or (_is_number(given[0]) and int in kinds))
+    for each in () if is_scalar else kinds:
+        origin, arguments = get_origin(each), get_args(each)
+        if _is(origin, Mapping):
+            return _read_texts_by_key(given, *arguments)
+        if _is(origin, Iterable):
+            return [read_text(arguments[0], [text]) for text in given]
     if len(given) > 1:
         raise WrongValueError(f"it is given {len(given)} times")
-    text = given[0]
-    if int in kinds and text.removeprefix("-").isascii() and text.removeprefix("-").isdigit():
+    return _read_scalar(kind, kinds, given[0])
+
+
+def _read_scalar(kind: Any, kinds: Sequence[Any], text: str) -> Any:
+    if int in kinds and _is_number(text):
         return int(text)
+    if float in kinds and _is_number(text.replace(".", "", 1)):
+        return float(text)
     if bool in kinds and text in ("true", "false"):
         return text == "true"
     if str in kinds:
         return text
+    if type(None) in kinds and text == "null":
+        return None
     raise WrongValueError(f"{expected(kind)} is expected, not {_shown(text)}")
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit()
+
+
+def _read_texts_by_key(given: Sequence[str], key: Any, value: Any) -> dict[Any, Any]:
+    """Return `orders:0:42` or `key=value` of a query as a dict."""
+    found: dict[Any, Any] = {}
+    for text in given:
+        if key == Place:
+            topic, index, inner = (text.split(":") + [""] * 3)[:3]
+            is_complete = text.count(":") == 2 and index.isascii() and index.isdigit()
+            name: Any = (topic, int(index)) if is_complete else None
+        else:
+            name, separator, inner = text.partition("=")
+            is_complete = bool(separator)
+        if not is_complete:
+            form = "TOPIC:PARTITION:VALUE, such as orders:0:42," if key == Place else "KEY=VALUE"
+            raise WrongValueError(f"{form} is expected in a query, not {_shown(text)}")
+        found[name] = read_text(value, [inner])
+    return found
 
 
 def expected(kind: Any) -> str:

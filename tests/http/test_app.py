@@ -63,6 +63,7 @@ def test_the_broker_of_the_process_cannot_be_deleted(client: Client) -> None:
         ({"config": {"log.dirs": "/tmp/x"}}, 400, "this broker is in memory"),
         ({"brokers": 0}, 400, "a cluster has between 1 and 100 brokers, not 0"),
         ({"port": 70000}, 400, "70000 is not a port number"),
+        ({"topics": {"a": 1, "b": 0}}, 400, "topic 'b'"),
         ({"manualclock": True}, 400, "there is no parameter 'manualclock'; did you mean manual_clock?"),
     ],
 )
@@ -77,6 +78,63 @@ def test_there_is_a_limit_of_brokers(client: Client, start: Start, monkeypatch: 
     start()
     answer = client.post("/brokers")
     assert (answer.status, answer.value["detail"]) == (409, "2 brokers are running: delete one")
+
+
+def test_a_broker_starts_with_its_topics(start: Start) -> None:
+    ends = start(topics={"orders": 3, "payments": 1}).get("overview")["partitions"]
+    assert {topic: len(partitions) for topic, partitions in ends.items()} == {"orders": 3, "payments": 1}
+
+
+def test_a_broker_with_a_name_replaces_an_earlier_one(client: Client) -> None:
+    ports = [client.post("/brokers?name=billing&field=bootstrap_servers").value for _ in range(2)]
+    assert client.get("/brokers/billing?field=bootstrap_servers").value == ports[1] != ports[0]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(ports[0].rpartition(":")[2])))
+    assert len(client.get("/brokers").value) == 2
+    assert client.post("/brokers?name=billing&port=70000").status == 400  # the earlier one runs on
+    assert client.get("/brokers/billing?field=bootstrap_servers").value == ports[1]
+    client.delete("/brokers/billing")
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("main", 409, "broker 'main' runs as long as its process"),
+        ("1", 400, "name: a letter, then letters, digits"),
+        ("a%2Fb", 400, "not 'a/b'"),
+    ],
+)
+def test_a_name_that_a_broker_cannot_have(client: Client, name: str, status: int, said: str) -> None:
+    answer = client.post(f"/brokers?name={name}")
+    assert (answer.status, said in answer.value["detail"]) == (status, True), answer.value
+
+
+# -- parameters in the query, one field as the answer
+
+
+def test_a_post_takes_its_parameters_in_the_query(broker: OneBroker) -> None:
+    assert broker.post("produce?topic=orders&records=a&records=b") == {"orders": {"0": 2}}
+    broker.post("commit?group=billing&offsets=orders:0:1")
+    broker.post("assert_committed?group=billing&expected=orders:0:1")
+    broker.post("assert_lag?group=billing&expected=1")
+    assert broker.refused("assert_lag?group=billing", expected={"orders": {"0": 0}})[0] == 409
+    assert broker.post("faults/error?api=OffsetCommit&error=NOT_COORDINATOR&n=2")["apis"] == ["OffsetCommit"]
+    assert (
+        broker.refused("faults/drop?api=Fetch", api="Fetch")[2]
+        == "api is given twice: in the query and in the body"
+    )
+    broker.post("clock/advance?days=8")
+    broker.post("assert_committed?group=billing&expected=orders:0:null")
+
+
+def test_one_field_of_a_result_is_the_answer(broker: OneBroker, client: Client) -> None:
+    answer = client.post(f"{broker.path}/faults/error?api=Fetch&error=16&field=fault")
+    assert (answer.status, answer.headers.get_content_type(), answer.value) == (201, "text/plain", "1")
+    assert client.post(f"{broker.path}/clock/run_until_idle?field=mono_ms").value == "0"
+    refused = client.post(f"{broker.path}/faults/drop?api=Fetch&field=number")
+    said = "the result has no field 'number'; its fields: fault, kind, apis, n, hits, is_active, text"
+    assert (refused.status, refused.value["detail"]) == (400, said)
+    assert len(broker.get("faults")) == 1  # what is refused is not executed
 
 
 # -- records, offsets, lag

@@ -1,7 +1,7 @@
 """Which JSON is which Python value."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -79,6 +79,19 @@ def test_other_json_is_refused_with_what_is_expected(kind: Any, given: Any, said
         (str | None, ["5"], "5"),
         (str | int | None, ["5"], 5),
         (Iterable[str] | None, ["a", "b"], ["a", "b"]),
+        (str | int | Iterable[str | int] | None, ["a"], "a"),
+        (str | int | Iterable[str | int] | None, ["a", "5"], ["a", 5]),
+        (list[int | Collection[int]], ["1", "2"], [1, 2]),
+        (float, ["0.5"], 0.5),
+        (float, ["8"], 8.0),
+        (int | None, ["null"], None),
+        (str | None, ["null"], "null"),
+        (Mapping[Place, int], ["t:0:1", "t:2:3"], {("t", 0): 1, ("t", 2): 3}),
+        (Mapping[Place, int | None] | None, ["t:0:null"], {("t", 0): None}),
+        (int | Mapping[Place, int], ["7"], 7),
+        (int | Mapping[Place, int], ["t:0:1"], {("t", 0): 1}),
+        (Mapping[str, str | int | bool] | None, ["a.b=c=d", "e=5"], {"a.b": "c=d", "e": 5}),
+        (Any, ["a", "5"], ["a", "5"]),
     ],
 )
 def test_a_query_becomes_a_value(kind: Any, given: list[str], value: Any) -> None:
@@ -92,6 +105,19 @@ def test_a_query_becomes_a_value(kind: Any, given: list[str], value: Any) -> Non
         (int, ["٣"], "a whole number is expected, not '٣'"),
         (bool, ["1"], "true or false is expected, not '1'"),
         (str, ["a", "b"], "it is given 2 times"),
+        (float, ["1.2.3"], "a number is expected, not '1.2.3'"),
+        (
+            Mapping[Place, int],
+            ["t:0"],
+            "TOPIC:PARTITION:VALUE, such as orders:0:42, is expected in a query, not 't:0'",
+        ),
+        (
+            Mapping[Place, int],
+            ["t:x:1"],
+            "TOPIC:PARTITION:VALUE, such as orders:0:42, is expected in a query, not 't:x:1'",
+        ),
+        (Mapping[Place, int], ["t:0:x"], "a whole number is expected, not 'x'"),
+        (Mapping[str, str], ["a"], "KEY=VALUE is expected in a query, not 'a'"),
     ],
 )
 def test_another_query_is_refused(kind: Any, given: list[str], said: str) -> None:

@@ -133,6 +133,23 @@ def test_clients_of_every_interface_receive_localhost() -> None:
         assert served.partitions() == []
 
 
+@pytest.mark.parametrize(
+    "more", [["--http", "0"], ["--brokers", "2"], []], ids=["HTTP", "a cluster", "alone"]
+)
+def test_the_addresses_of_further_listeners_are_written_first(more: list[str]) -> None:
+    keys = [
+        "listeners=PLAINTEXT://127.0.0.1:0,INNER://127.0.0.1:0",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
+    ]
+    options = [word for key in keys for word in ("--set", key)]
+    with serve(*options, *more) as served:
+        line = served.before[-1]
+        assert line.startswith("listener INNER on 127.0.0.1:")
+        assert line.count(",") == served.address.count(",") == ("--brokers" in more)
+        served.address = line.rpartition(" ")[2].strip()
+        assert served.partitions() == []
+
+
 def test_each_request_is_a_line_however_many_there_are() -> None:
     """The log limits lines of one kind to ten for each client in ten seconds; these are not limited."""
     with serve("--port", "0", "--topic", "orders", "--verbose") as served:

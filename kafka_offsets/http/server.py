@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 
 import uvicorn
 
-from kafka_offsets.broker.network.log_writer import announce
+from kafka_offsets.broker.network.log_writer import announce, announce_listeners
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.server_process import collect_rarely
 from kafka_offsets.http import metrics
@@ -137,7 +137,9 @@ def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server
                 loop.add_signal_handler(number, stopped.set)
             collect_rarely()
             announce(f"HTTP on {http.url}/")
-            announce(f"listening on {broker.bootstrap_servers}")
+            announce_listeners(
+                {each.name: broker.address_of(each.name) for each in broker.config.endpoints()}
+            )
             await stopped.wait()
 
     asyncio.run(main())

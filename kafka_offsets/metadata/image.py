@@ -39,11 +39,6 @@ class RegisteredBroker(NamedTuple):
             return self.host, self.port
         return self.listeners.get(listener)
 
-    @property
-    def address(self) -> str:
-        """The advertised `host:port`."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
 
 class ClusterTopic(NamedTuple):
     """One topic of a cluster.

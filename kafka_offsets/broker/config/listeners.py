@@ -99,6 +99,11 @@ def choose_endpoints(
     return tuple(found)
 
 
+def address_text(host: str, port: int) -> str:
+    """Return `host:port` for clients."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def node_ports(endpoints: Sequence[Endpoint], port: int, number: int) -> tuple[int, ...]:
     """Return the port of each listener of one broker of a cluster that has all its brokers on this machine.
 

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.listeners import Listener
+from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
@@ -27,11 +27,6 @@ from kafka_offsets.storage.files import DiskFiles
 _HIGHEST_PORT = 65535
 
 T = TypeVar("T")
-
-
-def address_text(host: str, port: int) -> str:
-    """Return `host:port` for clients."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class EmbeddedBroker:

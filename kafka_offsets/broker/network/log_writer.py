@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 _HELD_BYTES = 1 << 20
@@ -243,3 +243,11 @@ def announce(text: str) -> None:
             text = handler.format(logging.LogRecord(__name__, logging.INFO, "", 0, text, None, None))
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def announce_listeners(addresses: Mapping[str, str]) -> None:
+    """Write the addresses of listeners by their names; that of the first is the last line, for which others wait."""
+    (_, first), *others = addresses.items()
+    for name, address in others:
+        announce(f"listener {name} on {address}")
+    announce(f"listening on {first}")

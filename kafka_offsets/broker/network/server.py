@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.listeners import Listener
+from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
@@ -331,6 +331,11 @@ class Server:
             if index == 0:
                 context.host, context.port = address
         self._schedule_timer()
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """The address for clients of each listener, `host:port`, by its name."""
+        return {name: address_text(*address) for name, address in self.core.context.addresses.items()}
 
     @property
     def ports(self) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
-from kafka_offsets.broker.network.log_writer import announce
+from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
@@ -56,7 +56,7 @@ def serve(
             set_at_signals(stopped)
             reload_at_signal(server)
             collect_rarely()
-            announce(f"listening on {server.core.context.host}:{server.core.context.port}")
+            announce_listeners(server.addresses)
             await stopped.wait()
         finally:
             if endpoint is not None:

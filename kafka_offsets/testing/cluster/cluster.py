@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import NamedTuple, TypeVar, cast
 
-from kafka_offsets.broker.config.listeners import check_node_ports
-from kafka_offsets.broker.network.embedded import address_text
+from kafka_offsets.broker.config.listeners import address_text, check_node_ports
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction

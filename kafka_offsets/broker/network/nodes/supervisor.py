@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.listeners import node_ports
-from kafka_offsets.broker.network.log_writer import announce
+from kafka_offsets.broker.config.listeners import address_text, node_ports
+from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
@@ -110,7 +110,8 @@ class _Supervisor:
             await asyncio.wait({ready, stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
                 ready.result()
-                announce(f"listening on {self._addresses()}")
+                endpoints = self._config.endpoints()
+                announce_listeners({each.name: self._addresses(each.name) for each in endpoints})
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
@@ -128,12 +129,15 @@ class _Supervisor:
         for node in self._nodes:
             await node.is_ready.wait()
         if self._options.topics:
-            address = parse_address(self._addresses().partition(",")[0])
+            address = parse_address(self._addresses("").partition(",")[0])
             await asyncio.to_thread(_create_topics, address, self._options.topics)
 
-    def _addresses(self) -> str:
+    def _addresses(self, listener: str) -> str:
+        """Return the addresses of all brokers at a listener; "" is the first one."""
         by_id = self._controller.image.brokers.by_id
-        return ",".join(by_id[broker_id].address for broker_id in self._broker_ids if broker_id in by_id)
+        brokers = [by_id[broker_id] for broker_id in self._broker_ids if broker_id in by_id]
+        found = [broker.address_at(listener) for broker in brokers]
+        return ",".join(address_text(*address) for address in found if address is not None)
 
     def order(self, number: int, broker_id: int, ports: tuple[int, ...]) -> NodeOrder:
         """Return the order for the process of a broker; `ports` are those of an earlier one, or empty."""

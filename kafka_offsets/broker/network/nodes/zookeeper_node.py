@@ -11,7 +11,7 @@ from uuid import uuid4
 from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
-from kafka_offsets.broker.network.log_writer import announce
+from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.node_process import serve_until
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
@@ -158,6 +158,6 @@ async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSess
     loop.set_exception_handler(server.on_loop_error)
 
     def ready() -> None:
-        announce(f"listening on {server.core.context.host}:{server.core.context.port}")
+        announce_listeners(server.addresses)
 
     await serve_until(stopped, server, (options.host, options.port, None), options.metrics_port, ready)

@@ -1,6 +1,7 @@
 """Tables of the command line: alignment, colours on a terminal, names with control characters."""
 
 import io
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,8 +17,23 @@ class Terminal(io.StringIO):
 
 def test_columns_are_aligned_and_unknown_values_are_dashes() -> None:
     rows = [{"group": "billing", "lag": 0, "state": None}, {"group": "b", "lag": 12345, "state": "Empty"}]
-    assert table(COLUMNS, rows) == ["GROUP    LAG    STATE", "billing  0      -", "b        12345  Empty"]
-    assert table(COLUMNS, []) == []
+    assert [*table(COLUMNS, rows)] == ["GROUP    LAG    STATE", "billing  0      -", "b        12345  Empty"]
+    assert [*table(COLUMNS, [])] == []
+
+
+def test_rows_after_the_measured_ones_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_offsets.commands.tables._MEASURED_ROWS", 2)
+    taken = []
+
+    def rows() -> Iterator[dict[str, str]]:
+        for name in ("a", "bbb", "c", "ddddd"):
+            taken.append(name)
+            yield {"group": name, "state": "x"}
+
+    lines = table({"group": "G", "state": "S"}, rows())
+    assert [next(lines), next(lines)] == ["G    S", "a    x"]
+    assert taken == ["a", "bbb"]
+    assert [*lines] == ["bbb  x", "c    x", "ddddd  x"]
 
 
 def test_colours_do_not_change_the_widths() -> None:

@@ -2,7 +2,8 @@
 
 Without a session the command creates one, with a thread per processor; under `spark-submit` it uses the cluster's, with
 SPARK_REMOTE that of a Connect server.
-Tables are printed with spaces between the columns and `-` for unknown values, or as JSON, or written to files.
+Tables are printed as those of the other commands, aligned and with `-` for unknown values, or as JSON, or written to
+files.
 """
 
 from __future__ import annotations
@@ -391,23 +392,13 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
         writer = table.write.format(options.format)
         (writer.option("header", "true") if options.format == "csv" else writer).save(where)
         return
-    rows = table.toLocalIterator()
-    first = list(itertools.islice(rows, 1))  # before the header: an error is then all that is printed
-    if not options.json:
-        print(*([f"# {name}"] if name else []), " ".join(table.columns), sep="\n")
-    for row in itertools.chain(first, rows):
-        found = row.asDict()
-        if options.json:
-            print(
-                json.dumps(
-                    {
-                        **({"table": name} if name else {}),
-                        **{key: _plain(each) for key, each in found.items()},
-                    }
-                )
-            )
-        else:
-            print(*("-" if each is None or each == "" else _plain(each) for each in found.values()))
+    rows = ({key: _plain(each) for key, each in row.asDict().items()} for row in table.toLocalIterator())
+    named = {"table": name} if name else {}
+    first = list(itertools.islice(rows, 1))  # before the name: an error is then all that is printed
+    if name and not options.json:
+        print(f"# {name}" if first else f"# {name}: none")
+    columns = {column: column.upper().replace("_", "-") for column in table.columns}
+    print_rows(columns, (named | row for row in itertools.chain(first, rows)), as_json=options.json)
 
 
 def _print_done(options: argparse.Namespace, written: str | Path, text: str, **figures: int) -> None:

@@ -3,14 +3,17 @@
 On a terminal headings are bold and some cells have colours, unless NO_COLOR is set (https://no-color.org).
 """
 
+import itertools
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 _BOLD, _GREEN, _YELLOW = 1, 32, 33
 _BY_STATE = {"Stable": _GREEN, "PreparingRebalance": _YELLOW, "CompletingRebalance": _YELLOW}
+
+_MEASURED_ROWS = 10_000
 
 Row = Mapping[str, Any]
 
@@ -33,23 +36,27 @@ def print_rows(columns: Mapping[str, str], rows: Iterable[Row], *, as_json: bool
             print(line)
 
 
-def table(columns: Mapping[str, str], rows: Iterable[Row], *, in_colours: bool = False) -> list[str]:
-    """Return the lines of a table, without rows none. The last column is not padded."""
-    found = list(rows)
-    if not found:
-        return []
-    cells = [[_cell(row.get(key)) for key in columns] for row in found]
+def table(columns: Mapping[str, str], rows: Iterable[Row], *, in_colours: bool = False) -> Iterator[str]:
+    """Yield the lines of a table, without rows none. The last column is not padded.
+
+    A column is as wide as its cells in the first 10,000 rows: further rows are not kept in memory.
+    """
+    left = iter(rows)
+    first = list(itertools.islice(left, _MEASURED_ROWS))
+    if not first:
+        return
+    cells = ([_cell(row.get(key)) for key in columns] for row in first)
     headings = list(columns.values())
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    codes = [[_code(key, row.get(key)) for key in columns] for row in found]
-    bold: list[int | None] = [_BOLD] * len(headings)
-    return [
-        _line(texts, widths, some if in_colours else [None] * len(widths))
-        for texts, some in zip([headings, *cells], [bold, *codes], strict=True)
-    ]
+    plain: list[int | None] = [None] * len(widths)
+    yield _line(headings, widths, [_BOLD] * len(widths) if in_colours else plain)
+    for row in itertools.chain(first, left):
+        texts = [_cell(row.get(key)) for key in columns]
+        codes = [_code(key, row.get(key)) for key in columns] if in_colours else plain
+        yield _line(texts, widths, codes)
 
 
-def _line(texts: list[str], widths: list[int], codes: list[int | None]) -> str:
+def _line(texts: list[str], widths: list[int], codes: Sequence[int | None]) -> str:
     widths = [*widths[:-1], 0]
     padded = (
         text.ljust(width) if code is None else f"\x1b[{code}m{text}\x1b[0m{' ' * (width - len(text))}"

@@ -155,6 +155,12 @@ def test_history_and_expiry_cover_all_groups(spark_command: Command, tmp_path: P
     assert groups <= {row["group"] for row in activity}
     audit = spark_command.rows("audit", LOG)
     assert {row["table"] for row in audit} >= {"groups", "partitions"}
+    printed = spark_command("audit", LOG)
+    assert "# problems: none" in printed
+    heading, row = printed[printed.index("# groups") + 1 :][:2]
+    assert heading.startswith("LOG-PARTITION  GROUP ") and "RECORDS-PER-KEY" in heading
+    at = heading.index("RECORDS")  # below it is a number
+    assert row[at - 2 : at] == "  " and row[at].isdigit()
     stale = spark_command(
         "stale", LOG, "--at", "2999-01-01T00:00:00", "--output", tmp_path / "stale", "--format", "csv"
     )
@@ -241,7 +247,7 @@ def test_times_are_in_utc_wherever_the_command_runs(
         monkeypatch.undo()
         time.tzset()
     said = capsys.readouterr().out.splitlines()
-    assert said == ['{"at": "2026-07-01T12:30:00.005Z"}', "at", "2026-07-01T12:30:00.005Z"]
+    assert said == ['{"at": "2026-07-01T12:30:00.005Z"}', "AT", "2026-07-01T12:30:00.005Z"]
     assert cell == "<td>2026-07-01 12:30:00</td>"
 
 

@@ -268,7 +268,7 @@ def _print_screen(rows: list[Row], *, as_json: bool) -> None:
         print(json.dumps({"time_ms": round(time.time() * 1000), "partitions": rows}), flush=True)
         return
     columns = _lag_columns() | {"change": "CHANGE"}
-    lines = table(columns, rows, in_colours=has_colours(sys.stdout)) or ["no group has committed offsets"]
+    lines = [*table(columns, rows, in_colours=has_colours(sys.stdout))] or ["no group has committed offsets"]
     total = f"{time.strftime('%H:%M:%S')}  {sum(row['lag'] for row in rows)} records of lag in all"
     print(
         _CLEAR if sys.stdout.isatty() else "", *(f"{line}\n" for line in (total, *lines)), sep="", flush=True

@@ -1,10 +1,11 @@
 """How soon a fault that is set over HTTP takes effect, and how long a broker of a test's own takes.
 
-    python benchmarks/http_control.py [--rounds 500]
+    python benchmarks/http_control.py [--rounds 1000]
 
 The server is `kafka-offsets serve --http`, in a process of its own; one HTTP connection stays open. A *fault* is the
 time from the first byte of the request until its answer: the fault is in force then. *struck* is the time until a
 commit, sent on an open Kafka connection when the answer has come, has its error. Goal: a fault is in force in 5 ms.
+The same *from Node* with fetch and a socket (http_control.js), where there is a node.
 
 CPython 3.11.7, two cores of an AMD EPYC, quiet (load 1), 2026-11-23, ms, `--rounds 1000`:
 
@@ -14,6 +15,14 @@ CPython 3.11.7, two cores of an AMD EPYC, quiet (load 1), 2026-11-23, ms, `--rou
    start of a broker     0.80     5.65     5.65
              its end     0.44     1.20     1.20
 
+With node v20.20, on a busier machine (load 5, four other test runs), the same command:
+
+                       median     99 %    worst
+               fault     1.65     6.26     8.76
+              struck     1.99     6.88    10.02
+    fault, from Node     2.02     7.91    52.85
+   struck, from Node     2.45     9.22    54.78
+
 The server used 0.89 ms of CPU for a fault. At load 10 the median was 3.44 ms, at load 21 17 ms. No part dominates. Of
 its CPU time in a profile: h11 and uvicorn read the request (17 %) and write the answer (17 %), Starlette finds the
 route (11 %), the arguments are read (9 %), the table of APIs is made again with the fault in it (13 %); the rest is the
@@ -21,20 +30,28 @@ event loop, tasks and JSON.
 """
 
 import argparse
+import base64
 import http.client
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kafka_offsets.client.commits import VERSION, request
 from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.frames import encode_request
 from kafka_offsets.errors import ErrorCode
+
+NODE = Path(__file__).with_suffix(".js")
+NODE_VERSION = 2
+"""Of OffsetCommit: its response ends with the error code."""
 
 SERVE = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", "0", "--http", "0"]
 
@@ -95,9 +112,22 @@ def measure(control: Control, rounds: int, server: int) -> tuple[dict[str, list[
     return times, of_faults / rounds
 
 
+def measure_from_node(url: str, rounds: int) -> dict[str, list[float]]:
+    """Return the times of Node's fetch, and until a socket of Node has the error; {} without node."""
+    if shutil.which("node") is None:
+        return {}
+    with urllib.request.urlopen(f"{url}/brokers/main?field=bootstrap_servers") as answer:
+        host, _, port = answer.read().decode().rpartition(":")
+    frame = encode_request(request("from-node", {("orders", 0): 1}, {}), NODE_VERSION, 1, "node")
+    words = ["node", NODE, f"{url}/brokers/main", host, port, base64.b64encode(frame), str(rounds)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, check=True)
+    faults, struck = zip(*json.loads(done.stdout), strict=True)
+    return {"fault, from Node": [*faults], "struck, from Node": [*struck]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=1000)
     rounds = parser.parse_args().rounds
     with subprocess.Popen(SERVE, stderr=subprocess.PIPE, text=True) as served:
         assert served.stderr is not None
@@ -105,6 +135,7 @@ def main() -> None:
         served.stderr.readline()
         try:
             times, fault_cpu_ms = measure(Control(address), rounds, served.pid)
+            times |= measure_from_node(f"http://{address}", rounds)
         finally:
             served.terminate()
     print(f"{'':>20} {'median':>8} {'99 %':>8} {'worst':>8}")

@@ -28,11 +28,11 @@ class Log:
         self.root = root
         self._folder = root / folder
         self._folder.mkdir()
-        self._offset = 0
+        self.offset = 0
         self.roll()
 
     def roll(self) -> None:
-        self._path = self._folder / segment_name(self._offset)
+        self._path = self._folder / segment_name(self.offset)
 
     def write(self, batch: bytearray) -> None:
         with self._path.open("ab") as file:
@@ -42,17 +42,17 @@ class Log:
         self.write(
             encode_batch(
                 [commit("g", "t", 0, offset) for offset in offsets],
-                base_offset=self._offset,
+                base_offset=self.offset,
                 producer_id=producer_id,
                 producer_epoch=0,
                 transactional=producer_id >= 0,
             )
         )
-        self._offset += len(offsets)
+        self.offset += len(offsets)
 
     def end_transaction(self, producer_id: int, *, committed: bool = True) -> None:
-        self.write(marker(self._offset, producer_id, committed=committed))
-        self._offset += 1
+        self.write(marker(self.offset, producer_id, committed=committed))
+        self.offset += 1
 
 
 @pytest.fixture
@@ -62,6 +62,29 @@ def log(tmp_path: Path) -> Log:
 
 def stream(log: Log, **given: str) -> StreamReader:
     return StreamReader(options.parse({"path": str(log.root), "columns": "committed_offset", **given}))
+
+
+def damaged(*offsets: int, base_offset: int) -> bytearray:
+    """Return a batch whose header is destroyed."""
+    batch = encode_batch([commit("g", "t", 0, offset) for offset in offsets], base_offset=base_offset)
+    batch[8:17] = bytes(9)
+    return batch
+
+
+def steps(reader: StreamReader, start: Mapping[str, int]) -> list[list[int | str]]:
+    """Read to the end of the log; return the offsets of each step, and "damage" for a row that reports it."""
+    found = []
+    limit = reader.getDefaultReadLimit()
+    while (end := reader.latestOffset(dict(start), limit)) != start:
+        rows = [
+            row
+            for share in reader.partitions(dict(start), end)
+            for batch in reader.read(share)
+            for row in reference.listed(batch)
+        ]
+        found.append(["damage" if row["error"] else row["committed_offset"] for row in rows])
+        start = end
+    return found
 
 
 def read(reader: StreamReader, start: Mapping[str, int], end: Mapping[str, int]) -> Iterator[int]:
@@ -169,3 +192,79 @@ def test_what_only_a_stream_has_is_refused_to_a_batch_query(log: Log, given: dic
 def test_an_end_is_refused_to_a_stream(log: Log) -> None:
     with pytest.raises(options.OptionError, match="endingOffsets"):
         stream(log, endingOffsets='{"0": 5}')
+
+
+def test_damage_costs_a_stream_only_its_batches(log: Log) -> None:
+    log.commit(1, 2)
+    log.write(damaged(3, 4, base_offset=2))
+    log.offset = 4
+    reader = stream(log, columns="committed_offset,error")
+    assert steps(reader, {"0": 0}) == [[1, 2]], "the damage is the end of the log, and may be unfinished"
+    log.commit(5)
+    assert steps(reader, {"0": 2}) == [["damage", 5]]
+    log.commit(6)
+    assert steps(reader, {"0": 5}) == [[6]]
+    assert steps(stream(log, columns="committed_offset,error"), {"0": 0}) == [[1, 2, "damage", 5, 6]]
+
+
+def test_a_stream_waits_for_a_batch_that_is_being_written(log: Log) -> None:
+    log.commit(1, 2)
+    batch = encode_batch([commit("g", "t", 0, 3)], base_offset=2)
+    log.write(batch[:40])
+    reader = stream(log, columns="committed_offset,error")
+    assert steps(reader, {"0": 0}) == [[1, 2]]
+    log.write(batch[40:])
+    assert steps(reader, {"0": 2}) == [[3]]
+
+
+def test_an_unfinished_batch_at_the_end_of_a_segment_that_has_a_successor_is_damage(log: Log) -> None:
+    log.commit(1, 2)
+    log.write(encode_batch([commit("g", "t", 0, 3)], base_offset=2)[:-1])
+    reader = stream(log, columns="committed_offset,error")
+    assert steps(reader, {"0": 0}) == [[1, 2]]
+    log.offset = 3
+    log.roll()
+    log.commit(4)
+    assert steps(reader, {"0": 2}) == [["damage", 4]]
+    log.commit(5)
+    assert steps(reader, {"0": 4}) == [[5]]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("isolation", ["committed", "uncommitted"])
+def test_each_damage_is_reported_by_one_step(log: Log, size: int, isolation: str) -> None:
+    """A step that ends among the offsets of a damaged batch reports it, and so did the next step."""
+    log.commit(0, 1)
+    log.write(damaged(*range(2, 9), base_offset=2))
+    log.offset = 9
+    log.commit(9, 10)
+    for first, last in ((11, 14), (15, 18)):
+        unlike = encode_batch([commit("g", "t", 0, at) for at in range(first, last + 1)], base_offset=first)
+        unlike[-1] ^= 1
+        log.write(unlike)
+    log.offset = 19
+    log.commit(19)
+    log.write(encode_batch([commit("g", "t", 0, 20)], base_offset=20)[:-1])
+    log.offset = 26
+    log.roll()
+    log.commit(26)
+    reader = stream(
+        log,
+        columns="committed_offset,error",
+        maxRecordsPerBatch=str(size),
+        verifyCrc="true",
+        isolation=isolation,
+    )
+    found = [row for step in steps(reader, {"0": 0}) for row in step]
+    assert found == [0, 1, "damage", 9, 10, "damage", "damage", 19, "damage", 26]
+
+
+def test_a_transaction_that_ends_after_damage_is_read(log: Log) -> None:
+    log.commit(1, producer_id=7)
+    log.write(damaged(2, base_offset=1))
+    log.offset = 2
+    log.commit(3, producer_id=7)
+    reader = stream(log, columns="committed_offset,error")
+    assert steps(reader, {"0": 0}) == []
+    log.end_transaction(7)
+    assert steps(reader, {"0": 0}) == [[1, "damage", 3]]

@@ -31,6 +31,7 @@ class Pieces:
 
     position      the end of what has been read
     end_offset    the offset after the last record that has been read
+    damage_offset the offset at which the last damage begins: after the batch before it, which may be damaged too
     first_offset  no batch begins before this offset
     stop          reading ends after the batch that holds the record before this offset; None: at the end of the file
     """
@@ -49,7 +50,8 @@ class Pieces:
         self._query = query
         self._source = source
         self._stop = stop
-        self.end_offset = first_offset
+        self.end_offset = self.damage_offset = first_offset
+        self._damage_end = first_offset
 
     def __iter__(self) -> Iterator[RecordColumns | pa.RecordBatch]:
         """Yield records in columns, and a row for each damaged batch.
@@ -81,6 +83,9 @@ class Pieces:
             found = find_batch(self._file, position + 1, self._file.size, self._is_possible)
             damaged, following = None, self._file.size if found is None else found.position
         self.position = following
+        self.damage_offset = max(self.end_offset, self._damage_end)
+        if damaged is not None:
+            self._damage_end = damaged.last_offset + 1
         lost = f"bytes {position} to {following - 1} are skipped"
         row: dict[str, Any] = {
             "log_partition": self._source.log_partition,

@@ -22,7 +22,7 @@ from kafka_offsets.spark.reader.latest import Winners
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import DamagedBatchError, find_batch
+from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, BatchAt, find_batch
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
 from kafka_offsets.storage.segment_columns import read_headers
 
@@ -54,6 +54,8 @@ class Run(NamedTuple):
 
     start, stop  offsets of the first record, and of the first one after the range; None: no limit
     log_end      the last segment of the log: the search for markers ends there
+    is_continued whether earlier runs read what is before `start`, and later ones what is from `stop` on: they report
+                 the damage that begins there
     """
 
     segments: tuple[SegmentAt, ...]
@@ -61,6 +63,7 @@ class Run(NamedTuple):
     log_end: SegmentAt
     start: int | None = None
     stop: int | None = None
+    is_continued: bool = False
 
 
 class NoLogError(ValueError):
@@ -269,26 +272,39 @@ class _Markers:
             yield from outcomes.markers_of(data, batches)
 
 
-def headers(file: File, position: int, base_offset: int) -> Iterator[tuple[bytes, BatchColumns]]:
+def headers(file: File, position: int, first_offset: int) -> Iterator[tuple[bytes, BatchColumns]]:
     """Yield the headers of the batches from a position on, as `read_headers`, also of those after damage.
 
-    base_offset  of the segment
+    first_offset  no batch begins before this offset
     """
     while True:
         try:
             for data, batches in read_headers(file, position, file.size):
                 yield data, batches
-                position = int(batches.position[-1] + batches.size[-1])
+                position, first_offset = end_of(batches)
         except UnreadableError:
             raise
         except StorageError as error:  # the reader of that segment reports it in a row
             after = 1 + (position if error.position is None else error.position)
-            found = find_batch(file, after, file.size, lambda at: at.base_offset >= base_offset)
+            is_possible = partial(_is_possible, first_offset)
+            found = find_batch(file, after, file.size, is_possible)
             if found is None:
                 return
             position = found.position
         else:
             return
+
+
+def _is_possible(first_offset: int, batch: BatchAt) -> bool:
+    return 0 <= batch.base_offset - first_offset <= MAX_RELATIVE_OFFSET
+
+
+def end_of(batches: BatchColumns) -> tuple[int, int]:
+    """Return the position and the offset after the last one of some batches."""
+    return (
+        int(batches.position[-1] + batches.size[-1]),
+        int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1,
+    )
 
 
 def read(
@@ -303,7 +319,9 @@ def read(
         for segment in run.segments:
             file = SegmentFile(fs, segment)
             ahead = partial(markers.starting_at, segment)
-            yield from read_segment(file, segment, query, ahead, run.start, run.stop, winners)
+            yield from read_segment(
+                file, segment, query, ahead, run.start, run.stop, winners, is_continued=run.is_continued
+            )
         if winners is not None:
             yield from columnar.sliced(winners.finish())
 
@@ -316,24 +334,29 @@ def read_segment(
     start: int | None = None,
     stop: int | None = None,
     winners: Winners | None = None,
+    *,
+    is_continued: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one segment.
 
     markers      those of the log from a position in this segment on
     start, stop  the range of offsets; None: no limit
     winners      as for `Rows`
+    is_continued as for `Run`
     """
     source = RecordSource(segment.log_partition, segment.path)
     limits = [offset for offset in (stop, segment.next_offset) if offset is not None]
     rows = Rows(query, source, start, min(limits, default=None), winners)
-    begin = 0
-    if start is not None and start > segment.base_offset:
-        begin = position_of(file, start)
-    pieces = Pieces(file, begin, query, source, stop, segment.base_offset)
+    begin, first_offset = 0, segment.base_offset
+    if start is not None and start > first_offset:
+        begin, first_offset = position_of(file, start, first_offset)
+    pieces = Pieces(file, begin, query, source, stop, first_offset)
     ahead: outcomes.Ahead | None = None
     for piece in pieces:
         if isinstance(piece, pa.RecordBatch):
-            yield piece
+            at = pieces.damage_offset
+            if not is_continued or ((start is None or start <= at) and (stop is None or at < stop)):
+                yield piece
             continue
         if ahead is None:
             ahead = outcomes.Ahead(markers(pieces.position))
@@ -366,15 +389,22 @@ def _overlap(
     return columnar.one_row(row, query.columns)
 
 
-def position_of(file: File, offset: int) -> int:
-    """Return the position of the first batch that may hold an offset or a later one, or cannot be read."""
+def position_of(file: File, offset: int, first_offset: int) -> tuple[int, int]:
+    """Return where the first batch, or the damage, begins that may hold an offset or a later one.
+
+    first_offset  of the segment
+    The result is a position and the offset after the batch before it.
+    """
     position = 0
-    try:
-        for _, batches in read_headers(file, 0, file.size):
-            late = np.flatnonzero(batches.base_offset + batches.last_offset_delta >= offset)
-            if late.size:
-                return int(batches.position[late[0]])
-            position = int(batches.position[-1] + batches.size[-1])
-    except DamagedBatchError:
-        pass  # the reader that continues there reports the error in a row
-    return position
+    for _, batches in headers(file, 0, first_offset):
+        is_after_damage = int(batches.position[0]) != position
+        if is_after_damage and batches.base_offset[0] > offset:
+            break  # the reader that continues there reports the damage in a row
+        late = np.flatnonzero(batches.base_offset + batches.last_offset_delta >= offset)
+        if late.size:
+            index = int(late[0])
+            if index:
+                first_offset = int(batches.base_offset[index - 1] + batches.last_offset_delta[index - 1]) + 1
+            return int(batches.position[index]), first_offset
+        position, first_offset = end_of(batches)
+    return position, first_offset

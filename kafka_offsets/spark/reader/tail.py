@@ -1,4 +1,8 @@
-"""The readable end of a log in segment files, for streams that follow it as it grows."""
+"""The readable end of a log in segment files, for streams that follow it as it grows.
+
+Bytes that are not a valid batch are damage if a valid batch or a later segment follows: the stream continues after
+them, and one of its steps reports them in a row. Otherwise a broker may be writing them, so the stream waits.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -6,19 +10,17 @@ from typing import Any, NamedTuple
 import fsspec
 import numpy as np
 
-from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.spark.reader import segments
 from kafka_offsets.spark.reader.segments import Run, SegmentAt, SegmentFile
-from kafka_offsets.storage.log.segment import DamagedBatchError
-from kafka_offsets.storage.segment_columns import read_headers
 
 
 class _Seen(NamedTuple):
-    """The position up to which a last segment has been read."""
+    """The position up to which a last segment has been read, and its size at that time."""
 
     path: str
     position: int
     end_offset: int
+    size: int = 0
 
 
 class SegmentLog:
@@ -68,7 +70,8 @@ class SegmentLog:
             for partition, found in self._find().items()
             if stop.get(partition, 0) > start.get(partition, 0)
         }
-        return segments.plan(growing, split_bytes, dict(start), dict(stop))
+        shares = segments.plan(growing, split_bytes, dict(start), dict(stop))
+        return [[run._replace(is_continued=True) for run in runs] for runs in shares]
 
     def _find(self) -> dict[int, list[SegmentAt]]:
         self._fs.invalidate_cache()
@@ -78,19 +81,13 @@ class SegmentLog:
         seen = self._seen.get(partition)
         if seen is None or seen.path != last.path or seen.position > last.size:
             seen = _Seen(last.path, 0, last.base_offset)
-        for batches in self._headers(last, seen.position):
-            end_offset = int(batches.base_offset[-1] + batches.last_offset_delta[-1]) + 1
-            seen = _Seen(last.path, int(batches.position[-1] + batches.size[-1]), end_offset)
+        if seen.size != last.size:
+            position, end_offset = seen.position, seen.end_offset
+            for _, batches in segments.headers(SegmentFile(self._fs, last), position, end_offset):
+                position, end_offset = segments.end_of(batches)
+            seen = _Seen(last.path, position, end_offset, last.size)
         self._seen[partition] = seen
         return seen.end_offset
-
-    def _headers(self, segment: SegmentAt, position: int) -> Iterator[BatchColumns]:
-        """Yield headers up to the first incomplete batch: a broker may be writing it."""
-        try:
-            for _, batches in read_headers(SegmentFile(self._fs, segment), position, segment.size):
-                yield batches
-        except DamagedBatchError:
-            return
 
     def _settled(self, found: list[SegmentAt], start: int, stop: int, end: int) -> int:
         open_: dict[int, int] = {}
@@ -110,22 +107,19 @@ class SegmentLog:
 
     def _transactions(self, found: list[SegmentAt], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
         """Yield (base offset, producer id, whether it is a marker) of the transactional batches of a range."""
-        for run in (
-            run for share in segments.plan({0: found}, 1 << 62, {0: start}, {0: end}) for run in share
-        ):
-            for segment in run.segments:
-                position = 0
-                if start > segment.base_offset:
-                    position = segments.position_of(SegmentFile(self._fs, segment), start)
-                for batches in self._headers(segment, position):
-                    chosen = np.flatnonzero(
-                        batches.is_transactional
-                        & (batches.base_offset + batches.last_offset_delta >= start)
-                        & (batches.base_offset < end)
-                    )
-                    yield from zip(
-                        batches.base_offset[chosen].tolist(),
-                        batches.producer_id[chosen].tolist(),
-                        batches.is_control[chosen].tolist(),
-                        strict=True,
-                    )
+        for segment in segments.overlapping(found, start, end):
+            file, position, first_offset = SegmentFile(self._fs, segment), 0, segment.base_offset
+            if start > first_offset:
+                position, first_offset = segments.position_of(file, start, first_offset)
+            for _, batches in segments.headers(file, position, first_offset):
+                chosen = np.flatnonzero(
+                    batches.is_transactional
+                    & (batches.base_offset + batches.last_offset_delta >= start)
+                    & (batches.base_offset < end)
+                )
+                yield from zip(
+                    batches.base_offset[chosen].tolist(),
+                    batches.producer_id[chosen].tolist(),
+                    batches.is_control[chosen].tolist(),
+                    strict=True,
+                )

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import kafka_offsets
-from kafka_offsets.errors import ConfigError, KafkaOffsetsError, StorageError, nearest_name
+from kafka_offsets.errors import (
+    ConfigError,
+    KafkaOffsetsError,
+    ListenerError,
+    RefusedError,
+    StorageError,
+    nearest_name,
+)
+
+REFUSED = 1
+"""Exit code of a command that a broker refuses, or whose broker is refused: a wrong password, certificate, topic."""
 
 CANNOT = 2
 """Exit code of a command that cannot be carried out: a wrong option, key, file, directory or port."""
@@ -83,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(words)
         sys.stdout.flush()  # report a write error here, not when the interpreter exits
+    except (RefusedError, ListenerError) as error:
+        return _cannot(str(error), REFUSED)
     except KafkaOffsetsError as error:
         return _cannot(str(error))
     except BrokenPipeError:
@@ -482,9 +494,9 @@ def os_error_text(error: OSError, host: str, port: int) -> str:
     return f"cannot listen on {host}:{port}: {reason}{advice}"
 
 
-def _cannot(message: str) -> int:
+def _cannot(message: str, code: int = CANNOT) -> int:
     print(f"kafka-offsets: {' '.join(message.split())}", file=sys.stderr)
-    return CANNOT
+    return code
 
 
 if __name__ == "__main__":

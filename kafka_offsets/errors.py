@@ -55,6 +55,13 @@ class ConnectionLostError(KafkaOffsetsError):
     """A broker cannot be reached, or has closed the connection before it answered."""
 
 
+class ListenerError(ConnectionLostError):
+    """A listener that does not accept this client, or that this client does not accept.
+
+    TLS does not begin, because of a certificate for example, or the listener has another security protocol.
+    """
+
+
 class RefusedError(KafkaOffsetsError):
     """An error response of a broker.
 

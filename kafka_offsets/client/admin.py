@@ -5,36 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_offsets.client.cluster import Cluster, ListedGroup
+from kafka_offsets.client.cluster import ListedGroup
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import Address, connect_to_any, parse_addresses
-from kafka_offsets.client.coordinator import Committed, Coordinator, Description
-from kafka_offsets.client.security import take_security
+from kafka_offsets.client.coordinator import Committed, Description
+from kafka_offsets.client.settings import take_connection_settings
 from kafka_offsets.errors import ConfigError, ErrorCode
-
-_KEYS = ("bootstrap.servers", "default.api.timeout.ms")
-_TIMEOUT_MS = 60_000
 
 
 class Admin:
     """An admin client for groups of consumers. Each call connects to the brokers that it needs.
 
-    properties  bootstrap.servers, default.api.timeout.ms, and the keys of TLS and SASL, as Kafka's
+    properties  bootstrap.servers, request.timeout.ms, default.api.timeout.ms, and the keys of TLS and SASL, as Kafka's
     ConfigError for other keys. All methods raise ConnectionLostError if no broker answers, and RefusedError for an
     error of the whole request.
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         given = dict(properties)
-        self._security = take_security(given)
-        unknown = given.keys() - set(_KEYS)
-        if unknown:
-            raise ConfigError(f"unknown keys of an admin client: {', '.join(sorted(map(str, unknown)))}")
-        try:
-            self._addresses = parse_addresses(str(properties.get("bootstrap.servers", "")))
-            self._timeout_s = int(properties.get("default.api.timeout.ms", _TIMEOUT_MS)) / 1000
-        except ValueError as error:
-            raise ConfigError(f"properties of an admin client: {error}") from error
+        self._settings = take_connection_settings(given)
+        if given:
+            raise ConfigError(f"unknown keys of an admin client: {', '.join(sorted(map(str, given)))}")
 
     def delete_consumer_group_offsets(
         self, group: str, partitions: Iterable[Place]
@@ -44,39 +34,31 @@ class Admin:
         GROUP_SUBSCRIBED_TO_TOPIC where a member subscribes to the topic: that offset stays. NONE also where nothing
         was committed. RefusedError with GROUP_ID_NOT_FOUND if there is no such group.
         """
-        with self._coordinator(group) as coordinator:
+        with self._settings.coordinator(group) as coordinator:
             return coordinator.delete_offsets(partitions)
 
     def delete_consumer_groups(self, groups: Iterable[str]) -> None:
         """Delete groups without members, with their offsets. RefusedError for the first that cannot be deleted."""
         for group in groups:
-            with self._coordinator(group) as coordinator:
+            with self._settings.coordinator(group) as coordinator:
                 coordinator.delete()
 
     def list_groups(self) -> list[ListedGroup]:
         """Return the groups of all brokers, sorted by name."""
-        with connect_to_any(self._addresses, self._cluster) as cluster:
+        with self._settings.cluster() as cluster:
             return cluster.groups()
 
     def describe_consumer_group(self, group: str) -> Description:
         """Return state and members of a group."""
-        with self._coordinator(group) as coordinator:
+        with self._settings.coordinator(group) as coordinator:
             return coordinator.describe()
 
     def list_consumer_group_offsets(self, group: str) -> dict[Place, Committed]:
         """Return the committed offsets of a group."""
-        with self._coordinator(group) as coordinator:
+        with self._settings.coordinator(group) as coordinator:
             return coordinator.committed()
 
     def alter_consumer_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
         """Commit offsets of a group without members. CommitRefusedError names the refused partitions."""
-        with self._coordinator(group) as coordinator:
+        with self._settings.coordinator(group) as coordinator:
             coordinator.commit(offsets, {})
-
-    def _coordinator(self, group: str) -> Coordinator:
-        return connect_to_any(
-            self._addresses, lambda address: Coordinator(address, group, self._timeout_s, self._security)
-        )
-
-    def _cluster(self, address: Address) -> Cluster:
-        return Cluster(address, self._timeout_s, self._security)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.security import ClientSecurity
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers
@@ -35,12 +35,12 @@ class Cluster:
     """The brokers of a cluster.
 
     bootstrap  host and port of any broker
-    security   TLS and SASL; None: PLAINTEXT
+    security   TLS and SASL
     Raises ConnectionLostError and RefusedError.
     """
 
     def __init__(
-        self, bootstrap: tuple[str, int], timeout_s: float = 30.0, security: ClientSecurity | None = None
+        self, bootstrap: tuple[str, int], timeout_s: float = 30.0, security: ClientSecurity = PLAINTEXT
     ) -> None:
         self._timeout_s, self._security = timeout_s, security
         self._bootstrap = Connection(*bootstrap, timeout_s, security)

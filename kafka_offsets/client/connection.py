@@ -10,18 +10,16 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from kafka_offsets.client.frames import decode_response, encode_request
-from kafka_offsets.client.security import ClientSecurity, Login
-from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError
+from kafka_offsets.client import login as logins
+from kafka_offsets.client.frames import decode_response, encode_request, is_tls_alert
+from kafka_offsets.client.listener_errors import NEEDS_TLS, refused_by_broker, tls_error, unanswered
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
+from kafka_offsets.errors import ConnectionLostError, ListenerError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.sasl.client import exchange
 
 _SIZE = struct.Struct(">i")
 _LARGEST_ANSWER = 1 << 30
 _CLIENT_ID = "kafka-offsets"
-_HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
-_LOGIN_AGAIN_SHARE = 0.85
-"""The part of a session after which the client logs in again, as Kafka's."""
 
 Address = tuple[str, int]
 """Host and port."""
@@ -53,21 +51,24 @@ def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]
             return connect(address)
         except ConnectionLostError as error:
             lost.append(error)
-    raise ConnectionLostError("; ".join(map(str, lost))) from lost[-1]
+    kind = next((type(error) for error in lost if isinstance(error, ListenerError)), ConnectionLostError)
+    raise kind("; ".join(map(str, lost))) from lost[-1]
 
 
 class Connection:
     """A connection; `call` sends a request and waits for its response.
 
     timeout_s  for connecting, and for each response
-    security   TLS and SASL; None: PLAINTEXT
-    Raises ConnectionLostError if the broker cannot be reached, or closes the connection, and RefusedError if it does
-    not accept the login.
+    security   TLS and SASL
+    Raises ConnectionLostError if the broker cannot be reached, or closes the connection, ListenerError if TLS
+    does not begin or the first request is not answered, and RefusedError if it does not accept the login.
     """
 
     def __init__(
-        self, host: str, port: int, timeout_s: float = 30.0, security: ClientSecurity | None = None
+        self, host: str, port: int, timeout_s: float = 30.0, security: ClientSecurity = PLAINTEXT
     ) -> None:
+        self._security = security
+        self._has_answered = False
         self._where = f"{host}:{port}"
         self._numbers = itertools.count(1)
         self._versions: dict[int, int] | None = None
@@ -78,13 +79,12 @@ class Connection:
             advice = ": is a broker running there?" if isinstance(error, ConnectionRefusedError) else ""
             raise ConnectionLostError(f"{self._where}: {reason}{advice}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._login = None if security is None else security.login
         self._login_again_s = math.inf
         try:
-            if security is not None and security.tls is not None:
+            if security.tls is not None:
                 self._encrypt(security.tls, host)
-            if self._login is not None:
-                self._authenticate(self._login)
+            if security.login is not None:
+                self._log_in(security.login)
         except BaseException:
             self.close()
             raise
@@ -92,35 +92,22 @@ class Connection:
     def _encrypt(self, tls: ssl.SSLContext, host: str) -> None:
         try:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
-        except ssl.SSLCertVerificationError as error:
-            raise ConnectionLostError(
-                f"{self._where}: its certificate is refused: {error.verify_message}"
-            ) from None
+        except TimeoutError:
+            raise ConnectionLostError(f"{self._where}: the TLS handshake takes too long") from None
         except OSError as error:
-            raise ConnectionLostError(f"{self._where}: TLS handshake failed: {error}") from error
+            raise tls_error(self._where, error) from None
 
-    def _authenticate(self, login: Login) -> None:
+    def _log_in(self, login: Login) -> None:
         """Log in, at first and before the session ends (KIP-368)."""
         self._login_again_s = math.inf
-        accepted = self.call(messages.SaslHandshakeRequest(login.mechanism), _HANDSHAKE_VERSION)
-        if accepted.error_code:
-            known = ", ".join(accepted.mechanisms)
-            raise RefusedError(f"{self._where}: {login.mechanism} is not one of {known}", accepted.error_code)
-        tokens = exchange(login.mechanism, login.user, login.password.value)
+        steps = logins.log_in(login, self._where)
         try:
-            token = next(tokens)
+            request = next(steps)
             while True:
-                answer = self.call(messages.SaslAuthenticateRequest(token), _AUTHENTICATE_VERSION)
-                if answer.error_code:
-                    raise RefusedError(f"{self._where}: {answer.error_message}", answer.error_code)
-                if answer.session_lifetime_ms:
-                    lifetime_s = answer.session_lifetime_ms / 1000
-                    self._login_again_s = time.monotonic() + lifetime_s * _LOGIN_AGAIN_SHARE
-                token = tokens.send(bytes(answer.auth_bytes))
-        except StopIteration:
-            return
-        except ValueError as error:
-            raise ConnectionLostError(f"{self._where}: authentication failed: {error}") from None
+                request = steps.send(self.call(request, logins.VERSION))
+        except StopIteration as end:
+            if end.value:
+                self._login_again_s = time.monotonic() + end.value / 1000 * logins.SESSION_SHARE
 
     def __enter__(self) -> Self:
         return self
@@ -136,17 +123,25 @@ class Connection:
 
     def call(self, request: messages.MessageValue, version: int) -> Any:
         """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
-        if self._login is not None and time.monotonic() >= self._login_again_s:
-            self._authenticate(self._login)
+        if self._security.login is not None and time.monotonic() >= self._login_again_s:
+            self._log_in(self._security.login)
         number = next(self._numbers)
         try:
             self._socket.sendall(encode_request(request, version, number, _CLIENT_ID))
-            (size,) = _SIZE.unpack(self._read(_SIZE.size))
+            head = self._read(_SIZE.size)
+            if not self._has_answered and is_tls_alert(head):
+                raise ListenerError(f"{self._where}: {NEEDS_TLS}")
+            (size,) = _SIZE.unpack(head)
             if not 0 <= size <= _LARGEST_ANSWER:
                 raise ProtocolError(f"{self._where}: an answer of {size} bytes", 0)
             frame = self._read(size)
+        except ssl.SSLError as error:
+            raise refused_by_broker(self._where, error) from None
+        except TimeoutError:
+            raise ConnectionLostError(f"{self._where}: timed out") from None
         except OSError as error:
-            raise ConnectionLostError(f"{self._where}: {error.strerror or error}") from error
+            raise self._lost(error.strerror or str(error)) from error
+        self._has_answered = True
         return decode_response(type(request), version, frame, number)
 
     def latest_version(self, api_key: int) -> int:
@@ -163,8 +158,12 @@ class Connection:
         while len(data) < size:
             more = self._socket.recv(min(size - len(data), 1 << 20))
             if not more:
-                raise ConnectionLostError(
-                    f"{self._where}: the broker closed the connection before it answered"
-                )
+                raise self._lost("the broker closed the connection before it answered")
             data += more
         return bytes(data)
+
+    def _lost(self, why: str) -> ConnectionLostError:
+        """Return the error of a lost connection; a broker does not answer what is not its listener's protocol."""
+        if self._has_answered:
+            return ConnectionLostError(f"{self._where}: {why}")
+        return ListenerError(f"{self._where}: {why}{unanswered(self._security.protocol)}")

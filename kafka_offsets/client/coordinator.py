@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from kafka_offsets.client import commits
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.security import ClientSecurity
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError, error_code_of
 from kafka_offsets.protocol import messages
 
@@ -63,7 +63,7 @@ class Coordinator:
 
     bootstrap  host and port of any broker
     timeout_s  limit for the coordinator to become ready, and for each response
-    security   TLS and SASL; None: PLAINTEXT
+    security   TLS and SASL
     Raises ConnectionLostError and RefusedError.
     """
 
@@ -72,7 +72,7 @@ class Coordinator:
         bootstrap: tuple[str, int],
         group: str,
         timeout_s: float = 30.0,
-        security: ClientSecurity | None = None,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         self.group = group
         self._until = time.monotonic() + timeout_s

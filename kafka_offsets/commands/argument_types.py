@@ -33,6 +33,12 @@ def address(text: str) -> str:
     return text
 
 
+def servers(text: str) -> str:
+    """Return HOST:PORT[,HOST:PORT…], checked and unchanged."""
+    addresses(text)
+    return text
+
+
 def period(text: str) -> tuple[str, int]:
     """Return a duration as it was written, and in ms."""
     return text, duration(text)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kafka_offsets.client.cluster import Cluster
 from kafka_offsets.client.coordinator import Coordinator
-from kafka_offsets.commands.groups.connections import cluster_of, coordinator_of, note, why_without_offsets
+from kafka_offsets.commands.groups.connections import note, why_without_offsets
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
@@ -64,10 +64,10 @@ def clean_up(options: argparse.Namespace) -> int:
     has members, or no offsets, is an error.
     """
     refused = _Refusals()
-    with cluster_of(options) as cluster:
+    with options.connections.cluster() as cluster:
         found = sorted(_read(cluster, options.groups))
     for group in sorted(set(options.groups) - {each.group for each in found}):
-        with coordinator_of(options, group) as coordinator:
+        with options.connections.coordinator(group) as coordinator:
             refused.add(why_without_offsets(options, coordinator))
     if options.older_than is None:
         _print(found, options)
@@ -77,7 +77,7 @@ def clean_up(options: argparse.Namespace) -> int:
     old = [each for each in found if each.commit_timestamp <= before_ms]
     chosen: dict[str, list[_TimedOffset]] = {}
     for group, some in groupby(old, lambda each: each.group):
-        with coordinator_of(options, group) as coordinator:
+        with options.connections.coordinator(group) as coordinator:
             state = coordinator.describe().state
         if state in _WITHOUT_MEMBERS:
             chosen[group] = list(some)
@@ -87,7 +87,7 @@ def clean_up(options: argparse.Namespace) -> int:
     _print([each for offsets in chosen.values() for each in offsets], options)
     if options.execute:
         for group, offsets in chosen.items():
-            with coordinator_of(options, group) as coordinator:
+            with options.connections.coordinator(group) as coordinator:
                 _delete(coordinator, offsets, refused)
     count = sum(map(len, chosen.values()))
     if not old and not refused.code:

@@ -1,44 +1,83 @@
-"""`--command-config FILE`: the client properties of Kafka's scripts, those with an effect here and those without."""
+"""Options of every command that connects to brokers, and the client properties of Kafka's scripts that they name."""
 
+from __future__ import annotations
+
+import argparse
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
-from kafka_offsets.broker.config.properties import read_properties
-from kafka_offsets.client.security import ClientSecurity, take_security
+from kafka_offsets.client.security import PREFIXES
+from kafka_offsets.client.settings import ConnectionSettings, take_connection_settings
+from kafka_offsets.commands import argument_types as types
 from kafka_offsets.errors import ConfigError
 
-_TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
+
+def add_broker_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that connects to brokers."""
+    parser.add_argument(
+        "--bootstrap-server",
+        "-b",
+        type=types.servers,
+        metavar="HOST:PORT[,HOST:PORT…]",
+        help="any brokers of the cluster, tried in turn; default: bootstrap.servers of the client properties",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=types.whole_number,
+        metavar="MS",
+        help="limit for connecting, for the coordinator to be ready, and for each response (30000)",
+    )
+    parser.add_argument(
+        "--command-config",
+        type=Path,
+        metavar="FILE",
+        help="client properties: bootstrap.servers, request.timeout.ms, default.api.timeout.ms, security.protocol, "
+        "sasl.*, ssl.*",
+    )
+    parser.add_argument(
+        "--command-property",
+        "-X",
+        type=types.key_and_value,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a client property; overrides the file; may be given several times",
+    )
 
 
-class ClientProperties(NamedTuple):
-    """What a properties file says.
+def apply_client_properties(options: argparse.Namespace) -> None:
+    """Set `options.connections`, and `options.security_properties`, the keys of TLS and SASL.
 
-    timeout_ms  for connecting and for each response; None if it is not in the file
-    security    TLS and SASL; None: PLAINTEXT
+    Names the keys without effect in one line of standard error. ConfigError for a file that cannot be read, and for
+    what cannot be used.
     """
-
-    timeout_ms: int | None = None
-    security: ClientSecurity | None = None
-
-
-def read_client_properties(path: Path) -> ClientProperties:
-    """Read a file of client properties; names the keys without effect in one line of standard error.
-
-    ConfigError for a file that cannot be read, a wrong number, and what cannot be used of TLS and SASL.
-    """
-    found = {each.key: each.value for each in read_properties(path)}
+    properties = {} if options.command_config is None else _read(options.command_config)
+    properties |= options.command_property
+    if options.bootstrap_server is not None:
+        properties["bootstrap.servers"] = options.bootstrap_server
+    if "bootstrap.servers" not in properties:
+        raise ConfigError("name a broker, with --bootstrap-server HOST:PORT")
+    before = dict(properties)
+    connections: ConnectionSettings
     try:
-        security = take_security(found)
+        connections = take_connection_settings(properties, options.timeout)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    timeouts = [_milliseconds(path, key, found.pop(key)) for key in _TIMEOUTS if key in found]
-    if found:
-        print(f"kafka-offsets: {path}: without effect here: {', '.join(sorted(found))}", file=sys.stderr)
-    return ClientProperties(min(timeouts, default=None), security)
+        where = "" if options.command_config is None else f"{options.command_config}: "
+        raise ConfigError(f"{where}{error}") from None
+    if properties:
+        source = "client properties" if options.command_config is None else options.command_config
+        print(
+            f"kafka-offsets: {source}: without effect here: {', '.join(sorted(properties))}", file=sys.stderr
+        )
+    options.connections = connections
+    options.client_properties = {
+        key: value
+        for key, value in before.items()
+        if key not in properties and (key.startswith(PREFIXES) or key == "bootstrap.servers")
+    }
 
 
-def _milliseconds(path: Path, key: str, text: str) -> int:
-    if text.strip().isascii() and text.strip().isdigit() and 0 < int(text) < 1 << 31:
-        return int(text)
-    raise ConfigError(f"{path}: {key} is {text}: a number of milliseconds is needed")
+def _read(path: Path) -> dict[str, str]:
+    from kafka_offsets.broker.config.properties import read_properties
+
+    return {each.key: each.value for each in read_properties(path)}

@@ -51,7 +51,7 @@ def test_assignors_have_kafkas_names_or_those_of_javas_classes(written: object) 
         ({}, "bootstrap.servers is missing"),
         ({"bootstrap.servers": "nowhere"}, "bootstrap.servers='nowhere': nowhere is not HOST:PORT"),
         ({"group.idd": "g"}, "unknown keys of a consumer: group.idd; did you mean group.id?"),
-        ({"security.protocol": "SSL"}, "unknown keys of a consumer: security.protocol"),
+        ({"security.protocol": "TLS"}, "security.protocol is TLS: one of PLAINTEXT, SSL, "),
         ({"fetch.min.bytes": "many"}, "fetch.min.bytes='many'"),
         ({"fetch.min.bytes": True}, "fetch.min.bytes=True"),
         ({"session.timeout.ms": 1 << 31}, "is not between 1 and 2147483647"),

@@ -95,7 +95,7 @@ def test_an_expected_offset_is_compared(broker: Broker, capsys: pytest.CaptureFi
         (("commit", "g", "t:0=1", "t:1=1", "t:0=2"), "kafka-offsets: t-0 is named twice, with 1 and 2"),
         (("commit", "g", "t:0=1", "--expect", "t:0=3", "--expect", "t:0=4"), "--expect: t-0 is named twice"),
         ((), "the following arguments are required: ACTION"),
-        (("list", "g"), "the following arguments are required: --bootstrap-server"),
+        (("list", "g"), "name a broker, with --bootstrap-server HOST:PORT"),
         (("list", "g", "--bootstrap-server", "here"), "here is not HOST:PORT"),
         (("list", "g", "--bootstrap-server", "here:1,"), "the empty string is not HOST:PORT"),
     ],

@@ -164,7 +164,7 @@ def test_what_cannot_be_done_is_reported(
 
 def test_a_missing_topic_is_created_by_producing_and_not_by_consuming(run: Commands) -> None:
     run.topic += "-new"
-    run("consume", "-e", code=cli.CANNOT)
+    run("consume", "-e", code=cli.REFUSED)
     assert b"UNKNOWN_TOPIC_OR_PARTITION" in run.error
     run("produce", given=b"first\n")
     assert run("consume", "-e") == b"first\n"

@@ -48,19 +48,24 @@ def _now_ms() -> int:
 class Consumer:
     """A consumer of topics, as a member of a group, or of single partitions, without one.
 
-    properties  Kafka's keys, such as bootstrap.servers, group.id, auto.offset.reset and group.protocol
+    properties  Kafka's keys, such as bootstrap.servers, group.id, auto.offset.reset, group.protocol and
+                security.protocol
 
     Not safe for several threads. Heartbeats are sent only within calls: an application that takes longer than
     session.timeout.ms between two of them is removed from its group.
     Raises ConfigError for an unknown key and a wrong value. Every method that waits raises TimeoutError after
-    default.api.timeout.ms, and RefusedError for an error of a broker that is final.
+    default.api.timeout.ms, RefusedError for an error of a broker that is final, such as a wrong password, and
+    ListenerError if TLS does not begin.
     """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
         self._settings = settings = parse_settings(properties)
         self._subscription = ConsumerSubscription()
         self._network = Network(
-            settings.client_id, settings.request_timeout_ms, settings.reconnect_backoff_ms
+            settings.client_id,
+            settings.request_timeout_ms,
+            settings.reconnect_backoff_ms,
+            settings.security,
         )
         self._metadata = Metadata(self._network, settings)
         self._link: CoordinatorLink | None = None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kafka_offsets.client.connection import Address
+from kafka_offsets.client.consumer.channel import Callback, Channel
 from kafka_offsets.client.consumer.metadata import Metadata
-from kafka_offsets.client.consumer.network import GROUP, Callback, Channel, Network
+from kafka_offsets.client.consumer.network import GROUP, Network
 from kafka_offsets.client.consumer.settings import Settings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages

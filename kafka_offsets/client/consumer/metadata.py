@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.network import CONTROL, Callback, Network
+from kafka_offsets.client.consumer.channel import Callback
+from kafka_offsets.client.consumer.network import CONTROL, Network
 from kafka_offsets.client.consumer.settings import Settings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.logs import new_logger

@@ -6,30 +6,16 @@ connection is lost or the response does not come in time. Callbacks run inside `
 
 from __future__ import annotations
 
-import errno
-import itertools
 import selectors
-import socket
-from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.consumer.channel import Callback, Channel
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ProtocolError, RefusedError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.connection import FrameReader
 
 _logger = new_logger(__name__)
-
-Callback = Callable[[Any], None]
-
-_LARGEST_RESPONSE = (1 << 31) - 1
-_READ_BYTES = 1 << 18
-_READS = 16
-"""At most so many reads of one connection before others have their turn."""
-_ON_THE_WAY = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 
 CONTROL, GROUP, FETCH = "control", "group", "fetch"
 """Purposes of a connection. A broker serves the requests of a connection one by one, and a JoinGroup or a Fetch waits:
@@ -39,177 +25,21 @@ _VERSIONS = {1: 12, 2: 7, 3: 12, 10: 4}
 """The versions that every broker must serve: Fetch, ListOffsets, Metadata, FindCoordinator."""
 
 
-class _Call(NamedTuple):
-    """A request that waits for its response."""
-
-    request: type[messages.MessageValue]
-    version: int
-    number: int
-    deadline_ms: int
-    on_done: Callback
-
-
-class Channel:
-    """A connection to one broker.
-
-    is_open    connected; requests are also accepted before that
-    was_open   connected now or earlier
-    is_closed  lost, by either side; a new channel is needed
-    error      why it is closed, or will be: a failed `send` makes no callback, the next `Network.run` does
-    """
-
-    def __init__(self, address: Address, selector: selectors.BaseSelector, client_id: str) -> None:
-        self.address = address
-        self.is_open = self.was_open = self.is_closed = False
-        self.error = ""
-        self._selector = selector
-        self._client_id = client_id
-        self._numbers = itertools.count(1)
-        self._calls: deque[_Call] = deque()
-        self._out = bytearray()
-        self._frames = FrameReader(_LARGEST_RESPONSE)
-        self._socket: socket.socket | None = None
-        try:
-            self._places = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            self._places = []
-            self.close(str(error))
-        else:
-            self._connect()
-
-    def _connect(self) -> None:
-        """Begin to connect to the next address of the broker's name."""
-        error = "no address"
-        while self._places:
-            family, kind, protocol, _, place = self._places.pop(0)
-            self._socket = socket.socket(family, kind, protocol)
-            self._socket.setblocking(False)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            code = self._socket.connect_ex(place)
-            if not code or code in _ON_THE_WAY:
-                self._selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE, data=self)
-                return
-            error = errno.errorcode.get(code, str(code))
-            self._socket.close()
-            self._socket = None
-        self.close(error)
-
-    def send(self, request: messages.MessageValue, version: int, deadline_ms: int, on_done: Callback) -> None:
-        """Send a request; `on_done` gets its response, None if there is none by the deadline."""
-        assert not self.is_closed
-        number = next(self._numbers)
-        self._calls.append(_Call(type(request), version, number, deadline_ms, on_done))
-        self._out += encode_request(request, version, number, self._client_id)
-        if self.is_open and not self.error:
-            self._write()
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """The first deadline of the waiting requests."""
-        return min((call.deadline_ms for call in self._calls), default=None)
-
-    def close(self, error: str = "closed") -> None:
-        """Close the connection; the waiting requests get None."""
-        if self.is_closed:
-            return
-        self.is_open, self.is_closed, self.error = False, True, error
-        self._forget_socket()
-        calls, self._calls = list(self._calls), deque()
-        for call in calls:
-            call.on_done(None)
-
-    def _forget_socket(self) -> None:
-        if self._socket is not None:
-            if self._socket.fileno() in self._selector.get_map():
-                self._selector.unregister(self._socket)
-            self._socket.close()
-            self._socket = None
-
-    def ready(self, events: int) -> None:
-        """Read and write what the socket can take. Raises ProtocolError, and what callbacks raise."""
-        if self.error:
-            return
-        if not self.is_open:
-            self._finish_connecting()
-        if self.is_open and events & selectors.EVENT_WRITE:
-            self._write()
-        if self.is_open and events & selectors.EVENT_READ and not self.error:
-            self._read()
-
-    def _finish_connecting(self) -> None:
-        assert self._socket is not None
-        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self._forget_socket()
-            if self._places:
-                self._connect()
-            else:
-                self.close(errno.errorcode.get(code, str(code)))
-            return
-        self.is_open = self.was_open = True
-        self._write()
-
-    def _write(self) -> None:
-        assert self._socket is not None
-        try:
-            while self._out:
-                sent = self._socket.send(self._out)
-                del self._out[:sent]
-        except BlockingIOError:
-            pass  # the rest is sent when the socket is writable
-        except OSError as error:
-            self.error = error.strerror or str(error)
-            return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._out else 0)
-        if self._selector.get_key(self._socket).events != wanted:
-            self._selector.modify(self._socket, wanted, data=self)
-
-    def _read(self) -> None:
-        ended = ""
-        try:
-            for _ in range(_READS):
-                assert self._socket is not None
-                data = self._socket.recv(_READ_BYTES)
-                if not data:
-                    ended = "the broker closed the connection"
-                    break
-                self._frames.feed(data)
-                if len(data) < _READ_BYTES:
-                    break
-        except BlockingIOError:
-            pass  # everything that has arrived is read
-        except OSError as error:
-            ended = error.strerror or str(error)
-        while not self.is_closed and (answered := self._next_answer()) is not None:
-            answered[0].on_done(answered[1])
-        if ended:
-            self.close(ended)
-
-    def _next_answer(self) -> tuple[_Call, Any] | None:
-        """Return the next response with its request. ProtocolError if it is none: the connection will be closed."""
-        try:
-            frame = self._frames.next_frame()
-            if frame is None:
-                return None
-            if not self._calls:
-                raise ProtocolError("a response without a request")
-            call = self._calls[0]
-            answer = decode_response(call.request, call.version, frame, call.number)
-        except ProtocolError as error:
-            self.error = str(error)
-            raise
-        self._calls.popleft()
-        return call, answer
-
-
 class Network:
     """The connections of a consumer, by address.
 
     last_error  why the last connection was lost
     """
 
-    def __init__(self, client_id: str, request_timeout_ms: int, reconnect_backoff_ms: int) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        request_timeout_ms: int,
+        reconnect_backoff_ms: int,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         self.last_error = ""
+        self._security = security
         self._client_id = client_id
         self._timeout_ms = request_timeout_ms
         self._backoff_ms = reconnect_backoff_ms
@@ -224,14 +54,16 @@ class Network:
         found = self._channels.get(key)
         if found is not None:
             if not found.is_closed:
+                found.log_in_if_due(now_ms, self._timeout_ms)
                 return found
             self._remove(key, now_ms)
         if now_ms < self._failed.get(key, 0):
             return None
-        made = self._channels[key] = Channel(address, self._selector, self._client_id)
+        made = self._channels[key] = Channel(address, self._selector, self._client_id, self._security)
         if made.is_closed:
             self._remove(key, now_ms)
             return None
+        made.log_in_if_due(now_ms, self._timeout_ms)
         made.send(
             messages.ApiVersionsRequest(), 0, now_ms + self._timeout_ms, lambda found: _check(address, found)
         )
@@ -262,7 +94,10 @@ class Network:
         return min((each for each in deadlines if each is not None), default=None)
 
     def run(self, now_ms: int, wait_ms: int) -> None:
-        """Wait for responses, at most so long, and process them. Raises ProtocolError, and what callbacks raise."""
+        """Wait for responses, at most so long, and process them.
+
+        Raises ProtocolError, ListenerError, RefusedError for a login, and what callbacks raise.
+        """
         if any(channel.error for channel in self._channels.values()):
             wait_ms = 0
         for selected, events in self._selector.select(wait_ms / 1000):
@@ -281,7 +116,7 @@ class Network:
         host, port = channel.address
         self.last_error = f"{host}:{port}: {channel.error}"
         self._failed[key] = now_ms + self._backoff_ms
-        if channel.was_open:
+        if channel.has_answered:
             self._warned = {each for each in self._warned if each[0] != channel.address}
         else:
             self._warn_once(channel)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.assignors.assignors import ASSIGNORS
 from kafka_offsets.client.connection import Address, parse_addresses
+from kafka_offsets.client.security import ClientSecurity, take_security
 from kafka_offsets.errors import ConfigError, nearest_name
 
 Parse = Callable[[Any], Any]
@@ -15,7 +16,10 @@ _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
 class Settings(NamedTuple):
-    """The settings of a consumer; each has the name of its key, with `_` for `.`; times are in ms."""
+    """The settings of a consumer; each has the name of its key, with `_` for `.`; times are in ms.
+
+    security  what security.protocol, ssl.* and sasl.* say
+    """
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str
@@ -44,6 +48,7 @@ class Settings(NamedTuple):
     default_api_timeout_ms: int
     retry_backoff_ms: int
     reconnect_backoff_ms: int
+    security: ClientSecurity
 
     @property
     def is_read_committed(self) -> bool:
@@ -151,6 +156,8 @@ _CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbe
 
 def parse_settings(properties: Mapping[str, object]) -> Settings:
     """Parse the properties of a consumer. ConfigError for an unknown key and for a value that cannot be used."""
+    properties = dict(properties)
+    security = take_security(properties)
     unknown = properties.keys() - KEYS.keys()
     if unknown:
         named = ", ".join(f"{key}{nearest_name(key, KEYS)}" for key in sorted(map(str, unknown)))
@@ -164,7 +171,7 @@ def parse_settings(properties: Mapping[str, object]) -> Settings:
             found[key.replace(".", "_")] = parse(value) if key in properties else value
         except ValueError as error:
             raise ConfigError(f"{key}={value!r}: {error}") from error
-    settings = Settings(**found)
+    settings = Settings(**found, security=security)
     _check(settings, properties)
     return settings
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.commands import argument_types as types
+from kafka_offsets.commands.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.commands.groups import describing, moving
 from kafka_offsets.commands.groups.connections import REFUSED, refused
 from kafka_offsets.errors import RefusedError
@@ -28,7 +29,6 @@ _STATES = (
 _TYPES = ("consumer", "classic", "share", "streams")
 """Source: org.apache.kafka.common.GroupType."""
 
-_TIMEOUT_MS = 30_000
 _WATCH_SECONDS = 2.0
 
 _ACTIONS_OF_THE_SCRIPT = {
@@ -50,40 +50,6 @@ def with_action(words: list[str]) -> list[str]:
     if len(named) != 1 or not words[0].startswith("-"):
         return words
     return [_ACTIONS_OF_THE_SCRIPT[named[0]], *(word for word in words if word != named[0])]
-
-
-def add_broker_options(parser: Parser) -> None:
-    """Add the options of every command that connects to brokers."""
-    parser.add_argument(
-        "--bootstrap-server",
-        "-b",
-        type=types.addresses,
-        required=True,
-        metavar="HOST:PORT[,HOST:PORT…]",
-        help="any brokers of the cluster, tried in turn",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=types.whole_number,
-        metavar="MS",
-        help=f"limit for connecting, for the coordinator to be ready, and for each response ({_TIMEOUT_MS})",
-    )
-    parser.add_argument(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="client properties: request.timeout.ms, default.api.timeout.ms, security.protocol, sasl.*, ssl.*",
-    )
-
-
-def apply_client_properties(options: argparse.Namespace) -> None:
-    """Set the timeout, by the option, or else by the file, or else the default; and TLS and SASL by the file."""
-    from_file = options.security = None
-    if options.command_config is not None:
-        from kafka_offsets.commands.client_properties import read_client_properties
-
-        from_file, options.security = read_client_properties(options.command_config)
-    options.timeout = options.timeout or from_file or _TIMEOUT_MS
 
 
 def add_command(parser: Parser, command: str) -> None:

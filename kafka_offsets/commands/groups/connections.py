@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from kafka_offsets.client.cluster import Cluster
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import connect_to_any
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
@@ -28,29 +27,13 @@ def note(message: str) -> None:
     print(f"kafka-offsets: {message}", file=sys.stderr)
 
 
-def cluster_of(options: argparse.Namespace) -> Cluster:
-    """Connect to the first broker that answers."""
-    timeout_s = options.timeout / 1000
-    return connect_to_any(
-        options.bootstrap_server, lambda address: Cluster(address, timeout_s, options.security)
-    )
-
-
-def coordinator_of(options: argparse.Namespace, group: str) -> Coordinator:
-    """Connect to the coordinator of a group."""
-    timeout_s = options.timeout / 1000
-    return connect_to_any(
-        options.bootstrap_server, lambda address: Coordinator(address, group, timeout_s, options.security)
-    )
-
-
 def chosen_groups(options: argparse.Namespace) -> list[str]:
     """Return the groups of the options, each once. MoveError if none is named."""
     named = list(dict.fromkeys([*options.groups, *options.more_groups]))
     if options.all_groups:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
-        with cluster_of(options) as cluster:
+        with options.connections.cluster() as cluster:
             return [each.group for each in cluster.groups()]
     if not named:
         raise MoveError("name a group, or give --all-groups")
@@ -66,7 +49,7 @@ def why_without_offsets(options: argparse.Namespace, coordinator: Coordinator) -
 
 def unknown_group(options: argparse.Namespace, group: str) -> str:
     """Return that a group does not exist, with the most similar one that does."""
-    with cluster_of(options) as cluster:
+    with options.connections.cluster() as cluster:
         return f"group {group} does not exist{nearest_name(group, [each.group for each in cluster.groups()])}"
 
 

@@ -17,8 +17,6 @@ from kafka_offsets.client.commits import Place
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
 from kafka_offsets.commands.groups.connections import (
     chosen_groups,
-    cluster_of,
-    coordinator_of,
     note,
     refused,
     unknown_group,
@@ -77,7 +75,7 @@ Options = argparse.Namespace
 def list_groups(options: Options) -> int:
     """Print the groups of all brokers, or those in some states or of some types."""
     states, types = ({name for some in given for name in some} for given in (options.state, options.type))
-    with cluster_of(options) as cluster:
+    with options.connections.cluster() as cluster:
         rows = [
             each._asdict()
             for each in cluster.groups()
@@ -93,9 +91,9 @@ def describe(options: Options) -> int:
     columns = _MEMBERS if options.members else _STATES if options.state else _OFFSETS
     rows: list[Row] = []
     code = 0
-    with cluster_of(options) as cluster:
+    with options.connections.cluster() as cluster:
         for group in chosen_groups(options):
-            with coordinator_of(options, group) as coordinator:
+            with options.connections.coordinator(group) as coordinator:
                 found = coordinator.describe()
                 if found.state == "Dead" and not coordinator.committed():
                     code = refused(unknown_group(options, group))
@@ -279,9 +277,9 @@ def _lags(options: Options) -> tuple[list[Row], int]:
     """Return a row for each partition whose end and committed offset are known, and the exit code."""
     rows: list[Row] = []
     code = 0
-    with cluster_of(options) as cluster:
+    with options.connections.cluster() as cluster:
         for group in chosen_groups(options):
-            with coordinator_of(options, group) as coordinator:
+            with options.connections.coordinator(group) as coordinator:
                 found = list(_lags_of(cluster, coordinator))
                 if not found and not options.all_groups and coordinator.describe().state == "Dead":
                     code = refused(unknown_group(options, group))

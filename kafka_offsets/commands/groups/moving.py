@@ -17,8 +17,6 @@ from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.commands.groups.connections import (
     chosen_groups,
     chosen_places,
-    cluster_of,
-    coordinator_of,
     note,
     refused,
     why_refused,
@@ -42,7 +40,7 @@ _MOVED = {
 
 def list_offsets(options: argparse.Namespace) -> int:
     """Print the committed offsets of a group."""
-    with coordinator_of(options, options.group) as coordinator:
+    with options.connections.coordinator(options.group) as coordinator:
         committed = coordinator.committed()
         if not committed:
             return refused(why_without_offsets(options, coordinator))
@@ -59,7 +57,7 @@ def commit(options: argparse.Namespace) -> int:
     offsets, expected = _one_each(options.offsets, ""), _one_each(options.expect, "--expect: ")
     if not expected.keys() <= offsets.keys():
         raise MoveError("--expect names a partition for which no offset is given")
-    with coordinator_of(options, options.group) as coordinator:
+    with options.connections.coordinator(options.group) as coordinator:
         return _committed(coordinator, offsets, expected)
 
 
@@ -99,9 +97,9 @@ def reset(options: argparse.Namespace) -> int:
     groups = chosen_groups(options)
     found: list[_Move] = []
     code = 0
-    with cluster_of(options) as cluster:
+    with options.connections.cluster() as cluster:
         for group in groups:
-            with coordinator_of(options, group) as coordinator:
+            with options.connections.coordinator(group) as coordinator:
                 committed = {place: each.offset for place, each in coordinator.committed().items()}
                 try:
                     _check_without_members(coordinator)
@@ -204,7 +202,7 @@ def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
     code = done = 0
     with progress("committing", len(found), lambda: done, unit="groups"):
         for move in found:
-            with coordinator_of(options, move.group) as coordinator:
+            with options.connections.coordinator(move.group) as coordinator:
                 code |= _committed(coordinator, move.wanted, {})
             done += 1
     return code
@@ -214,7 +212,7 @@ def delete_offsets(options: argparse.Namespace) -> int:
     """Delete offsets of topics that no member reads."""
     code = 0
     for group in chosen_groups(options):
-        with cluster_of(options) as cluster, coordinator_of(options, group) as coordinator:
+        with options.connections.cluster() as cluster, options.connections.coordinator(group) as coordinator:
             places = chosen_places(options.topics, cluster, ())
             try:
                 answered = coordinator.delete_offsets(places)
@@ -232,7 +230,7 @@ def delete_groups(options: argparse.Namespace) -> int:
     """Delete groups without members, with their offsets."""
     code = 0
     for group in chosen_groups(options):
-        with coordinator_of(options, group) as coordinator:
+        with options.connections.coordinator(group) as coordinator:
             try:
                 coordinator.delete()
             except RefusedError as error:
@@ -247,7 +245,7 @@ def export(options: argparse.Namespace) -> int:
     """Print the offsets of groups, for `import_offsets`."""
     code = 0
     for group in chosen_groups(options):
-        with coordinator_of(options, group) as coordinator:
+        with options.connections.coordinator(group) as coordinator:
             committed = sorted(coordinator.committed().items())
             if not committed:
                 code = refused(why_without_offsets(options, coordinator))
@@ -271,11 +269,11 @@ def import_offsets(options: argparse.Namespace) -> int:
         raise MoveError(f"{options.file} has no offsets{whose}")
     found: list[_Move] = []
     with (
-        cluster_of(options) as cluster,
+        options.connections.cluster() as cluster,
         progress("reading", len(by_group), lambda: len(found), unit="groups"),
     ):
         for group, offsets in by_group.items():
-            with coordinator_of(options, group) as coordinator:
+            with options.connections.coordinator(group) as coordinator:
                 _check_without_members(coordinator)
                 committed = {place: each.offset for place, each in coordinator.committed().items()}
                 found.append(_Move(group, committed, _within_logs(cluster, offsets)))

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kafka_offsets.commands import argument_types as types
-from kafka_offsets.commands.groups.arguments import add_broker_options, apply_client_properties
+from kafka_offsets.commands.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.commands.records import consuming, formats, producing
 from kafka_offsets.errors import ConfigError
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from kafka_offsets.client import Consumer
 from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import connect_to_any
 from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.commands.records.formats import Render, as_json, parse_format
 from kafka_offsets.errors import ConfigError
@@ -53,12 +52,7 @@ def consume(options: argparse.Namespace) -> int:
     render = _render(options)
     if options.group is not None and (options.partition is not None or options.start is not None):
         raise ConfigError("-p and -o are without --group: a group has its partitions and offsets")
-    if options.security is not None:
-        raise ConfigError("consume reads from listeners of protocol PLAINTEXT alone")
-    timeout_s = options.timeout / 1000
-    with connect_to_any(
-        options.bootstrap_server, lambda address: Cluster(address, timeout_s, options.security)
-    ) as cluster:
+    with options.connections.cluster() as cluster:
         places = _places(options, cluster.leaders([options.topic]))
         starts = (
             {} if options.group is not None else _starts(options.start or ("beginning", 0), cluster, places)
@@ -112,14 +106,10 @@ def _starts(start: tuple[str, int], cluster: Cluster, places: list[Place]) -> di
 
 
 def _properties(options: argparse.Namespace) -> dict[str, object]:
-    servers = ",".join(
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in options.bootstrap_server
-    )
-    properties: dict[str, object] = {
-        "bootstrap.servers": servers,
+    properties: dict[str, object] = options.client_properties | {
         "isolation.level": "read_committed",
         "max.poll.records": min(options.count or _AT_ONCE, _AT_ONCE),
-        "default.api.timeout.ms": options.timeout,
+        "default.api.timeout.ms": round(options.connections.timeout_s * 1000),
         "allow.auto.create.topics": False,
     }
     if options.group is not None:

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from typing import cast
 
 from kafka_offsets.client.cluster import Cluster
-from kafka_offsets.client.connection import connect_to_any
+from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.records.formats import unescaped
 from kafka_offsets.commands.records.reading import RecordReader
 from kafka_offsets.errors import ConfigError, ErrorCode, RefusedError
@@ -39,16 +39,11 @@ _NOT_READY = (
 
 def produce(options: argparse.Namespace) -> int:
     """Produce every line as a record. RefusedError names the partition that refuses a batch."""
-    timeout_s = options.timeout / 1000
-
-    def connect() -> Cluster:
-        return connect_to_any(
-            options.bootstrap_server, lambda address: Cluster(address, timeout_s, options.security)
-        )
-
+    connections: ConnectionSettings = options.connections
     with ExitStack() as connected, _input(options) as lines:
-        cluster = connected.enter_context(connect())
-        partition_count = _partition_count(cluster, options.topic, time.monotonic() + timeout_s)
+        cluster = connected.enter_context(connections.cluster())
+        until_s = time.monotonic() + connections.timeout_s
+        partition_count = _partition_count(cluster, options.topic, until_s)
         if options.partition is not None and options.partition >= partition_count:
             raise ConfigError(
                 f"topic {options.topic} has no partition {options.partition}: it has {partition_count}"
@@ -58,7 +53,7 @@ def produce(options: argparse.Namespace) -> int:
         for records in _batches(options, RecordReader(lines, unescaped(options.delimiter))):
             if time.monotonic() - used_s > _IDLE_S:
                 connected.close()
-                cluster = connected.enter_context(connect())
+                cluster = connected.enter_context(connections.cluster())
             _send(cluster, options, records, turns, partition_count)
             used_s = time.monotonic()
     return 0

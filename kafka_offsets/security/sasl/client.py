@@ -1,4 +1,4 @@
-"""SASL on the client's side: the tokens of PLAIN and SCRAM, as a generator of each mechanism.
+"""SASL on the client's side: the tokens of PLAIN, SCRAM and OAUTHBEARER, as a generator of each mechanism.
 
 A generator yields the tokens for the broker, and receives the broker's; it returns when the peer is authenticated.
 """
@@ -10,23 +10,31 @@ from base64 import b64encode
 from collections.abc import Callable, Generator
 
 from kafka_offsets.security import scram
+from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER
 from kafka_offsets.security.sasl.plain import PLAIN
 from kafka_offsets.security.sasl.scram_server import new_nonce
 from kafka_offsets.security.scram import HASHES
 
 Exchange = Generator[bytes, bytes, None]
 
-MECHANISMS = (PLAIN, *HASHES)
+WITH_PASSWORD = (PLAIN, *HASHES)
+MECHANISMS = (*WITH_PASSWORD, OAUTHBEARER)
 _HEAD = "n,,"
 _MOST_ITERATIONS = 1 << 20
 """A broker that wants more would keep the client busy."""
 
 
 def exchange(mechanism: str, user: str, password: str, nonce: Callable[[], str] = new_nonce) -> Exchange:
-    """Begin an exchange with one of MECHANISMS. It raises ValueError if the broker does not know the password."""
+    """Begin an exchange with one of WITH_PASSWORD. It raises ValueError if the broker does not know the password."""
     return (
         _plain(user, password) if mechanism == PLAIN else _scram(HASHES[mechanism], user, password, nonce())
     )
+
+
+def bearer(token: str) -> Exchange:
+    """Begin an exchange with OAUTHBEARER. A broker that refuses the token describes why, and then fails."""
+    if (yield f"{_HEAD}\x01auth=Bearer {token}\x01\x01".encode()):
+        yield b"\x01"
 
 
 def _plain(user: str, password: str) -> Exchange:

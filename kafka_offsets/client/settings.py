@@ -1,0 +1,63 @@
+"""Settings of connections: which brokers, how long to wait for them, and TLS and SASL, by Kafka's client properties."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, NamedTuple
+
+from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.connection import Address, connect_to_any, parse_addresses
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, take_security
+from kafka_offsets.errors import ConfigError
+
+_SERVERS, _TIMEOUTS = "bootstrap.servers", ("request.timeout.ms", "default.api.timeout.ms")
+
+
+class ConnectionSettings(NamedTuple):
+    """How a client reaches a cluster.
+
+    addresses  of any brokers of the cluster, tried in turn
+    timeout_s  for connecting, and for each response
+    """
+
+    addresses: tuple[Address, ...]
+    timeout_s: float = 30.0
+    security: ClientSecurity = PLAINTEXT
+
+    def cluster(self) -> Cluster:
+        """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""
+        return connect_to_any(self.addresses, lambda address: Cluster(address, self.timeout_s, self.security))
+
+    def coordinator(self, group: str) -> Coordinator:
+        """Connect to the coordinator of a group. Raises ConnectionLostError, and RefusedError."""
+        return connect_to_any(
+            self.addresses, lambda address: Coordinator(address, group, self.timeout_s, self.security)
+        )
+
+
+def take_connection_settings(
+    properties: MutableMapping[str, Any], timeout_ms: int | None = None
+) -> ConnectionSettings:
+    """Remove the keys of connections from client properties; return what they say. Raises ConfigError.
+
+    timeout_ms  in place of request.timeout.ms and default.api.timeout.ms, the shorter of which is used
+    """
+    security = take_security(properties)
+    found = [_milliseconds(key, properties.pop(key)) for key in _TIMEOUTS if key in properties]
+    timeout_ms = timeout_ms or min(found, default=30_000)
+    servers = properties.pop(_SERVERS, None)
+    if servers is None:
+        raise ConfigError(f"{_SERVERS} is missing")
+    try:
+        addresses = tuple(parse_addresses(str(servers)))
+    except ValueError as error:
+        raise ConfigError(f"{_SERVERS}: {error}") from error
+    return ConnectionSettings(addresses, timeout_ms / 1000, security)
+
+
+def _milliseconds(key: str, value: object) -> int:
+    text = str(value).strip()
+    if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31:
+        return int(text)
+    raise ConfigError(f"{key} is {value}: a number of milliseconds is needed")

@@ -16,7 +16,7 @@ from kafka_offsets.broker.kept_responses import KeptResponses
 from kafka_offsets.broker.security.authentication import admits
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.offsets.repeated_commits import TAILS, RepeatableCommit
+from kafka_offsets.coordinator.offsets.repeated_commits import TAILS, Numbers, RepeatableCommit
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
@@ -125,10 +125,10 @@ class RequestDispatcher:
         if self._throttling.times_requests:
             kept = commits = None  # their responses are bytes, without room for the time of a pause
         known_answer = None if kept is None else kept.find(frame, body)
-        commit = None if commits is None else commits.find(frame, body)
+        repeated = None if commits is None else commits.find(frame, body)
         request: Any = None
-        if commit is not None:
-            request = commit.request
+        if repeated is not None:
+            request = repeated[0].request
         elif known_answer is None:
             request = codecs.decode(frame, body)[0]
         size = len(frame)
@@ -145,7 +145,7 @@ class RequestDispatcher:
             return
         try:
             if commits is not None:
-                decide_commit(broker, commits, commit, api, context, frame, body, now)
+                decide_commit(broker, commits, repeated, api, context, frame, body, now)
             elif api.route is _SHARD:
                 decide_in_shard(broker, api, request, context, now)
             else:
@@ -233,7 +233,7 @@ def _has_error(api: Api, response: Any) -> bool:
 def decide_commit(
     broker: Context,
     commits: KnownCommits,
-    repeated: RepeatableCommit | None,
+    repeated: tuple[RepeatableCommit, Numbers] | None,
     api: Api,
     context: RequestContext,
     frame: bytes,
@@ -242,15 +242,15 @@ def decide_commit(
 ) -> None:
     """Decide an OffsetCommit.
 
-    repeated     what it repeats; its request is then that of the context, as long as that suffices
+    repeated     what it repeats, and its own numbers; the context has the repeated request, as long as that suffices
     frame, body  its bytes, and where they begin after the header
     """
     hosted = broker.runtime.by_group.get(context.request.group_id)
     if repeated is not None:
         if hosted is not None and not hosted.failed:
-            numbers = frame[commits.numbers_at : commits.tail_at]
-            answer = repeated.answer[:4] + frame[4:8] + repeated.answer[8:]
-            if hosted.commit_again(repeated, context, numbers, answer, now):
+            commit, numbers = repeated
+            answer = commit.answer[:4] + frame[4:8] + commit.answer[8:]
+            if hosted.commit_again(commit, context, numbers, answer, now):
                 broker.shards.dirty[hosted] = None
                 return
         context.request = context.codecs.decode(frame, body)[0]

@@ -15,10 +15,12 @@ from kafka_offsets.broker.coordination.known_commits import KnownCommits
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST
 from kafka_offsets.storage.files import Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 
+PARTITIONS = 20
 VERSIONS = (5, 6, 7, 8, 9, 10)
 TOPICS = ("t", "u", "missing")
 MEMBER = "client-00000000-0000-0000-0000-000000000002"
@@ -70,7 +72,7 @@ class Played:
 
     def create(self, name: str) -> None:
         made = messages.CreateTopicsRequest
-        self.client.call(made([made.CreatableTopic(name, 3, 1)], 30_000), 7)
+        self.client.call(made([made.CreatableTopic(name, PARTITIONS, 1)], 30_000), 7)
 
     def delete(self, name: str) -> None:
         self.client.call(messages.DeleteTopicsRequest(topic_names=[name], timeout_ms=1000), 5)
@@ -83,17 +85,20 @@ class Played:
 
     def request(self, shape: "Shape", numbers: tuple[int, int]) -> tuple[COMMIT, int]:
         """Return the commit of a shape with an offset and a leader epoch."""
-        version, group, topic, index, metadata, generation, condition = shape
+        version, group, topic, indexes, metadata, generation, condition = shape
         by_id = version >= 10
         topic_id = self.core.topics.id_and_partition_count(topic)[0] if by_id else bytes(16)
         offset, epoch = numbers
-        partition = COMMIT.Partition(index, offset, committed_metadata=metadata)
-        if version >= 6:
-            partition.committed_leader_epoch = epoch
+        partitions = []
+        for number, index in enumerate(indexes):
+            mixed = (offset ^ number * 0x10101) if offset >= 0 else offset
+            partitions.append(partition := COMMIT.Partition(index, mixed, committed_metadata=metadata))
+            if version >= 6:
+                partition.committed_leader_epoch = epoch
         if condition is not None and version >= 8:
             conditions.put(partition, condition)
         member = MEMBER if generation >= 0 else ""
-        topics = [COMMIT.Topic("" if by_id else topic, topic_id, [partition])]
+        topics = [COMMIT.Topic("" if by_id else topic, topic_id, partitions)]
         return COMMIT(group, generation, member, topics=topics), version
 
     def commit(self, *commits: tuple["Shape", tuple[int, int]]) -> None:
@@ -121,14 +126,22 @@ class Played:
         return bytes(hosted.log.read(0, hosted.log.size))
 
 
-Shape = tuple[int, str, str, int, str | None, int, int | None]
-"""Version, group, topic, partition, metadata, generation, expected offset."""
+Shape = tuple[int, str, str, tuple[int, ...], str | None, int, int | None]
+"""Version, group, topic, partitions, metadata, generation, expected offset of the last one."""
+
+COLUMN = tuple(range(FEWEST))
+OTHER_COLUMNS = [
+    COLUMN[::-1],
+    (3,) * FEWEST,
+    tuple(range(PARTITIONS - FEWEST + 1, PARTITIONS + 1)),
+    (-1, *COLUMN),
+]
 
 SHAPES = st.tuples(
     st.sampled_from(VERSIONS),
     st.sampled_from(["g", "members", "m" * 600]),
     st.sampled_from(TOPICS),
-    st.sampled_from([0, 1, 2, 3, -1]),
+    st.sampled_from([(0,), (1,), (PARTITIONS,), (-1,), (0, 1), COLUMN, COLUMN, *OTHER_COLUMNS]),
     st.sampled_from(["", "", None, "text"]),
     st.sampled_from([-1, -1, 1, 2]),
     st.sampled_from([None, None, None, 5, -1]),
@@ -169,15 +182,18 @@ def test_repeated_commits_have_the_outcome_of_decoded_ones(scenario):
             assert [(group, *offsets.items(group)) for group in offsets.groups()] == decoded.table
 
 
-def shape(group: str = "g", version: int = 8, generation: int = -1) -> Shape:
-    return version, group, "t", 1, "", generation, None
+def shape(
+    group: str = "g", version: int = 8, generation: int = -1, partitions: tuple[int, ...] = (1,)
+) -> Shape:
+    return version, group, "t", partitions, "", generation, None
 
 
+@pytest.mark.parametrize("partitions", [(1,), COLUMN, *OTHER_COLUMNS[:2]])
 @pytest.mark.parametrize("version", VERSIONS[1:])
 @pytest.mark.parametrize(("group", "generation"), [("g", -1), ("members", 1)])
-def test_the_fourth_commit_of_a_partition_is_not_decoded(version, group, generation):
+def test_the_fourth_commit_of_the_same_partitions_is_not_decoded(version, group, generation, partitions):
     with closing((played := Played(KnownCommits)).core):
-        asked = shape(group, version, generation)
+        asked = shape(group, version, generation, partitions)
         for offset in range(3):
             played.commit((asked, (offset, 2)))
         assert played.repeated == 1
@@ -185,7 +201,18 @@ def test_the_fourth_commit_of_a_partition_is_not_decoded(version, group, generat
         header = connection.known_header
         connection.known_header = header._replace(codecs=header.codecs._replace(decode=None))
         played.commit((asked, (3, 4)))
-        assert played.client.committed(group) == {("t", 1): 3}
+        committed = played.client.committed(group)
+        assert committed.keys() == {("t", index) for index in partitions}
+        assert committed["t", partitions[0]] == 3 or partitions == OTHER_COLUMNS[1]
+
+
+@pytest.mark.parametrize("partitions", OTHER_COLUMNS[2:])
+def test_each_repeat_for_a_partition_that_does_not_exist_gets_its_error(partitions):
+    with closing((known := Played(KnownCommits)).core), closing((decoded := Played(Forgetful)).core):
+        for played in (known, decoded):
+            for offset in range(5):
+                played.commit((shape(partitions=partitions), (offset, 0)))
+        assert known.bytes == decoded.bytes and known.log == decoded.log
 
 
 def test_a_commit_with_a_condition_sees_repeated_commits_of_its_turn():
@@ -236,6 +263,32 @@ def test_repeats_that_the_log_refuses_are_answered_each():
         errors = [answer.topics[0].partitions[0].error_code for answer in played.client.take()]
         assert errors == [ErrorCode.NOT_COORDINATOR] * 2
         assert played.client.committed("g") == {("t", 1): 4}
+
+
+def test_commits_of_the_same_size_repeat_only_those_of_the_same_partitions():
+    """Two groups with names of other lengths have their partitions at other places of requests of one size."""
+    with closing((known := Played(KnownCommits)).core), closing((decoded := Played(Forgetful)).core):
+        shapes = [shape("gg"), shape("g", partitions=COLUMN), shape("g", partitions=(*COLUMN[1:], 14))]
+        shapes += [(8, "gg", "t" * count, COLUMN, "", -1, None) for count in (1, 2)]
+        shapes += [(8, "g", "t" * count, COLUMN, "", -1, None) for count in (2, 3)]
+        for played in (known, decoded):
+            for name in ("tt", "ttt"):
+                played.act(lambda played=played, name=name: played.create(name))
+            for number in range(6):
+                played.commit(*((each, (number, 7)) for each in shapes))
+        assert known.repeated > 3
+        assert known.bytes == decoded.bytes and known.log == decoded.log and known.table == decoded.table
+
+
+def test_a_commit_of_many_partitions_counts_as_several_at_the_limit():
+    with (
+        closing((played := Played(KnownCommits)).core),
+        patch.multiple(known_commits, _MOST=4, _ROWS_OF_ONE=5),
+    ):
+        for group, count in (("g", 1), ("h", 2), ("i", 0)):
+            for offset in range(3):
+                played.commit((shape(group, partitions=COLUMN), (offset, 0)))
+            assert played.repeated == count
 
 
 def test_at_the_limit_known_commits_are_forgotten_and_no_others_become_known_for_a_while():

@@ -26,7 +26,7 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
-from kafka_offsets.coordinator.offsets.repeated_commits import RepeatableCommit, RepeatedCommits
+from kafka_offsets.coordinator.offsets.repeated_commits import Numbers, RepeatableCommit, RepeatedCommits
 from kafka_offsets.coordinator.offsets.requests import accepts_again
 from kafka_offsets.coordinator.result import (
     CoordinatorRecord,
@@ -34,11 +34,13 @@ from kafka_offsets.coordinator.result import (
     RequestContext,
     Result,
     TransactionalResult,
+    reply_with,
 )
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.codecs.plain_rows import PlainRows
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import (
@@ -265,16 +267,19 @@ class HostedShard:
         self._decided.append(result)
 
     def commit_again(
-        self, commit: RepeatableCommit, context: RequestContext, numbers: bytes, answer: bytes, now: Now
+        self, commit: RepeatableCommit, context: RequestContext, numbers: Numbers, answer: bytes, now: Now
     ) -> bool:
         """Add a repeat of a commit to this turn; return False, with no effect, if it must be decoded.
 
-        numbers  its offset and leader epoch, as they are in the request
+        numbers  its own
         answer   the response if it is accepted
         """
         topic_id = accepts_again(self.shard, commit, now)
         if topic_id is None:
             return False
+        if type(numbers) is PlainRows:
+            self.decide(reply_with(context, answer, commit.columns(numbers, topic_id, now.wall_ms)))
+            return True
         if self._repeated is None or len(self._repeated) >= _MOST_REPEATED:
             self._repeated, self._repeated_replies = RepeatedCommits(), []
             self._decided.append(Result(self._repeated, self._repeated_replies))

@@ -1,25 +1,35 @@
 """Repeated commits: requests that differ from an earlier one in their offset and leader epoch alone.
 
-A consumer commits the same partition again and again, so most commits of one partition repeat an earlier request. Such
-a request need not be decoded: its bytes before and after the two numbers are those of the earlier one, and with them
-its group, member, topic and partition. A record of the log has the two numbers as the request has them, next to each
-other, so they are copied. What is accepted is decided by the functions of :mod:`.requests`; tests compare responses,
-log and table with those of commits that are decoded.
+A consumer commits the same partitions again and again, so most commits repeat an earlier request. Such a request need
+not be decoded: its bytes around the two numbers are those of the earlier one, and with them its group, member, topic
+and partitions. A record of the log has the two numbers as the request has them, next to each other, so they are copied.
+What is accepted is decided by the functions of :mod:`.requests`; tests compare responses, log and table with those of
+commits that are decoded.
+
+A commit repeats one of a single partition, or one whose partitions are a column (:mod:`.commit_columns`).
 """
 
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns, around_numbers
+from kafka_offsets.coordinator.offsets.commit_columns import (
+    CommitColumns,
+    RecordColumns,
+    TopicColumn,
+    around_numbers,
+    existing_column,
+)
 from kafka_offsets.coordinator.offsets.pages import ROW
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.codec import Decoder
+from kafka_offsets.protocol.codecs.plain_rows import PlainRows
 from kafka_offsets.protocol.records import RECORD_STARTS, encode_keyed
 from kafka_offsets.protocol.varint import VARINTS, encode_varint
 
@@ -32,6 +42,9 @@ _NO_METADATA = (b"\0\0", b"\xff\xff"), (b"\1\0\0\0", b"\0\0\0\0")
 TAILS = {6: _NO_METADATA[0], 7: _NO_METADATA[0]} | dict.fromkeys((8, 9, 10), _NO_METADATA[1])
 """By version: the end of a request after the numbers of its only partition, without metadata and tagged fields."""
 
+_ANY_PARTITION = 1 << 31
+"""More than the greatest partition: whether the topic has the partitions is checked for each repeat."""
+
 _LONGEST_KEY = 512
 """Commits with longer names are decoded: the sizes of their records would be beyond the table of varints."""
 
@@ -41,14 +54,68 @@ def numbers_at(version: int) -> int:
     return -_NUMBERS.size - len(TAILS[version][0])
 
 
-class RepeatableCommit(NamedTuple):
-    """What all repeats of a commit of one partition have in common.
+Numbers = bytes | PlainRows
+"""Offset and leader epoch of a single partition as they are in the request, or the partitions of a column."""
 
-    request  the first one; its repeats have another offset and leader epoch
-    version  of the API
-    tail     the bytes after the numbers
-    key      of the record, with its size before it
-    answer   the response to a repeat that is accepted, the size of its frame first
+
+class ColumnAt(NamedTuple):
+    """Where the partitions of a column are in a request, counted from the end of its header.
+
+    begin, end  of all of them
+    size        bytes of a partition
+    fixed       positions in each partition that have neither its offset nor its leader epoch
+    """
+
+    begin: int
+    end: int
+    size: int
+    fixed: tuple[int, ...]
+
+    def others(self, frame: bytes, body: int) -> bytes:
+        """Return all bytes of a request but its header, offsets and leader epochs.
+
+        frame, body  the request, and where it begins after its header
+        """
+        begin, end, size = body + self.begin, body + self.end, self.size
+        columns = [frame[begin + place : end : size] for place in self.fixed]
+        return b"".join([frame[body:begin], *columns, frame[end:]])
+
+
+def column_at(rows: PlainRows, body: int) -> ColumnAt:
+    """Return where the partitions of a request are.
+
+    rows  these partitions
+    body  where the request begins after its header
+    """
+    size = rows.layout.size
+    begin = rows.at - body
+    offset_at, _ = rows.layout.places["committed_offset"]
+    fixed = *range(offset_at), *range(offset_at + _NUMBERS.size, size)
+    return ColumnAt(begin, begin + size * len(rows), size, fixed)
+
+
+class KnownColumn(NamedTuple):
+    """The partitions of a request that are a column.
+
+    rows        of the first request
+    partitions  as `existing_column` returns them
+    """
+
+    at: ColumnAt
+    rows: PlainRows
+    partitions: range | array[int]
+
+
+class RepeatableCommit(NamedTuple):
+    """What all repeats of a commit have in common.
+
+    request    the first one; its repeats have other offsets and leader epochs
+    version    of the API
+    partition  the only one, or the greatest
+    tail       the bytes after the numbers of a single partition
+    key        of its record, with its size before it
+    answer     the response to a repeat that is accepted, the size of its frame first
+    column     the partitions, if they are a column
     """
 
     request: messages.OffsetCommitRequest
@@ -59,6 +126,33 @@ class RepeatableCommit(NamedTuple):
     tail: bytes
     key: bytes
     answer: bytes
+    column: KnownColumn | None = None
+
+    def columns(self, rows: PlainRows, topic_id: bytes, timestamp: int) -> CommitColumns:
+        """Return the records of a repeat whose partitions are a column.
+
+        timestamp  wall time in ms
+        """
+        assert self.column is not None
+        partitions = self.column.partitions
+        return CommitColumns([TopicColumn(self.group, self.topic, topic_id, rows, partitions, timestamp)])
+
+
+def repeatable_column(
+    at: ColumnAt,
+    version: int,
+    request: messages.OffsetCommitRequest,
+    topic: str | None,
+    answer: bytes,
+) -> RepeatableCommit | None:
+    """As `repeatable`, for a request whose partitions are `PlainRows`; its decoder has found where they are."""
+    found = existing_column(request.topics[0].partitions, _ANY_PARTITION)
+    if topic is None or found is None:
+        return None
+    column = KnownColumn(at, *found)
+    return RepeatableCommit(
+        request, version, request.group_id, topic, max(column.partitions), b"", b"", answer, column
+    )
 
 
 def repeatable(
@@ -138,7 +232,7 @@ class RepeatedCommits(RecordColumns):
         """Store the offsets."""
         put, pack, unpack = table.put_row, ROW.pack, _NUMBERS.unpack
         for number, (commit, numbers, topic_id, timestamp) in enumerate(self._commits, log_offset):
-            _, _, group, topic, partition, _, _, _ = commit
+            _, _, group, topic, partition, _, _, _, _ = commit
             put(group, topic, partition, pack(*unpack(numbers), timestamp, number), topic_id)
 
     def __iter__(self) -> Iterator[CoordinatorRecord]:

@@ -122,7 +122,7 @@ def accepts_again(shard: ShardState, commit: RepeatableCommit, now: Now) -> byte
         return None
     if request.member_id:
         _note_member(shard, request, (), {}, now)
-    shard.meters.offset_commits += 1
+    shard.meters.offset_commits += 1 if commit.column is None else len(commit.column.rows)
     return topic_id
 
 

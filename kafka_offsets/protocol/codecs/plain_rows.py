@@ -6,6 +6,8 @@ its decoding. Code that needs one field of all of them takes it by slices of the
 this sees a sequence of objects, which are decoded when the first of them is read.
 """
 
+from __future__ import annotations
+
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -173,18 +175,23 @@ def _cutter(at: int, width: int, size: int, count: int) -> struct.Struct:
 class PlainRows(Rows):
     """The elements of an array in a frame.
 
-    layout    of the elements
+    at      the position of the first one
+    layout  of the elements
     """
 
-    __slots__ = ("_at", "_buffer", "_count", "_offset", "_read", "layout")
+    __slots__ = ("_buffer", "_count", "_offset", "_read", "at", "layout")
 
     def __init__(
         self, buffer: bytes, at: int, count: int, layout: RowLayout, read: ReadOne, offset: int
     ) -> None:
         """Take the elements at a position of a frame; `offset` is subtracted from positions that `read` gets."""
-        self._buffer, self._at, self._count, self.layout = buffer, at, count, layout
+        self._buffer, self.at, self._count, self.layout = buffer, at, count, layout
         self._read, self._offset = read, offset
         super().__init__()
+
+    def again(self, buffer: bytes, at: int) -> PlainRows:
+        """Return as many elements at a position of another frame, which must have the same layout."""
+        return PlainRows(buffer, at, self._count, self.layout, self._read, self._offset)
 
     def numbers(self, name: str, at: int, first: int = 0, *, is_native: bool = False) -> Numbers:
         """Return a field of the elements from `first` on, which goes to position `at` of other rows.
@@ -193,7 +200,7 @@ class PlainRows(Rows):
         """
         place, width = self.layout.places[name]
         size = self.layout.size
-        begin = self._at + place + first * size
+        begin = self.at + place + first * size
         return Numbers(self._buffer, begin, size, width, at, is_native and sys.byteorder == "little")
 
     def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
@@ -206,7 +213,7 @@ class PlainRows(Rows):
         pieces: list[bytes] = []
         for number in range(0, self._count, _CUT_TOGETHER):
             cut = _cutter(begin, at + width - begin, size, min(_CUT_TOGETHER, self._count - number))
-            pieces += cut.unpack_from(self._buffer, self._at + number * size)
+            pieces += cut.unpack_from(self._buffer, self.at + number * size)
         return pieces
 
     def column(self, name: str) -> bytes:
@@ -215,7 +222,7 @@ class PlainRows(Rows):
         return bytes(filled_rows(bytes(width), self._count, [self.numbers(name, 0)]))
 
     def _made(self) -> list[Any]:
-        at, read, buffer = self._at - self._offset, self._read, self._buffer
+        at, read, buffer = self.at - self._offset, self._read, self._buffer
         rows = []
         for _ in range(self._count):
             row, at = read(buffer, at)

@@ -1,11 +1,13 @@
 """TLS: listeners with certificates from files, clients with and without one, and certificates that change."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
 import ssl
 import struct
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -377,13 +379,30 @@ def test_a_handshake_that_ends_before_its_first_step_is_counted_no_longer() -> N
     asyncio.run(main())
 
 
+def send_another_protocol(broker: Broker) -> None:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with socket.create_connection((host, int(port)), 10) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert plain.recv(1) == b""
+
+
 def test_another_protocol_is_named_in_the_log(
     tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Broker(keys(tmp_path, server, authority)) as broker:
-        host, _, port = broker.bootstrap_servers.rpartition(":")
-        with socket.create_connection((host, int(port)), 10) as plain:
-            plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
-            plain.settimeout(10)
-            assert plain.recv(1) == b""
+        send_another_protocol(broker)
     assert "127.0.0.1: TLS handshake failed: HTTP_REQUEST" in caplog.text
+
+
+def test_a_handshake_that_fails_leaves_nothing_for_the_garbage_collector(
+    tmp_path: Path, authority: Authority, server: Signed
+) -> None:
+    """The collector runs rarely, and the buffer of a connection with TLS has 256 KiB."""
+    gc.collect()
+    gc.disable()
+    try:
+        with Broker(keys(tmp_path, server, authority)) as broker:
+            send_another_protocol(broker)
+        assert [each for each in gc.get_objects() if isinstance(each, SSLProtocol)] == []
+    finally:
+        gc.enable()

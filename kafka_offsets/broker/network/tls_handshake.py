@@ -75,6 +75,8 @@ class Handshake(asyncio.Protocol):
             )
         except (OSError, ConfigError) as error:  # ssl.SSLError and timeouts are OSError
             logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
+            # asyncio's future, the error and its frames refer to each other, and to a buffer of 256 KiB.
+            error.__traceback__ = None
         finally:
             self._end()
             if encrypted is None:

@@ -19,7 +19,7 @@ TWO = {
     "default.replication.factor": "1",
 }
 USERS = {"alice": "secret"}
-LOGIN = ClientSecurity(None, Login("PLAIN", "alice", Secret("secret")))
+LOGIN = ClientSecurity("SASL_PLAINTEXT", None, Login("PLAIN", "alice", Secret("secret")))
 
 
 def addresses(cluster: Cluster, listener: str) -> dict[int, tuple[str, int]]:

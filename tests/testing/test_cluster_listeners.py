@@ -6,7 +6,7 @@ import pytest
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.metadata.image import Brokers
 from kafka_offsets.protocol import messages
@@ -32,7 +32,7 @@ def addresses(cluster: Cluster, listener: str) -> dict[int, tuple[str, int]]:
 
 
 def call(address: tuple[str, int], request: messages.MessageValue, version: int, *, is_client: bool = True):
-    with Connection(*address, 20, LOGIN if is_client else None) as connection:
+    with Connection(*address, 20, LOGIN if is_client else PLAINTEXT) as connection:
         return connection.call(request, version)
 
 

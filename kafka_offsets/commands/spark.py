@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -31,7 +31,7 @@ from kafka_offsets.errors import KafkaOffsetsError
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
@@ -93,6 +93,13 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     )
     lag.add_argument(
         "--no-times", action="store_true", help="do not ask for the time of the first unread records"
+    )
+    lag.add_argument(
+        "--limit",
+        type=_positive,
+        default=100,
+        metavar="N",
+        help="print at most this many groups and partitions (100); --json prints all",
     )
     _add_expiry(action("stale", "offsets that expire, and why"))
     activity = action("activity", "commits, rewinds, rebalances and members over time")
@@ -174,6 +181,12 @@ def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 _time, _duration = map(_typed, (parse_time, parse_duration))
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
+    return int(text)
 
 
 def _address(text: str) -> str:
@@ -460,65 +473,54 @@ def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
     if options.output is not None or options.json:
         _give(found, options)
         return
-    from kafka_offsets.spark import words
+    from pyspark.sql import functions as sf
 
-    rows = [row.asDict() for row in found.collect()]
-    for row in rows:
-        since, waits = row.get("behind_since"), row.get("time_lag_ms")
-        row["since"] = since and _plain(since)
-        row["for"] = words.duration(waits) if waits else None
-    _print_lags(_by_group(rows), rows)
-    beyond = [row for row in rows if row["status"] == "ahead"]
-    if beyond:
-        print(f"kafka-offsets: {_said_beyond(beyond)}", file=sys.stderr)
+    from kafka_offsets.spark.pipelines import lag_of_groups
+
+    groups = lag_of_groups(found.persist()).persist()
+    count, partitions, ahead = (groups.agg(sf.count("*"), sf.sum("partitions"), sf.sum("ahead")).collect())[0]
+    largest = groups.orderBy(sf.col("lag").desc(), "group").limit(options.limit)
+    _print_lags(largest.collect(), found.limit(options.limit).collect())
+    if partitions and partitions > options.limit:
+        shown = f"the largest {options.limit:,} of {count:,} groups and of {partitions:,} partitions"
+        print(f"kafka-offsets: {shown} are printed; all are by --json and --output", file=sys.stderr)
+    if ahead:
+        (first,) = found.where(found["status"] == "ahead").limit(1).collect()
+        print(f"kafka-offsets: {_said_beyond(ahead, first)}", file=sys.stderr)
 
 
-def _print_lags(groups: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+def _print_lags(groups: Sequence[Row], rows: Sequence[Row]) -> None:
     """Print the lag of groups, then that of their partitions, each with the largest first."""
     head, times = {"lag": "LAG", "group": "GROUP"}, {"since": "BEHIND-SINCE", "for": "FOR"}
     place = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
     place |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
-    print_rows({**head, **times, "partitions": "PARTITIONS"}, _readable(groups), as_json=False)
+    of_groups = [
+        _readable(row) | {"partitions": f"{row['lagging']:,} of {row['partitions']:,} lag"} for row in groups
+    ]
+    print_rows({**head, **times, "partitions": "PARTITIONS"}, of_groups, as_json=False)
     print()
-    print_rows({**head, **times, **place}, _readable(rows), as_json=False)
+    print_rows({**head, **times, **place}, map(_readable, rows), as_json=False)
 
 
-def _readable(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _readable(row: Row) -> dict[str, Any]:
+    """Return what is printed of a row: numbers with commas, the time since which a group lags, and for how long."""
+    from kafka_offsets.spark import words
+
+    cells = row.asDict()
+    since, waits = cells.get("behind_since"), cells.get("time_lag_ms")
     numbers = ("lag", "committed_offset", "log_end_offset")
-    return [
-        row | {name: f"{row[name]:,}" for name in numbers if row.get(name) is not None and row[name] != 0}
-        for row in rows
-    ]
+    return (
+        cells
+        | {name: f"{cells[name]:,}" for name in numbers if cells.get(name)}
+        | {"since": since and _plain(since), "for": words.duration(waits) if waits else None}
+    )
 
 
-def _by_group(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lag of each group from that of its partitions, which are sorted."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["group"], []).append(row)
-    groups = [
-        {
-            "group": group,
-            "lag": sum(row["lag"] or 0 for row in some),
-            **_oldest(some),
-            "partitions": f"{sum(bool(row['lag']) for row in some)} of {len(some)} lag",
-        }
-        for group, some in found.items()
-    ]
-    return sorted(groups, key=lambda each: (-each["lag"], each["group"]))
-
-
-def _oldest(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    oldest = max(rows, key=lambda row: row.get("time_lag_ms") or 0)
-    return {"since": oldest["since"], "for": oldest["for"]}
-
-
-def _said_beyond(rows: list[dict[str, Any]]) -> str:
-    """Return a line about committed offsets after the log end."""
-    first = rows[0]
+def _said_beyond(count: int, first: Row) -> str:
+    """Return a line about committed offsets after the log end, one of which is `first`."""
     place = f"{first['topic']}-{first['partition']}"
     return (
-        f"{len(rows)} committed offsets are after the log end, such as {first['committed_offset']} of group "
+        f"{count:,} committed offsets are after the log end, such as {first['committed_offset']} of group "
         f"{first['group']} at {place}, whose log ends at {first['log_end_offset']}: was the topic created again?"
     )
 

@@ -195,7 +195,9 @@ def test_lag_is_printed_by_group_and_names_offsets_after_the_log_end(
         kafka.commit("billing", {("orders", 0): 10})
         words = ["lag", str(tmp_path / "data"), "--ends", kafka.bootstrap_servers, "--no-times"]
         assert spark_command.code(*words) == 0
-    printed = capsys.readouterr()
+        printed = capsys.readouterr()
+        assert spark_command.code(*words, "--limit", 1) == 0
+        limited = capsys.readouterr()
     lines = [line.split() for line in printed.out.splitlines()]
     assert lines[:3] == [
         ["LAG", "GROUP", "BEHIND-SINCE", "FOR", "PARTITIONS"],
@@ -207,7 +209,11 @@ def test_lag_is_printed_by_group_and_names_offsets_after_the_log_end(
         ["1", "audit", "orders", "0"],
         ["0", "audit", "orders", "1"],
     ]
-    assert "committed offsets are after the log end, such as 7 of group audit at orders-1" in printed.err
+    beyond = "1 committed offsets are after the log end, such as 7 of group audit at orders-1"
+    assert beyond in printed.err and "are printed" not in printed.err
+    assert limited.out.splitlines() == printed.out.splitlines()[:2] + printed.out.splitlines()[3:6]
+    assert "the largest 1 of 2 groups and of 3 partitions are printed" in limited.err
+    assert beyond in limited.err
 
 
 def test_the_tasks_of_all_jobs_of_a_command_are_counted(

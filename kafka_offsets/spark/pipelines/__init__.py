@@ -3,7 +3,14 @@
 from kafka_offsets.spark.pipelines.expiring import stale
 from kafka_offsets.spark.pipelines.groups import groups
 from kafka_offsets.spark.pipelines.history import Audit, activity, audit
-from kafka_offsets.spark.pipelines.lagging import ends_of, growth_of, lag, lag_history, times_of
+from kafka_offsets.spark.pipelines.lagging import (
+    ends_of,
+    growth_of,
+    lag,
+    lag_history,
+    lag_of_groups,
+    times_of,
+)
 from kafka_offsets.spark.pipelines.merging import MergeError, Version, merge_state, next_offsets, read_state
 from kafka_offsets.spark.pipelines.segment_files import Written, write_segments
 from kafka_offsets.spark.pipelines.state import latest
@@ -20,6 +27,7 @@ __all__ = [
     "growth_of",
     "lag",
     "lag_history",
+    "lag_of_groups",
     "latest",
     "merge_state",
     "next_offsets",

@@ -95,6 +95,27 @@ def _positions(state: DataFrame, ends: DataFrame) -> DataFrame:
     )
 
 
+def lag_of_groups(lags: DataFrame) -> DataFrame:
+    """Return a row for each group, from the rows of `lag`.
+
+    The columns are group, lag (of all its partitions), partitions, lagging (how many of them lag), ahead (how many of
+    its offsets are after the log end), and if the rows have them behind_since and time_lag_ms, of the partition that
+    waits longest.
+    """
+    found = [
+        sf.coalesce(sf.sum("lag"), sf.lit(0)).alias("lag"),
+        sf.count("*").alias("partitions"),
+        sf.count_if(sf.col("lag") > 0).alias("lagging"),
+        sf.count_if(sf.col("status") == AHEAD).alias("ahead"),
+    ]
+    if "time_lag_ms" in lags.columns:
+        found += [
+            sf.min("behind_since").alias("behind_since"),
+            sf.max("time_lag_ms").alias("time_lag_ms"),
+        ]
+    return lags.groupBy("group").agg(*found)
+
+
 def _first_times(unread: DataFrame, times: DataFrame) -> DataFrame:
     """Return for each position the timestamp of the first known record at or after it."""
     asked = unread.select(

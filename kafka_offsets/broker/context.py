@@ -23,6 +23,7 @@ from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.quotas.throttling import Throttling
 from kafka_offsets.broker.replicas.interfaces import Replicas
 from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
 from kafka_offsets.clock import Clock
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.storage.data_directory import DataDirectory
@@ -36,6 +37,7 @@ class Context:
     host, port          the address for clients of the first listener
     addresses           the address for clients of each listener, by its name
     authorizer          decides what the sender of a request may do; None: every sender may do everything
+    delegation_tokens   by which clients authenticate
     settings            changes what all brokers of a cluster have in common
     broker_ids          ids of all brokers of its cluster
     replicas            leads and follows partitions; None for a broker that is alone
@@ -60,6 +62,7 @@ class Context:
     loader: ShardLoader
     offset_manager: OffsetManager
     transactions: TransactionCoordinator
+    delegation_tokens: DelegationTokens
     expiry: Expiry
     node_id: int
     cluster_id: str

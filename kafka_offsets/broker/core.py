@@ -46,7 +46,9 @@ from kafka_offsets.broker.replicas.manager import ReplicaManager
 from kafka_offsets.broker.requests import RequestDispatcher
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
 from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
+from kafka_offsets.broker.security.token_expiry import start_expiry
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.logs import new_logger
@@ -101,7 +103,10 @@ class BrokerCore:
         self.config = config
         self._new_zookeeper = zookeeper
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self.listeners = listeners_of(config, lambda: self.directory.clients.credentials, self.clock)
+        self.delegation_tokens = DelegationTokens(config, lambda: self.directory.clients.tokens)
+        self.listeners = listeners_of(
+            config, lambda: self.directory.clients.credentials, self.delegation_tokens.find, self.clock
+        )
         self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)
         self.connections: set[ClientConnection] = set()
@@ -146,6 +151,7 @@ class BrokerCore:
         self.recovery_points.start(self.clock.now())
         self.loader.on_loaded += (self.log_cleaner.start, self.opener.start)
         self.expiry.start()
+        start_expiry(self.context)
         self.metrics = Metrics(self.runtime, self.scheduler)
         self.metrics.start()
         self.offset_manager.trigger_load_offsets()
@@ -274,6 +280,7 @@ class BrokerCore:
             loader=self.loader,
             offset_manager=self.offset_manager,
             transactions=self.transactions,
+            delegation_tokens=self.delegation_tokens,
             expiry=self.expiry,
             node_id=directory.node_id,
             cluster_id=directory.cluster_id,

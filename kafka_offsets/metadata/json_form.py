@@ -35,6 +35,7 @@ from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding, acl_of_texts
 from kafka_offsets.security.credential import ScramCredential
+from kafka_offsets.security.delegation_token import DelegationToken, token_of_form
 
 Json = dict[str, Any]
 
@@ -215,6 +216,10 @@ def encode_settings(settings: Settings) -> Json:
             for (user, mechanism), credential in settings.credentials.items()
         ],
         "acls": [{"acl": acl.texts(), "exists": exists} for acl, exists in settings.acls.items()],
+        "tokens": [
+            {"id": token_id, "token": None if token is None else token.form()}
+            for token_id, token in settings.tokens.items()
+        ],
     }
 
 
@@ -236,6 +241,7 @@ def decode_settings(form: object) -> Settings:
         _once((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
         _once((_decode_credential(each) for each in fields.many("credentials")), "a credential"),
         _once((_decode_acl(each) for each in fields.many("acls")), "an ACL") if "acls" in fields else {},
+        _once((_decode_token(each) for each in fields.many("tokens", missing=())), "a delegation token"),
     )
 
 
@@ -256,6 +262,19 @@ def _decode_acl(form: object) -> tuple[AclBinding, bool]:
         return acl_of_texts(fields.texts("acl")), fields.flag("exists")
     except KeyError as error:
         raise ValueError(f"the ACL has an unknown field or value: {error}") from error
+
+
+def _decode_token(form: object) -> tuple[str, DelegationToken | None]:
+    fields = Fields(form, "delegation token")
+    token_id, token = fields.text("id"), fields.get("token")
+    if token is None:
+        return token_id, None
+    if not isinstance(token, dict):
+        fields.fail("token", "an object")
+    try:
+        return token_id, token_of_form(token)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the delegation token has no valid {error}") from error
 
 
 def _decode_credential(form: object) -> tuple[tuple[str, int], ScramCredential | None]:

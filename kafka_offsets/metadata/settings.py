@@ -1,10 +1,11 @@
-"""Settings that apply at every broker of a cluster: configurations of groups, quotas, SCRAM credentials and ACLs."""
+"""Settings of all brokers of a cluster: of groups, quotas, SCRAM credentials, ACLs and delegation tokens."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.credential import ScramCredential
+from kafka_offsets.security.delegation_token import DelegationToken
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -17,12 +18,14 @@ class Settings(NamedTuple):
     quotas       by entity and key
     credentials  by user and number of the mechanism; they are secret.
     acls         each is True; in a change False, which removes it
+    tokens       delegation tokens by id
     """
 
     groups: Mapping[str, Mapping[str, str]] = {}
     quotas: Mapping[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
     credentials: Mapping[tuple[str, int], ScramCredential | None] = {}
     acls: Mapping[AclBinding, bool] = {}
+    tokens: Mapping[str, DelegationToken | None] = {}
 
     def changed(self, changes: "Settings") -> "Settings":
         """Return these settings after a change."""
@@ -31,6 +34,7 @@ class Settings(NamedTuple):
             _merged(self.quotas, changes.quotas),
             _merged(self.credentials, changes.credentials),
             _merged(self.acls, changes.acls),
+            _merged(self.tokens, changes.tokens),
         )
 
 

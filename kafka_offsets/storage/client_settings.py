@@ -1,4 +1,4 @@
-"""Settings of users and clients: SCRAM credentials, quotas and ACLs, each kind in its own file.
+"""Settings of users and clients: SCRAM credentials, quotas, ACLs and delegation tokens, each kind in its own file.
 
 `scram-credentials` has a line for each user and mechanism, with the same fields as in Kafka (RFC 5802): the salt, and
 the two keys that are derived from the salted password, in base64. The password is neither stored nor ever sent. Only
@@ -17,6 +17,11 @@ the owner of the file may read it.
     {"version": 1, "acls": 1} cf6f5d2d
     {"resource_type": "TOPIC", "name": "orders", "pattern_type": "LITERAL", "principal": "User:alice", "host": "*", …} …
 
+`delegation-tokens` has a line for each token, with Kafka's names; the secrets of tokens are not stored.
+
+    {"version": 1, "tokens": 1} 2d6cc2a3
+    {"tokenId": "…", "owner": "User:alice", "tokenRequester": "User:alice", "renewers": ["User:bob"], …} …
+
 The lines are those of `checked_lines`. The first change creates a file; each change replaces it atomically.
 Sources: UserScramCredentialRecord, ClientQuotaRecord and AccessControlEntryRecord of Kafka 4.3; KIP-554, KIP-546.
 """
@@ -28,6 +33,7 @@ from types import MappingProxyType
 from kafka_offsets.errors import StorageError
 from kafka_offsets.security.acls import AclBinding, acl_of_texts
 from kafka_offsets.security.credential import Credentials, ScramCredential
+from kafka_offsets.security.delegation_token import Tokens, token_of_form
 from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
 from kafka_offsets.storage.files import Files
 from kafka_offsets.storage.kept_file import KeptFile
@@ -35,6 +41,7 @@ from kafka_offsets.storage.kept_file import KeptFile
 CREDENTIALS = "scram-credentials"
 QUOTAS = "client-quotas"
 ACLS = "acls"
+TOKENS = "delegation-tokens"
 
 
 Entity = frozenset[tuple[str, str | None]]
@@ -58,15 +65,19 @@ class ClientSettings:
         self._credentials = KeptFile(files, CREDENTIALS, exists=CREDENTIALS in names, private=True)
         self._quotas = KeptFile(files, QUOTAS, exists=QUOTAS in names)
         self._acls = KeptFile(files, ACLS, exists=ACLS in names)
+        self._tokens = KeptFile(files, TOKENS, exists=TOKENS in names, private=True)
         self.credentials: Credentials = MappingProxyType({})
         self.quotas: Quotas = MappingProxyType({})
         self.acls: Acls = frozenset()
+        self.tokens: Tokens = MappingProxyType({})
         if self._credentials.content is not None:
             self.credentials = decode_credentials(self._credentials.content, CREDENTIALS)
         if self._quotas.content is not None:
             self.quotas = decode_quotas(self._quotas.content, QUOTAS)
         if self._acls.content is not None:
             self.acls = decode_acls(self._acls.content, ACLS)
+        if self._tokens.content is not None:
+            self.tokens = decode_tokens(self._tokens.content, TOKENS)
 
     def set_credentials(self, credentials: Credentials) -> None:
         """Replace all credentials. A change costs a sync. StorageError leaves them unchanged."""
@@ -93,11 +104,20 @@ class ClientSettings:
             self._acls.settle()
         self.acls = after
 
+    def set_tokens(self, tokens: Tokens) -> None:
+        """Replace all delegation tokens. A change costs a sync. StorageError leaves them unchanged."""
+        if tokens or self._tokens.content is not None:
+            self._tokens.replace(encode_tokens(tokens))
+        else:
+            self._tokens.settle()
+        self.tokens = MappingProxyType(dict(tokens))
+
     def settle(self) -> None:
         """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
         self._credentials.settle()
         self._quotas.settle()
         self._acls.settle()
+        self._tokens.settle()
 
 
 def encode_credentials(credentials: Credentials) -> bytes:
@@ -171,3 +191,22 @@ def decode_acls(data: bytes, path: str) -> Acls:
     if len(found) != len(rows):
         raise StorageError("an ACL occurs twice", path, 0)
     return found
+
+
+def encode_tokens(tokens: Tokens) -> bytes:
+    """Return the bytes of the file of delegation tokens."""
+    lines = [encode_line({"version": VERSION, "tokens": len(tokens)})]
+    lines += [encode_line(token.form()) for _, token in sorted(tokens.items())]
+    return b"".join(lines)
+
+
+def decode_tokens(data: bytes, path: str) -> Tokens:
+    """Read the file of delegation tokens; StorageError with the position of the line that is damaged."""
+    _, rows = decode_lines(data, path, "tokens")
+    try:
+        found = {token.token_id: token for token in map(token_of_form, rows)}
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
+    if len(found) != len(rows):
+        raise StorageError("a delegation token occurs twice", path, 0)
+    return MappingProxyType(found)

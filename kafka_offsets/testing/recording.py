@@ -22,6 +22,7 @@ from kafka_offsets.errors import ErrorCode, ProtocolError, error_code
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import FrameReader, read_api_key_and_version, read_request_header
 from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.testing.masking import masked
 
 MAX_REQUESTS = 10_000
 """So many requests are kept, the last ones."""
@@ -49,9 +50,7 @@ class _Moment(NamedTuple):
     number: int
 
 
-_SECRETS = (36, 51)
-"""SaslAuthenticate and AlterUserScramCredentials: what they carry is not kept."""
-
+_CORRELATION_BYTES = 4
 _HANDSHAKE_BEFORE_BARE_TOKENS = b"\0\x11\0\0"
 """How a SaslHandshake v0 begins, after which frames without a header carry passwords (KIP-152)."""
 
@@ -83,8 +82,7 @@ class RecordedRequest:
         self._answer: bytes | None = None
         tagged = self._request_class is not None and version >= self._request_class.SCHEMA.flexible.first
         self.correlation_id, self.client_id, self._body = read_request_header(frame, tagged)
-        if key in _SECRETS:
-            self._frame = _without_secrets(frame, self._body, self._request_class, version)
+        self._frame = masked(frame, self._body, self._request_class, version)
 
     @property
     def latency_ms(self) -> float | None:
@@ -111,6 +109,14 @@ class RecordedRequest:
     def response(self) -> Any:
         """The answer as a value class; None as long as there is none, and if it does not decode."""
         return None if self._answer is None else self._response
+
+    def _masked_answer(self, frame: bytes) -> bytes:
+        """Return the answer without secrets. The header of one that has any ends with no tags, if it has any."""
+        served = SERVED.by_key.get(self._key)
+        if served is None:
+            return frame
+        is_tagged = self.version >= served.response.SCHEMA.flexible.first
+        return masked(frame, _CORRELATION_BYTES + is_tagged, served.response, self.version)
 
     @cached_property
     def _response(self) -> Any:
@@ -348,7 +354,7 @@ class Recorder:
         with self._lock:
             recorded = self._kept.get(number)
             if recorded is not None:
-                recorded._left, recorded._answer = self.moment(), frame
+                recorded._left, recorded._answer = self.moment(), recorded._masked_answer(frame)
                 self._bytes += len(frame)
                 self._make_room()
         if recorded is not None and self._on_answer is not None:
@@ -384,24 +390,6 @@ class Recorder:
         with opened(name, "wt", encoding="utf-8") as file:
             file.writelines(lines)
         return len(lines)
-
-
-def _without_secrets(
-    frame: bytes, body: int, request_class: type[messages.MessageValue] | None, version: int
-) -> bytes:
-    """Return a frame with asterisks for its tokens and salted passwords; one that does not decode without its body."""
-    if request_class is None or version not in request_class.SCHEMA.versions:
-        return frame[:body]
-    try:
-        request: Any = messages.decode(request_class, frame, version, body)[0]
-    except ProtocolError:
-        return frame[:body]
-    if isinstance(request, messages.SaslAuthenticateRequest):
-        request.auth_bytes = b"*" * len(request.auth_bytes)
-    else:
-        for upsertion in request.upsertions:
-            upsertion.salted_password = b"*" * len(upsertion.salted_password)
-    return frame[:body] + messages.encode(request, version)
 
 
 def _capture(requests: Requests) -> Iterator[dict[str, object]]:

@@ -43,6 +43,10 @@ AlterReplicaLogDirs          1.0=0 2.0=1 2.8=2
 DescribeLogDirs              1.0=0 2.0=1 2.6=2 3.2=3 3.3=4 4.3=5
 SaslAuthenticate             1.0=0 2.2=1 2.5=2
 CreatePartitions             1.0=0 2.0=1 2.5=2 2.7=3
+CreateDelegationToken        1.1=0 2.0=1 2.4=2 3.3=3
+RenewDelegationToken         1.1=0 2.0=1 2.5=2
+ExpireDelegationToken        1.1=0 2.0=1 2.5=2
+DescribeDelegationToken      1.1=0 2.0=1 2.5=2 3.3=3
 DeleteGroups                 1.1=0 2.0=1 2.4=2
 ElectLeaders                 2.2=0 2.4=2
 IncrementalAlterConfigs      2.3=0 2.4=1

@@ -308,7 +308,14 @@ def _load_topic(name: str, versions: dict[str, int]) -> Steps[ClusterTopic]:
 
 
 def _load_settings(versions: dict[str, int]) -> Steps[znodes.Tree]:
-    kinds = (znodes.GROUP_CONFIGS, znodes.USERS, znodes.CLIENTS, znodes.IPS, *znodes.ACL_PARENTS)
+    kinds = (
+        znodes.GROUP_CONFIGS,
+        znodes.USERS,
+        znodes.CLIENTS,
+        znodes.IPS,
+        znodes.DELEGATION_TOKENS,
+        *znodes.ACL_PARENTS,
+    )
     outcomes = yield [Children(kind) for kind in kinds]
     paths = [
         f"{kind}/{name}" for kind, outcome in zip(kinds, outcomes, strict=True) for name in names_of(outcome)

@@ -36,11 +36,13 @@ from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from kafka_offsets.security.credential import ScramCredential
+from kafka_offsets.security.delegation_token import DelegationToken, token_of_form
 
 CLUSTER_ID, CONTROLLER, CONTROLLER_EPOCH = "/cluster/id", "/controller", "/controller_epoch"
 BROKER_IDS, REGISTRATIONS, TOPICS = "/brokers/ids", "/brokers/registrations", "/brokers/topics"
 PRODUCER_IDS = "/latest_producer_id_block"
 TOPIC_CONFIGS, GROUP_CONFIGS = "/config/topics", "/config/groups"
+DELEGATION_TOKENS = "/delegation_token/tokens"
 USERS, CLIENTS, IPS = "/config/users", "/config/clients", "/config/ips"
 
 _ACLS = {PatternType.LITERAL: "/kafka-acl", PatternType.PREFIXED: "/kafka-acl-extended/prefixed"}
@@ -65,6 +67,8 @@ PARENTS = (
     USERS,
     CLIENTS,
     IPS,
+    "/delegation_token",
+    DELEGATION_TOKENS,
     "/kafka-acl",
     "/kafka-acl-extended",
     "/kafka-acl-extended/prefixed",
@@ -317,7 +321,12 @@ def settings_tree(settings: Settings) -> Tree:
         if parent.startswith(f"{USERS}/"):
             tree.setdefault(parent, encode_configs({}))
             tree.setdefault(f"{parent}/clients", b"")
-    return tree | _acl_tree(settings)
+    tokens = {
+        f"{DELEGATION_TOKENS}/{token_id}": to_json({"version": 3, **token.form()})
+        for token_id, token in settings.tokens.items()
+        if token is not None
+    }
+    return tree | _acl_tree(settings) | tokens
 
 
 def _acl_tree(settings: Settings) -> Tree:
@@ -369,11 +378,15 @@ def settings_of(tree: Mapping[str, bytes]) -> Settings:
     quotas: dict[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
     credentials: dict[tuple[str, int], ScramCredential] = {}
     acls: dict[AclBinding, bool] = {}
+    tokens: dict[str, DelegationToken] = {}
     for path, data in tree.items():
         if not data:
             continue
         if path.startswith("/kafka-acl"):
             acls |= dict.fromkeys(_acls_of(path, data), True)
+            continue
+        if path.startswith(f"{DELEGATION_TOKENS}/"):
+            tokens[path.removeprefix(f"{DELEGATION_TOKENS}/")] = _token(data)
             continue
         configs = decode_configs(data)
         if path.startswith(f"{GROUP_CONFIGS}/"):
@@ -385,7 +398,15 @@ def settings_of(tree: Mapping[str, bytes]) -> Settings:
                 credentials[str(dict(entity)["user"]), number] = _credential(configs.pop(mechanism))
         if configs:
             quotas[entity] = {key: float(value) for key, value in configs.items()}
-    return Settings(groups, quotas, credentials, acls)
+    return Settings(groups, quotas, credentials, acls, tokens)
+
+
+def _token(data: bytes) -> DelegationToken:
+    form: Any = from_json(data)
+    try:
+        return token_of_form(form)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the delegation token has no valid {error}") from error
 
 
 def _entity(path: str) -> frozenset[tuple[str, str | None]]:

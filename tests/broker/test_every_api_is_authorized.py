@@ -33,7 +33,10 @@ DENIALS = {
 FREE = {"ApiVersions", "SaslAuthenticate", "SaslHandshake"}
 """What everybody may ask."""
 
-HIDING = {"ListGroups", "ListTransactions", "DescribeCluster", "DescribeLogDirs"}
+OWN_TOKENS = {"CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"}
+"""What everybody may do with its own tokens. tests/stories/delegation_tokens.txt has the tokens of others."""
+
+HIDING = {"ListGroups", "ListTransactions", "DescribeCluster", "DescribeLogDirs", "DescribeDelegationToken"}
 """What everybody may ask, and is shown what is allowed: nothing but the brokers."""
 
 BATCH = bytes(encode_batch([(b"k", b"v", (), 0)]))
@@ -155,6 +158,10 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "AlterReplicaLogDirs": {"dirs": [{"path": "/x", "topics": [{"name": "orders", "partitions": [0]}]}]},
     "DescribeLogDirs": {"topics": None},
     "CreatePartitions": {"topics": [{"name": "orders", "count": 9}], "timeout_ms": 1000},
+    "CreateDelegationToken": {"owner_principal_type": "User", "owner_principal_name": "x", "renewers": []},
+    "RenewDelegationToken": {"hmac": b"x", "renew_period_ms": 1},
+    "ExpireDelegationToken": {"hmac": b"x", "expiry_time_period_ms": 1},
+    "DescribeDelegationToken": {"owners": None},
     "DeleteGroups": {"groups_names": ["g"]},
     "ElectLeaders": {"topic_partitions": [{"topic": "orders", "partitions": [0]}], "timeout_ms": 1000},
     "AlterPartitionReassignments": {
@@ -189,7 +196,7 @@ EVERY = [(row, version) for row in SERVED for version in row.served_versions if 
 
 def broker(**config: Any) -> BrokerCore:
     """A broker with a topic, a group with an offset, and a transactional id; alice has sent nothing yet."""
-    core = make_core(clock=ManualClock(), **config)
+    core = make_core(clock=ManualClock(), delegation_token_secret_key="key", **config)
     core.topics.create("orders", 2)
     core.topics.create("pages", 1)
     admin = client(core, "admin")
@@ -240,7 +247,7 @@ def state(core: BrokerCore) -> Any:
         [(topic.name, topic.partition_count, dict(topic.configs)) for topic in core.topics.all()],
         [core.topics.partition(topic.name, 0).log.log_end_offset for topic in core.topics.all()]  # type: ignore[union-attr]
         and core.topics.partition("orders", 0).log.log_end_offset,  # type: ignore[union-attr]
-        (clients.acls, dict(clients.quotas), dict(clients.credentials)),
+        (clients.acls, dict(clients.quotas), dict(clients.credentials), dict(clients.tokens)),
         admin.committed("g"),
     )
 
@@ -251,12 +258,16 @@ def test_every_row_has_a_sample() -> None:
 
 def test_every_row_states_its_rights() -> None:
     """A row that needs none is one of those listed; one that says that its rules are special has special rules."""
-    assert {row.name for row in SERVED if row.rights == rights.NONE} == FREE
+    assert {row.name for row in SERVED if row.rights == rights.NONE} == FREE | OWN_TOKENS - {
+        "CreateDelegationToken"
+    }
     special = {row.name for row in SERVED if row.rights.is_special}
     assert special == set(special_rows.HANDLES) | set(CHANGES)
 
 
-@pytest.mark.parametrize("row", [row for row in SERVED if row.name not in FREE], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in SERVED if row.name not in FREE | OWN_TOKENS], ids=lambda row: row.name
+)
 def test_without_rights_only_denials_are_answered(row: Api) -> None:
     core = authorizing()
     before = state(core)
@@ -266,7 +277,7 @@ def test_without_rights_only_denials_are_answered(row: Api) -> None:
         found = set(codes(response))
         if row.name in HIDING:
             assert found - {0} <= DENIALS
-            shown = ("groups", "transaction_states", "results")
+            shown = ("groups", "transaction_states", "results", "tokens")
             assert not any(getattr(response, name, ()) for name in shown)
         else:
             assert found - {0} <= DENIALS, f"v{version}: {response}"
@@ -302,7 +313,9 @@ def alike(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("row", [row for row in SERVED if row.name not in FREE], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in SERVED if row.name not in FREE | OWN_TOKENS], ids=lambda row: row.name
+)
 def test_with_all_rights_the_answer_is_that_of_a_broker_without_an_authorizer(row: Api) -> None:
     if row.name in ("CreateAcls", "DescribeAcls", "DeleteAcls"):
         return  # they have no other answer without an authorizer than that it is missing
@@ -322,7 +335,9 @@ def test_with_all_rights_the_answer_is_that_of_a_broker_without_an_authorizer(ro
 @given(st.data())
 def test_drawn_requests_without_rights_change_nothing(data: st.DataObject) -> None:
     """Requests with any content: neither an answer without an error, nor a failure of the broker."""
-    row, version = data.draw(st.sampled_from([each for each in EVERY if each[0].name not in HIDING]))
+    row, version = data.draw(
+        st.sampled_from([each for each in EVERY if each[0].name not in HIDING | OWN_TOKENS])
+    )
     request = data.draw(strategies.message(f"{row.name}Request", version))
     core = authorizing()
     before = state(core)

@@ -97,10 +97,15 @@ NEVER_REFUSED = {
     "ApiVersions",
     "DescribeCluster",
     "ListGroups",
+    "CreateDelegationToken",
+    "DescribeDelegationToken",
+    "ExpireDelegationToken",
+    "RenewDelegationToken",
     "SaslAuthenticate",
     "SaslHandshake",
 }
-"""The APIs of which no story has a request that is refused as a whole; those of SASL are in authentication.txt."""
+"""The APIs of which no story has a request that is refused as a whole; authentication.txt and
+delegation_tokens.txt have those of SASL and of tokens."""
 HANDLERS = {
     "DescribeGroups": "a group that there is not is Dead",
     "DescribeTopicPartitions": "what the client may do with a topic",

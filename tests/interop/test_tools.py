@@ -117,6 +117,36 @@ def test_the_script_for_acls(script: Script) -> None:
 
 
 @pytest.mark.java
+def test_the_script_for_delegation_tokens(script: Script, tmp_path: Path) -> None:
+    """Alice makes a token for a client that has its secret alone."""
+    module = "org.apache.kafka.common.security"
+    alice, bearer = tmp_path / "alice.properties", tmp_path / "token.properties"
+    plain = f'{module}.plain.PlainLoginModule required username="alice" password="secret";'
+    alice.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={plain}\n")
+    tokens = f"{JAVA}.DelegationTokenCommand --command-config {alice}"
+    with Broker({"delegation.token.secret.key": "key"}, users={"alice": "secret"}) as broker:
+        broker.produce("orders", ["a"])
+        (made,) = script(broker, f"{tokens} --create --max-life-time-period -1 --renewer-principal User:bob")
+        row = re.search(r"^(\S{22})\s+(\S+)\s+User:alice\s+User:alice\s+\[?User:bob", made, re.MULTILINE)
+        assert row is not None, made
+        token_id, secret = row.groups()
+        scram = f'{module}.scram.ScramLoginModule required username="{token_id}" password="{secret}" tokenauth="true";'
+        bearer.write_text(
+            f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config={scram}\n"
+        )
+        described, offsets = script(
+            broker,
+            f"{tokens} --describe --owner-principal User:alice",
+            f"{JAVA}.GetOffsetShell --topic orders --command-config {bearer}",
+        )
+        assert token_id in described
+        assert offsets == "orders:0:1\n"
+        script(broker, f"{tokens} --expire --expiry-time-period -1 --hmac {secret}")
+        (described,) = script(broker, f"{tokens} --describe --owner-principal User:alice")
+        assert token_id not in described
+
+
+@pytest.mark.java
 def test_kafka_streams_counts_words_exactly_once(tmp_path: Path) -> None:
     kafka_peer.need_tools()
     if not list(STREAMS.glob("kafka-streams-*.jar")):

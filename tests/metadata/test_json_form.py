@@ -29,6 +29,8 @@ from kafka_offsets.metadata.json_form import (
 from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.replication.partition_state import PartitionState
 from kafka_offsets.security.credential import ScramCredential
+from kafka_offsets.security.delegation_token import DelegationToken
+from kafka_offsets.security.principal import Principal
 
 TEXTS = st.text(max_size=6)  # also lone surrogates: a host or a user may be named by any client
 PORTS = st.integers(0, 65535)
@@ -66,11 +68,23 @@ ENTITIES = KINDS.flatmap(lambda kinds: st.fixed_dictionaries(dict.fromkeys(kinds
     lambda each: frozenset(each.items())
 )
 CREDENTIALS = st.builds(ScramCredential, st.integers(1, 10**6), st.binary(), st.binary(), st.binary())
+PRINCIPALS = st.builds(Principal, TEXTS.filter(lambda text: ":" not in text), TEXTS)
+TOKENS = st.builds(
+    DelegationToken,
+    TEXTS,
+    PRINCIPALS,
+    PRINCIPALS,
+    st.lists(PRINCIPALS, max_size=2).map(tuple),
+    NUMBERS,
+    NUMBERS,
+    NUMBERS,
+)
 SETTINGS = st.builds(
     Settings,
     st.dictionaries(TEXTS, CONFIGS, max_size=2),
     st.dictionaries(ENTITIES, st.dictionaries(TEXTS, st.floats(allow_nan=False)), max_size=2),
     st.dictionaries(st.tuples(TEXTS, st.sampled_from([1, 2])), st.none() | CREDENTIALS, max_size=2),
+    tokens=st.dictionaries(TEXTS, st.none() | TOKENS, max_size=2),
 )
 IMAGES = st.builds(
     lambda brokers, topics, next_id, settings: ClusterImage(

@@ -20,7 +20,7 @@ CREDENTIAL = scram.new_credential("sha256", "pencil", SALT, 4096)
 
 
 def server() -> ScramServer:
-    return ScramServer("SCRAM-SHA-256", {"user": CREDENTIAL}.get, lambda: SERVER_NONCE)
+    return ScramServer("SCRAM-SHA-256", {"user": CREDENTIAL}.get, nonce=lambda: SERVER_NONCE)
 
 
 def test_the_server_answers_as_in_the_rfc() -> None:

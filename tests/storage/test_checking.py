@@ -16,7 +16,7 @@ from tests.cases import each_case
 from tests.conftest import DATA
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.stores import everything
-from tests.storage.test_client_settings import READS
+from tests.storage.test_client_settings import READS, TOKEN
 from tests.storage.test_recovery import TWO, places_of_bits, small_store, store_content
 
 ONE = "one-0/00000000000000000000.log"
@@ -142,6 +142,7 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
     directory.clients.set_credentials({("alice", 1): ScramCredential(4096, b"salt", b"stored", b"server")})
     directory.clients.set_quotas({frozenset({("user", None)}): {"consumer_byte_rate": 1.0}})
     directory.clients.set_acls([READS])
+    directory.clients.set_tokens({TOKEN.token_id: TOKEN})
     directory.close()
     assert serious(store) == []
     for path in (
@@ -152,6 +153,7 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
         "scram-credentials",
         "client-quotas",
         "acls",
+        "delegation-tokens",
         "starts",
     ):
         files = MemoryFiles()

@@ -14,17 +14,22 @@ from hypothesis import strategies as st
 from kafka_offsets.errors import StorageError
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from kafka_offsets.security.credential import Credentials, ScramCredential
+from kafka_offsets.security.delegation_token import DelegationToken
+from kafka_offsets.security.principal import Principal
 from kafka_offsets.storage.checked_lines import encode_line
 from kafka_offsets.storage.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
+    TOKENS,
     decode_acls,
     decode_credentials,
     decode_quotas,
+    decode_tokens,
     encode_acls,
     encode_credentials,
     encode_quotas,
+    encode_tokens,
 )
 from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
@@ -48,6 +53,16 @@ READS = AclBinding(
     AclOperation.READ,
     Permission.ALLOW,
 )
+TOKEN = DelegationToken(
+    "A1b2C3d4E5f6G7h8I9j0Kw",
+    Principal("User", "alice"),
+    Principal("User", "alice"),
+    (Principal("User", "bob"),),
+    1_700_000_000_000,
+    1_700_086_400_000,
+    1_700_604_800_000,
+)
+SOME = {TOKEN.token_id: TOKEN}
 RULES = frozenset({READS, READS._replace(name="ü", permission=Permission.DENY)})
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
 CREDENTIAL = st.builds(
@@ -108,18 +123,43 @@ def test_acls_are_read_as_they_were_written(acls: frozenset[AclBinding]) -> None
     assert decode_acls(encode_acls(acls), "a") == acls
 
 
+PRINCIPALS = st.builds(Principal, TEXTS.filter(lambda text: ":" not in text), TEXTS)
+TIMES = st.integers(0, 2**63 - 1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            DelegationToken,
+            TEXTS,
+            PRINCIPALS,
+            PRINCIPALS,
+            st.lists(PRINCIPALS, max_size=2).map(tuple),
+            TIMES,
+            TIMES,
+            TIMES,
+        ),
+        max_size=3,
+    )
+)
+def test_tokens_are_read_as_they_were_written(tokens: list[DelegationToken]) -> None:
+    by_id = {token.token_id: token for token in tokens}
+    assert decode_tokens(encode_tokens(by_id), "t") == by_id
+
+
 def test_what_was_set_is_there_after_a_restart_and_what_was_removed_is_not() -> None:
     files = MemoryFiles()
     directory = DataDirectory(files)
     clients = directory.clients
-    assert (clients.credentials, clients.quotas, clients.acls) == ({}, {}, frozenset())
-    assert not {CREDENTIALS, QUOTAS, ACLS} & set(files.list_directory(""))
+    assert (clients.credentials, clients.quotas, clients.acls, clients.tokens) == ({}, {}, frozenset(), {})
+    assert not {CREDENTIALS, QUOTAS, ACLS, TOKENS} & set(files.list_directory(""))
     directory.clients.set_credentials(BOTH)
     directory.clients.set_quotas(MANY)
     directory.clients.set_acls(RULES)
+    directory.clients.set_tokens(SOME)
     directory.close()
     again = opened(files).clients
-    assert (again.credentials, again.quotas, again.acls) == (BOTH, MANY, RULES)
+    assert (again.credentials, again.quotas, again.acls, again.tokens) == (BOTH, MANY, RULES, SOME)
     DataDirectory(files).clients.set_credentials(ALICE)
     assert decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS) == ALICE
 
@@ -133,7 +173,7 @@ def test_the_page_shows_the_files_as_they_are_written() -> None:
     lines = encode_credentials({("alice", 1): credential}) + encode_quotas(
         {entity: {"consumer_byte_rate": 1000.0}}
     )
-    lines += encode_acls(frozenset({READS}))
+    lines += encode_acls(frozenset({READS})) + encode_tokens(SOME)
     assert [line for line in lines.decode().splitlines() if f"    {line}\n" not in page] == []
 
 

@@ -536,10 +536,10 @@ def _without() -> Iterator[Situation]:
     )
 
 
-def stored() -> dict[str, list[str]]:
+def stored(file: Path = FILE) -> dict[str, list[str]]:
     """Return the recorded lines by the names of the situations."""
     found: dict[str, list[str]] = {}
-    for block in FILE.read_text(encoding="utf-8").strip().split("\n\n"):
+    for block in file.read_text(encoding="utf-8").strip().split("\n\n"):
         title, *lines = block.split("\n")
         if title.startswith("# ") and lines:
             found[title[2:]] = lines

@@ -7,9 +7,11 @@ from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.security.delegation_token import DelegationToken
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.cluster.cluster import ClusterServer
 from kafka_offsets.testing.events import Event
+from tests.storage.test_client_settings import TOKEN
 
 SHA_256 = 1
 GROUP, BROKER = 32, 4
@@ -169,6 +171,19 @@ def test_settings_are_in_snapshots(cluster) -> None:
     assert [described(cluster, node) for node in NODES] == [ALL] * 3
     remove_all(cluster, 2)
     assert [described(cluster, node) for node in NODES] == [NOTHING] * 3
+
+
+def test_a_token_made_at_one_node_is_known_at_every_node(cluster) -> None:
+    cluster._in_cluster(lambda server: server.cores[0].settings.set_tokens({TOKEN.token_id: TOKEN}))
+    assert at_nodes(cluster, known_tokens) == dict.fromkeys(NODES, (TOKEN,))
+    cluster.kill(2)
+    cluster._in_cluster(lambda server: server.cores[1].settings.set_tokens({}))
+    cluster.start_node(2)
+    assert at_nodes(cluster, known_tokens) == dict.fromkeys(NODES, ())
+
+
+def known_tokens(core: BrokerCore) -> tuple[DelegationToken, ...]:
+    return tuple(core.directory.clients.tokens.values())
 
 
 def test_the_metadata_show_no_secret(cluster) -> None:

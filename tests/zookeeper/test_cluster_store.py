@@ -26,6 +26,7 @@ from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, M
 from kafka_offsets.zookeeper.steps import RefusedError, Steps, UnavailableError
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
+from tests.storage.test_client_settings import TOKEN
 
 TOPIC_ID = bytes(range(240, 256))
 _numbers = itertools.count(1)
@@ -180,7 +181,11 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
     )
     controller.alter_settings(
         Settings(
-            {"g/1": {"consumer.session.timeout.ms": "45000"}}, quotas, credentials, dict.fromkeys(acls, True)
+            {"g/1": {"consumer.session.timeout.ms": "45000"}},
+            quotas,
+            credentials,
+            dict.fromkeys(acls, True),
+            {TOKEN.token_id: TOKEN},
         )
     )
 
@@ -194,6 +199,8 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
     assert config("/config/clients/a%2Fb%2A") == {"consumer_byte_rate": "7"}
     text = "salt=c2FsdA==,stored_key=c3RvcmVk,server_key=c2VydmVy,iterations=4096"
     assert config("/config/users/al%20ice") == {"SCRAM-SHA-256": text}
+    token = cluster.json(f"/delegation_token/tokens/{TOKEN.token_id}")
+    assert token == {"version": 3, **TOKEN.form()}
     alice = {"principal": "User:alice", "permissionType": "Allow", "operation": "Read", "host": "*"}
     everyone = {"principal": "User:*", "permissionType": "Deny", "operation": "DescribeConfigs", "host": "*"}
     assert cluster.json("/kafka-acl/Topic/orders") == {"version": 1, "acls": [everyone, alice]}
@@ -201,7 +208,11 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
     assert cluster.json("/kafka-acl-extended/prefixed/Group/a%2F%25") == {"version": 1, "acls": [alice]}
     assert cluster.loaded().settings == controller.image.settings
     removed = Settings(
-        {"g/1": {}}, {entity: {} for entity in quotas}, {("al ice", 1): None}, dict.fromkeys(acls, False)
+        {"g/1": {}},
+        {entity: {} for entity in quotas},
+        {("al ice", 1): None},
+        dict.fromkeys(acls, False),
+        {TOKEN.token_id: None},
     )
     cluster.controller().alter_settings(removed)
     assert cluster.loaded().settings == Settings()

@@ -22,7 +22,7 @@ from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
 from kafka_offsets.broker.api.row import BROKER, GROUP, GROUPS, PARTITIONS, SHARD, TRANSACTION, Api, Apis
 from kafka_offsets.broker.authorization import acl_requests, rights
-from kafka_offsets.broker.security import authentication
+from kafka_offsets.broker.security import authentication, token_requests
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership, sync
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -79,6 +79,13 @@ SERVED = Apis((
     Api(36, "SaslAuthenticate", (0, 2), BROKER, authentication.sasl_authenticate, rights.NONE),
     Api(37, "CreatePartitions", (0, 3), BROKER, topic_admin.create_partitions, rights.SPECIAL,
         decided_by_controller=True),
+    Api(38, "CreateDelegationToken", (1, 3), BROKER, token_requests.create_delegation_token, rights.SPECIAL,
+        token_requests.fail_create_delegation_token, decided_by_controller=True),
+    Api(39, "RenewDelegationToken", (1, 2), BROKER, token_requests.renew_delegation_token, rights.NONE,
+        decided_by_controller=True),
+    Api(40, "ExpireDelegationToken", (1, 2), BROKER, token_requests.expire_delegation_token, rights.NONE,
+        decided_by_controller=True),
+    Api(41, "DescribeDelegationToken", (1, 3), BROKER, token_requests.describe_delegation_token, rights.SPECIAL),
     Api(42, "DeleteGroups", (0, 2), BROKER, groups.delete_groups, rights.DELETE_GROUPS, addresses=GROUPS),
     Api(43, "ElectLeaders", (0, 2), BROKER, cluster_admin.elect_leaders, rights.ALTER_BY_CONTROLLER, refuse_throughout,
         decided_by_controller=True),

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_offsets.broker.authorization.rights import Right, on_cluster, on_topics
 from kafka_offsets.broker.authorization.sender import Sender
+from kafka_offsets.broker.authorization.token_rows import seen_tokens
 from kafka_offsets.broker.context import Context
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.security.acls import AclOperation, ResourceType
@@ -70,5 +71,6 @@ CHANGES: dict[str, Callable[[Sender, Context, Any, Any], Any]] = {
     "ConsumerGroupDescribe": _consumer_groups,
     "DescribeTransactions": _transactions,
     "DescribeCluster": _cluster,
+    "DescribeDelegationToken": seen_tokens,
 }
 """By API: (sender, core, request, response) -> the response that the sender gets."""

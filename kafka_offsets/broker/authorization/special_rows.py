@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_offsets.broker.api import transactions
 from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.authorization import admin_rows
+from kafka_offsets.broker.authorization import admin_rows, token_rows
 from kafka_offsets.broker.authorization.changes import DESCRIBE_TOPIC, cluster_operations
 from kafka_offsets.broker.authorization.parts import MESSAGES, decide_rest, join_topics, refuse_topics
 from kafka_offsets.broker.authorization.rights import Right, on_cluster, on_topics
@@ -413,5 +413,6 @@ HANDLES: dict[str, Callable[..., Any]] = {
     "DescribeConfigs": admin_rows.describe_configs,
     "AlterConfigs": admin_rows.alter_configs,
     "IncrementalAlterConfigs": admin_rows.alter_configs,
+    "CreateDelegationToken": token_rows.create_token,
 }
 """By API."""

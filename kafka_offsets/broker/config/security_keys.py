@@ -121,6 +121,20 @@ class SecurityKeys(AuthorizationKeys):
     sasl_oauthbearer_sub_claim_name: str = setting(
         Type.STRING, "sub", "The claim of a token that is the name of the client."
     )
+    delegation_token_secret_key: Secret | None = setting(
+        Type.PASSWORD,
+        None,
+        "The key that makes the secrets of delegation tokens, the same at all brokers; if not set, there are none.",
+    )
+    delegation_token_max_lifetime_ms: int = setting(
+        Type.LONG, 604_800_000, "How long a delegation token may live, with all renewals.", at_least=1
+    )
+    delegation_token_expiry_time_ms: int = setting(
+        Type.LONG, 86_400_000, "How long a delegation token lives without a renewal, at most.", at_least=1
+    )
+    delegation_token_expiry_check_interval_ms: int = setting(
+        Type.LONG, 3_600_000, "How often expired delegation tokens are removed.", at_least=1
+    )
     ssl_keystore_type: str = setting(
         Type.STRING,
         "JKS",

@@ -14,6 +14,7 @@ from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.security.credential import Credentials
+from kafka_offsets.security.delegation_token import Tokens
 from kafka_offsets.storage.client_settings import Acls, Quotas
 from kafka_offsets.storage.data_directory import DataDirectory
 
@@ -67,6 +68,14 @@ class SharedSettings:
         else:
             clients.set_credentials(credentials)
 
+    def set_tokens(self, tokens: Tokens) -> None:
+        """Replace all delegation tokens."""
+        clients = self._directory.clients
+        if self.cluster is not None:
+            self.cluster(Settings(tokens=_changes(clients.tokens, tokens, None)))
+        else:
+            clients.set_tokens(tokens)
+
     def set_acls(self, acls: Acls) -> None:
         """Replace all ACLs."""
         if self.cluster is not None:
@@ -95,6 +104,8 @@ class SharedSettings:
             clients.set_credentials(
                 {key: each for key, each in settings.credentials.items() if each is not None}
             )
+        if clients.tokens != settings.tokens:
+            clients.set_tokens({key: each for key, each in settings.tokens.items() if each is not None})
 
 
 def _changes(before: Mapping[K, V], after: Mapping[K, V], removed: V) -> dict[K, V]:

@@ -15,8 +15,7 @@ _NAMES = """
     controller.quorum.fetch.max.bytes controller.quorum.fetch.snapshot.max.bytes
     controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms
     controller.quorum.voters controller.socket.timeout.ms cordoned.log.dirs create.topic.policy.class.name
-    delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms delegation.token.max.lifetime.ms
-    delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
+    delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.consumer.max.assignment.interval.ms group.consumer.min.assignment.interval.ms
     group.coordinator.append.linger.ms group.coordinator.background.threads

@@ -20,7 +20,7 @@ from kafka_offsets.security.sasl.authentication import Authentication, Mechanism
 from kafka_offsets.security.sasl.mechanism import ServerMechanism
 from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER, CheckToken, OAuthBearerServer
 from kafka_offsets.security.sasl.plain import PLAIN, PlainServer
-from kafka_offsets.security.sasl.scram_server import ScramServer
+from kafka_offsets.security.sasl.scram_server import KnownToken, ScramServer
 from kafka_offsets.security.scram import (
     HASHES,
     LEAST_ITERATIONS,
@@ -38,6 +38,9 @@ _JAAS_USER = "user_"
 StoredCredentials = Callable[[], Credentials]
 """Returns what AlterUserScramCredentials has stored."""
 
+FindTokenFor = Callable[[str, str], KnownToken | None]
+"""A mechanism and the id of a delegation token -> what authenticates with it; None for an unknown token."""
+
 
 class ListenerSecurity:
     """One listener: begins the authentication of its connections. Raises ConfigError for keys that do not fit.
@@ -45,9 +48,16 @@ class ListenerSecurity:
     tls  its keys and certificates; None without TLS
     """
 
-    def __init__(self, endpoint: Endpoint, config: Config, stored: StoredCredentials, clock: Clock) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        config: Config,
+        stored: StoredCredentials,
+        find_token: FindTokenFor,
+        clock: Clock,
+    ) -> None:
         self.endpoint, self._clock = endpoint, clock
-        self._stored = stored
+        self._stored, self._find_token = stored, find_token
         self.tls = ListenerTls(endpoint, config) if endpoint.has_tls else None
         self._mechanisms: Mechanisms = {}
         self._max_reauth_ms: dict[str, int] = {}
@@ -75,7 +85,8 @@ class ListenerSecurity:
             elif name == PLAIN:
                 made[name] = partial(PlainServer, (passwords | self._of_plain(config)).get)
             else:
-                made[name] = partial(ScramServer, name, KnownCredentials(name, passwords, self._stored).find)
+                find = KnownCredentials(name, passwords, self._stored).find
+                made[name] = partial(ScramServer, name, find, partial(self._find_token, name))
         return made
 
     def _token_check(self, config: Config) -> CheckToken:
@@ -134,12 +145,17 @@ class KnownCredentials:
         return self._computed.get(user)
 
 
-def listeners_of(config: Config, stored: StoredCredentials, clock: Clock) -> tuple[ListenerSecurity, ...]:
+def listeners_of(
+    config: Config, stored: StoredCredentials, find_token: FindTokenFor, clock: Clock
+) -> tuple[ListenerSecurity, ...]:
     """Return the listeners of a broker. Raises ConfigError.
 
-    stored  returns the SCRAM credentials that are stored
+    stored      returns the SCRAM credentials that are stored
+    find_token  finds delegation tokens
     """
-    return tuple(ListenerSecurity(endpoint, config, stored, clock) for endpoint in config.endpoints())
+    return tuple(
+        ListenerSecurity(endpoint, config, stored, find_token, clock) for endpoint in config.endpoints()
+    )
 
 
 def parse_users(text: str) -> dict[str, str]:

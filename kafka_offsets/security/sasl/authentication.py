@@ -58,6 +58,7 @@ class Authentication:
     mechanisms     those that are enabled
     max_reauth_ms  by mechanism: how long a session lasts at most; 0: no limit
     principal      of the last exchange that succeeded
+    is_by_token    whether it was with a delegation token
     expires_ms     when the session ends, monotonic time; None without a limit
     """
 
@@ -69,6 +70,7 @@ class Authentication:
         "_restarted_ms",
         "_server",
         "expires_ms",
+        "is_by_token",
         "principal",
         "state",
     )
@@ -80,6 +82,7 @@ class Authentication:
         self._server: ServerMechanism | None = None
         self.state = State.START
         self.principal: Principal | None = None
+        self.is_by_token = False
         self.expires_ms: int | None = None
 
     @property
@@ -169,6 +172,7 @@ class Authentication:
             )
             raise AuthenticationFailedError(message, message)
         self.principal, self._server, self.state = principal, None, State.COMPLETE
+        self.is_by_token = server.is_by_token
         limits = [limit for limit in (self._max_reauth_ms.get(self._mechanism, 0),) if limit > 0]
         if server.expires_ms is not None:
             limits.append(max(server.expires_ms - now.wall_ms, 0))

@@ -27,6 +27,10 @@ class ServerMechanism(Protocol):
         """The name of the peer once it is proved, which ends the exchange; None before."""
 
     @property
+    def is_by_token(self) -> bool:
+        """Whether the peer has proved its name with a delegation token."""
+
+    @property
     def expires_ms(self) -> int | None:
         """When the credential expires, wall time; None without a limit."""
 

@@ -28,6 +28,8 @@ CheckToken = Callable[[str], Claims]
 class OAuthBearerServer:
     """One exchange with OAUTHBEARER: one token, or a second one after a failure."""
 
+    is_by_token = False
+
     def __init__(self, check: CheckToken) -> None:
         self._check = check
         self._has_failed = False

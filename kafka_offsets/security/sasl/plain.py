@@ -22,6 +22,7 @@ FindPassword = Callable[[str], str | None]
 class PlainServer:
     """One exchange with PLAIN: one token, to which the answer is empty."""
 
+    is_by_token = False
     expires_ms = None
 
     def __init__(self, find_password: FindPassword) -> None:

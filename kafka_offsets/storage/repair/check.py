@@ -30,9 +30,11 @@ from kafka_offsets.storage.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
+    TOKENS,
     decode_acls,
     decode_credentials,
     decode_quotas,
+    decode_tokens,
 )
 from kafka_offsets.storage.data_directory import (
     CATALOGUE,
@@ -184,6 +186,7 @@ class Checker:
         self._parsed(CREDENTIALS, names, decode_credentials, found)
         self._parsed(QUOTAS, names, decode_quotas, found)
         self._parsed(ACLS, names, decode_acls, found)
+        self._parsed(TOKENS, names, decode_tokens, found)
         self._parsed(STARTS, names, decode_starts, found)
         yield from found
         clean = CLEAN_SHUTDOWN in names

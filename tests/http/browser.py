@@ -3,6 +3,7 @@
 Source: the Chrome DevTools Protocol; a message is JSON and a null byte, over descriptors 3 and 4.
 """
 
+import base64
 import itertools
 import json
 import os
@@ -14,8 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 _SECONDS = 300.0
 _OPTIONS = (
@@ -38,6 +37,8 @@ for number, each in enumerate(held, 3):
 os.execv(sys.argv[3], sys.argv[3:])
 """
 """Makes the pipes the descriptors 3 and 4, and becomes the browser."""
+
+_SCRIPT = Path(__file__).with_name("layout.js")
 
 _KEYS = {"Tab": 9, "Enter": 13, " ": 32}
 
@@ -138,9 +139,38 @@ class Page:
             if each["name"] == "RunTask" and "tdur" in each and (each["pid"], each["tid"]) in threads
         ]
 
+    def resize(self, width: int, height: int = 900) -> None:
+        """Give the window another size, in CSS pixels."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+
+    def layout_problems(self, *, tables_fit: bool) -> list[str]:
+        """Return what is outside the window, cut off, or overlaps; with `tables_fit` also tables that scroll."""
+        wrong, scrolling = self.run(_of_layout("layoutProblems()"))
+        return [*wrong, *(scrolling if tables_fit else [])]
+
+    def contrast_problems(self, least: float = 4.5) -> list[str]:
+        """Return colours of texts whose contrast with the colour below them is too low."""
+        found: list[str] = self.run(_of_layout(f"contrastProblems({least})"))
+        return found
+
+    def picture(self) -> bytes:
+        """Return the window as a PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
+
     def prefer(self, scheme: str) -> None:
         """Prefer the colours `light` or `dark`."""
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+
+def _of_layout(call: str) -> str:
+    """Return an expression that calls a function of layout.js."""
+    return f"(() => {{ {_SCRIPT.read_text(encoding='utf-8')} return {call}; }})()"
 
 
 @contextmanager
@@ -148,6 +178,8 @@ def chromium(folder: Path, seconds: float = _SECONDS) -> Iterator[Page]:
     """Yield a page of a new browser, which is killed after some seconds; skip without one."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
+        import pytest  # late: `make docs` needs no pytest
+
         pytest.skip("chromium is not installed: apt-get install -y chromium")
     to_browser, sending = os.pipe()
     receiving, from_browser = os.pipe()

@@ -186,6 +186,30 @@ def test_text_has_contrast_in_light_and_in_dark(
             assert (bright + 0.05) / (dim + 0.05) >= 4.5, (back, name)
 
 
+@pytest.mark.parametrize("width", [375, 768, 1280])
+def test_everything_fits_into_the_window(page: Page, client: Client, main: OneBroker, width: int) -> None:
+    long_name = "a-group-with-a-name-that-does-not-fit-into-a-column-of-a-phone"
+    main.post("commit", group=long_name, offsets={"orders": {"0": 2}})
+    main.post("faults/error", api="Heartbeat", error="NOT_COORDINATOR", n=5)
+    commit_as_client(main, 2, "other")
+    page.resize(width)
+    page.open(f"{client.url}/")
+    try:
+        page.wait_for("document.querySelector('#groups details') && document.querySelector('#faults button')")
+        page.run(
+            "for (const kind of ['groups', 'recent']) document.querySelector(`#${kind} details`).open = true"
+        )
+        page.wait_for("document.querySelector('.inside').innerText.includes('orders-0')")
+        page.wait_for("document.querySelectorAll('#recent pre').length === 2")
+        page.wait_for("document.querySelector('#topics td')")
+        assert page.layout_problems(tables_fit=width == 1280) == []
+        for scheme in ("light", "dark"):
+            page.prefer(scheme)
+            assert page.contrast_problems() == []
+    finally:
+        page.resize(1280)
+
+
 def luminance(colour: str) -> float:
     """Return the relative luminance of a computed colour. Source: WCAG 2.2."""
     parts = [int(each) / 255 for each in re.findall(r"\d+", colour)[:3]]

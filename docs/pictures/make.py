@@ -20,9 +20,10 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent.parent))
 
-from kafka_offsets.spark import report, schema  # noqa: E402 - the tree that this file is in
+from kafka_offsets.spark import charts, local_session, report, schema  # noqa: E402 - the tree that this file is in
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
+WINDOW = timedelta(minutes=30)
 STEP_MINUTES = 5
 STEPS = 24 * 60 // STEP_MINUTES
 COLUMNS = (*schema.DEFAULT_COLUMNS,)
@@ -81,28 +82,38 @@ def table_rows(written: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
         yield tuple(full.get(name) for name in COLUMNS)
 
 
-def main() -> None:
-    """Draw all pictures."""
-    from pyspark.sql import SparkSession
+def lines(table: Any, column: str) -> charts.Series:
+    """Return a line for each group: the sums of a column by the starts of windows, with gaps."""
+    sums = table.groupBy("group", "window_start").sum(column).orderBy("window_start").collect()
+    found: dict[str, list[charts.Point]] = {reader.name: [] for reader in READERS}
+    for group, start, value in sums:
+        found[group].append((start.astimezone(UTC), float(value or 0)))
+    return {group: charts.with_gaps(points, WINDOW) for group, points in found.items()}
 
+
+def plots(spark: Any) -> dict[str, charts.Plot]:
+    """Return the plots by the names of their pictures; `spark` is a session."""
     from kafka_offsets.spark.pipelines import activity, lag_history, lagging
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC").getOrCreate()
     written, grown = rows()
     raw = spark.createDataFrame(list(table_rows(written)), schema.ddl(COLUMNS))
     steps = activity(raw, "30 minutes").persist()
-    names = [reader.name for reader in READERS]
     lags = lag_history(raw, spark.createDataFrame(grown, lagging.TIMES), "30 minutes")
-    plots = {
-        "lag": report.Plot("Lag", "records", report.lines(lags, "lag", names)),
-        "commits": report.Plot("Commits", "commits in 30 minutes", report.lines(steps, "commits", names)),
-        "growth": report.Plot(
-            "Growth of the log", "bytes", report.summed(report.lines(steps, "bytes", names))
-        ),
+    return {
+        "lag": charts.Plot("Lag", "records", lines(lags, "lag")),
+        "commits": charts.Plot("Commits", "in 30 minutes", lines(steps, "commits")),
+        "growth": charts.Plot("Growth of the log", "bytes", report.summed(lines(steps, "bytes"))),
     }
-    for name, plot in plots.items():
-        report.draw(plot).savefig(HERE / f"{name}.png", dpi=110, metadata={"Software": None})
+
+
+def main() -> None:
+    """Draw all pictures."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"}
+    settings["spark.ui.showConsoleProgress"] = "false"
+    spark = local_session.builder("pictures", settings, master="local[2]", is_small=True).getOrCreate()
+    for name, plot in plots(spark).items():
+        charts.draw(plot).savefig(HERE / f"{name}.png", dpi=110, metadata={"Software": None})
     spark.stop()
 
 

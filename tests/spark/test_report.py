@@ -3,10 +3,12 @@
 import math
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from kafka_offsets.spark import words
+from tests.http.browser import chromium
 from tests.spark.pipelines import at
 
 pytestmark = [pytest.mark.spark]
@@ -103,6 +105,47 @@ def test_the_page_has_the_lag_first_and_a_colour_for_each_group() -> None:
     assert "var(--group-1)" in picture and "var(--soft)" in picture and "--group-1: light-dark(" in text
     assert not re.search(r"stroke: #(?!fff)", picture), "a colour that a dark page would not change"
     assert "src=" not in text and "<link" not in text and "<script" not in text
+
+
+@pytest.mark.interop
+def test_everything_fits_into_windows_of_three_widths(tmp_path: Path) -> None:
+    from kafka_offsets.spark.report import Figure, Found, Plot, Table, page
+
+    row = {
+        "lag": 1830,
+        "group": LONG_NAME,
+        "behind_since": at(3),
+        "time_lag_ms": 61_000,
+        "partitions": "2 of 3",
+    }
+    row |= {"remarks": "2 after the log end; 5 records deleted before they were read"}
+    place = {"lag": 1830, "group": LONG_NAME, "topic": LONG_NAME, "partition": 12, "behind_since": at(3)}
+    place |= {
+        "time_lag_ms": 61_000,
+        "status": "behind",
+        "committed_offset": 123_456,
+        "log_end_offset": 125_286,
+    }
+    tables = [
+        Table("Groups by lag", "", "", list(row), [row], 1),
+        Table("Lag", "", "", list(place), [place], 1),
+    ]
+    lines = {LONG_NAME: [(at(0), 1.0), (at(120), 3.0)], "b": [(at(0), 4.0), (at(60), 0.0)]}
+    plots = [Plot("Lag", "records", lines), Plot("Rewinds", "in 1 hour", {}, "No group rewound.")]
+    figures = [Figure("lag of all groups", "1,830", is_bad=True), Figure("longest wait", "9 h 26 min")]
+    report = tmp_path / "report.html"
+    report.write_text(
+        page(Found(at(5), figures, tables[:1], [LONG_NAME, "b"], plots, tables[1:])), encoding="utf-8"
+    )
+    with chromium(tmp_path / "chromium") as browser:
+        browser.open(report.as_uri())
+        browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        for width in (375, 768, 1280):
+            browser.resize(width)
+            assert browser.layout_problems(tables_fit=width == 1280) == [], width
+            for scheme in ("light", "dark"):
+                browser.prefer(scheme)
+                assert browser.contrast_problems() == [], scheme
 
 
 def test_a_group_with_the_name_others_has_its_own_colour() -> None:

@@ -179,7 +179,9 @@ def test_the_users_of_a_cluster_have_their_rights_at_every_node_and_after_a_fail
         for _ in range(2):
             coordinator = next(each for each in cluster.nodes if each.id == cluster.coordinator("g"))
             for user, expected in (("alice", {0}), ("bob", {GROUP_DENIED})):
-                security = ClientSecurity("SASL_PLAINTEXT", None, Login("SCRAM-SHA-256", user, Secret(users[user])))
+                security = ClientSecurity(
+                    "SASL_PLAINTEXT", None, Login("SCRAM-SHA-256", user, Secret(users[user]))
+                )
                 with Connection(*parse_address(coordinator.address), 10, security) as client:
                     assert set(commit(client, "g", 5, ("t", 0)).values()) == expected
             cluster.kill(coordinator.id)

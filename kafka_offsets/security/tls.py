@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.tls_alerts import AlertingContext
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 PROTOCOLS = tuple(_VERSIONS)
@@ -59,7 +60,7 @@ def server_context(
     keystore: Store, truststore: Store, client_auth: str, protocols: tuple[str, ...]
 ) -> ssl.SSLContext:
     """Return the context of a listener, from the files as they are now. Raises ConfigError."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, protocols)
+    context = _limited(AlertingContext(ssl.PROTOCOL_TLS_SERVER), protocols)
     if keystore.is_empty:
         raise ConfigError(
             "a listener with TLS needs ssl.keystore.location, or ssl.keystore.key and its chain"
@@ -79,7 +80,7 @@ def client_context(
 
     checks_name  whether the certificate must have the name of the server
     """
-    context = _context(ssl.PROTOCOL_TLS_CLIENT, protocols)
+    context = _limited(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), protocols)
     context.check_hostname = checks_name
     _load_trusted(context, truststore, ssl.Purpose.SERVER_AUTH)
     if not keystore.is_empty:
@@ -87,8 +88,7 @@ def client_context(
     return context
 
 
-def _context(side: ssl._SSLMethod, protocols: tuple[str, ...]) -> ssl.SSLContext:
-    context = ssl.SSLContext(side)
+def _limited(context: ssl.SSLContext, protocols: tuple[str, ...]) -> ssl.SSLContext:
     versions = sorted(_VERSIONS[name] for name in protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     return context

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.security.tls_alerts import SEND_ALERT
 
 _HANDSHAKE_SECONDS = 30.0
 """How long a handshake may take."""
@@ -64,6 +65,7 @@ class Handshake(asyncio.Protocol):
 
     async def _shake_hands(self, transport: asyncio.Transport) -> None:
         loop = asyncio.get_running_loop()
+        SEND_ALERT.set(transport.write)
         encrypted: asyncio.Transport | None = None
         try:
             encrypted = await loop.start_tls(

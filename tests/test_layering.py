@@ -231,7 +231,7 @@ def test_only_what_runs_a_broker_knows_the_core() -> None:
         ("pyspark", {"spark", "commands"}),
         ("pyarrow", {"spark"}),
         ("kazoo", {"zookeeper"}),
-        ("cryptography", {"security"}),
+        ("cryptography", {"security", "testing"}),
         ("jwt", {"security"}),
         ("hypothesis", {"testing"}),
         ("starlette", {"http"}),

@@ -2,6 +2,7 @@
 
 Broker          a broker inside the test's process, with seeding, assertions, waiting, snapshots and recorded requests
 allow, deny     ACLs for `Broker(acls=)`
+CertificateAuthority  certificates for listeners and clients with TLS; needs `cryptography`
 KafkaContainer  a broker with the interface of Testcontainers' class, for suites that change one import
 Cluster         several brokers, as clients see them: leaders and coordinators that move, nodes that stop
 group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafka_offsets.testing.acls import allow, deny
     from kafka_offsets.testing.broker import Broker, Snapshot
+    from kafka_offsets.testing.certificates import Certificate, CertificateAuthority
     from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.cluster.cluster import Cluster
     from kafka_offsets.testing.container import KafkaContainer
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "acls": ("allow", "deny"),
     "broker": ("Broker", "Snapshot"),
+    "certificates": ("Certificate", "CertificateAuthority"),
     "clock": ("ManualClock",),
     "container": ("KafkaContainer",),
     "cluster.cluster": ("Cluster",),
@@ -64,6 +67,8 @@ _HOMES = {
 __all__ = [
     "Broker",
     "BrokerFactory",
+    "Certificate",
+    "CertificateAuthority",
     "Cluster",
     "ConsumedRecord",
     "Event",

@@ -1,0 +1,157 @@
+"""Certificates for listeners and clients with TLS; needs `cryptography`.
+
+    authority = CertificateAuthority()
+    with Broker({"listeners": "SSL://127.0.0.1:0"} | authority.broker_config()) as broker:
+        settings = {"security.protocol": "ssl", "ssl.ca.pem": authority.certificate_pem}  # of confluent-kafka
+
+Keys are on the elliptic curve P-256: to make one takes less than a millisecond.
+"""
+
+import datetime
+import ipaddress
+from pathlib import Path
+
+try:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import pkcs12
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "kafka_offsets.testing.certificates needs cryptography: pip install cryptography", name=error.name
+    ) from error
+
+HOSTS = ("localhost", "127.0.0.1")
+"""The names and addresses of a machine in its certificate, unless others are given."""
+
+_BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+_END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
+_PEM = serialization.Encoding.PEM
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
+class Certificate:
+    """A certificate with its key.
+
+    key, certificate  as `cryptography` has them
+    """
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        self.key, self.certificate = key, certificate
+
+    @property
+    def certificate_pem(self) -> str:
+        """The certificate alone."""
+        return self.certificate.public_bytes(_PEM).decode()
+
+    def key_pem(self, password: str | None = None) -> str:
+        """Return the key alone, encrypted if there is a password."""
+        encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password is not None:
+            encryption = serialization.BestAvailableEncryption(password.encode())
+        return self.key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, encryption).decode()
+
+    def write_certificate(self, path: Path) -> str:
+        """Write the certificate to a file; return its name."""
+        path.write_text(self.certificate_pem, encoding="ascii")
+        return str(path)
+
+    def write_pem(self, path: Path, password: str | None = None) -> str:
+        """Write key and certificate to a file; return its name."""
+        path.write_text(self.key_pem(password) + self.certificate_pem, encoding="ascii")
+        return str(path)
+
+    def write_pkcs12(self, path: Path, password: str) -> str:
+        """Write key and certificate to a file in PKCS12; return its name."""
+        encryption = serialization.BestAvailableEncryption(password.encode())
+        path.write_bytes(
+            pkcs12.serialize_key_and_certificates(b"x", self.key, self.certificate, None, encryption)
+        )
+        return str(path)
+
+
+class CertificateAuthority(Certificate):
+    """An authority that brokers and clients of a test trust, if they have its certificate.
+
+    name  its common name
+    """
+
+    def __init__(self, name: str = "authority") -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(_name(name), _name(name), key, key, _BEGIN, _END)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
+        super().__init__(key, builder.sign(key, hashes.SHA256()))
+
+    def sign(
+        self,
+        name: str | x509.Name,
+        *,
+        hosts: tuple[str, ...] = HOSTS,
+        begin: datetime.datetime = _BEGIN,
+        end: datetime.datetime = _END,
+    ) -> Certificate:
+        """Return a new key with a certificate.
+
+        name        the common name, or the whole subject
+        hosts       names and addresses of the machine
+        begin, end  between which times it is valid: the clock of the machine decides, not that of a broker
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = _name(name) if isinstance(name, str) else name
+        builder = _builder(subject, self.certificate.subject, key, self.key, begin, end)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        names = x509.SubjectAlternativeName([_host(each) for each in hosts])
+        builder = builder.add_extension(names, critical=False)
+        return Certificate(key, builder.sign(self.key, hashes.SHA256()))
+
+    def broker_config(self, *hosts: str) -> dict[str, str]:
+        """Return the keys of a broker whose listeners have a certificate of this authority, and trust it.
+
+        hosts  names and addresses of the broker; default: `HOSTS`
+        """
+        signed = self.sign("broker", hosts=hosts or HOSTS)
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": signed.key_pem(),
+            "ssl.keystore.certificate.chain": signed.certificate_pem,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": self.certificate_pem,
+        }
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    signer: ec.EllipticCurvePrivateKey,
+    begin: datetime.datetime,
+    end: datetime.datetime,
+) -> x509.CertificateBuilder:
+    """Begin a certificate. Python 3.13 and later demand both identifiers (RFC 5280)."""
+    public, serial = key.public_key(), x509.random_serial_number()
+    own, issuing = (x509.SubjectKeyIdentifier.from_public_key(each) for each in (public, signer.public_key()))
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuing)
+    builder = x509.CertificateBuilder(issuer, subject, public, serial, begin, end)
+    return builder.add_extension(own, critical=False).add_extension(identifier, critical=False)

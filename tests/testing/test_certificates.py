@@ -1,0 +1,66 @@
+"""The certificate authority of tests: who trusts what it signs."""
+
+import datetime
+import socket
+import ssl
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_offsets import Broker
+from kafka_offsets.testing import CertificateAuthority
+
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+
+
+@pytest.fixture(scope="module")
+def authority() -> CertificateAuthority:
+    return CertificateAuthority()
+
+
+def trusting(authority: CertificateAuthority) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=authority.certificate_pem)
+
+
+def ask(broker: Broker, context: ssl.SSLContext, name: str = "127.0.0.1") -> bytes:
+    """Return the start of the answer to a request; raises what the handshake does."""
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with (
+        socket.create_connection((host, int(port)), 10) as plain,
+        context.wrap_socket(plain, server_hostname=name) as peer,
+    ):
+        peer.sendall(API_VERSIONS)
+        return peer.recv(8)[4:]
+
+
+def serving(config: dict[str, str], **keys: Any) -> Broker:
+    return Broker({"listeners": "SSL://127.0.0.1:0", **keys} | config)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_a_broker_is_trusted_by_either_name(authority: CertificateAuthority, name: str) -> None:
+    with serving(authority.broker_config()) as broker:
+        assert ask(broker, trusting(authority), name) == struct.pack(">i", 7)
+
+
+def test_a_broker_of_another_name_or_authority_is_not_trusted(authority: CertificateAuthority) -> None:
+    with serving(authority.broker_config("kafka.example", "10.0.0.1")) as broker:
+        assert ask(broker, trusting(authority), "kafka.example") == struct.pack(">i", 7)
+        with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
+            ask(broker, trusting(authority))
+        with pytest.raises(ssl.SSLCertVerificationError, match="unable to get local issuer certificate"):
+            ask(broker, trusting(CertificateAuthority()), "kafka.example")
+
+
+def test_a_client_needs_a_certificate_that_is_valid(authority: CertificateAuthority, tmp_path: Path) -> None:
+    past = datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)
+    with serving(authority.broker_config(), **{"ssl.client.auth": "required"}) as broker:
+        context = trusting(authority)
+        context.load_cert_chain(authority.sign("alice").write_pem(tmp_path / "alice.pem"))
+        assert ask(broker, context) == struct.pack(">i", 7)
+        context = trusting(authority)
+        context.load_cert_chain(authority.sign("bob", end=past).write_pem(tmp_path / "bob.pem"))
+        with pytest.raises(ssl.SSLError, match=r"(?i)certificate.expired"):
+            ask(broker, context)

@@ -24,6 +24,7 @@ from kafka_offsets.broker.quotas.throttling import Throttling
 from kafka_offsets.broker.replicas.interfaces import Replicas
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.clock import Clock
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.storage.data_directory import DataDirectory
@@ -39,6 +40,7 @@ class Context:
     authorizer          decides what the sender of a request may do; None: every sender may do everything
     delegation_tokens   by which clients authenticate
     settings            changes what all brokers of a cluster have in common
+    inter_broker        security of the listener for other brokers; None: they are in this process, or there are none
     broker_ids          ids of all brokers of its cluster
     replicas            leads and follows partitions; None for a broker that is alone
     undescribed_topics  topics that Metadata created -> when it begins to describe them, monotonic ms
@@ -71,6 +73,7 @@ class Context:
     port: int = 0
     addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
     replicas: Replicas | None = None
+    inter_broker: InterBrokerSecurity | None = None
     authorizer: Authorizer | None = None
     undescribed_topics: dict[str, int] = field(default_factory=dict)
 

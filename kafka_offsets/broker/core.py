@@ -47,6 +47,7 @@ from kafka_offsets.broker.requests import RequestDispatcher
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
 from kafka_offsets.broker.security.token_expiry import start_expiry
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
@@ -68,10 +69,12 @@ class ClusterPart(NamedTuple):
 
     cluster_id  of all of them
     channel_to  opens a connection to another broker
+    security    of the listener at which brokers reach each other; None: they are in one process
     """
 
     cluster_id: str
     channel_to: Callable[[int], Channel]
+    security: InterBrokerSecurity | None = None
 
 
 class BrokerCore:
@@ -163,6 +166,7 @@ class BrokerCore:
         """Make what leads and follows partitions, and let answers wait for it."""
         replicas = ReplicaManager(self.context, cluster.channel_to, self.workers)
         self.context.replicas = replicas
+        self.context.inter_broker = cluster.security
         self.durability.replicate = replicas.replicate
         return replicas
 

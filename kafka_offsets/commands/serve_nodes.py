@@ -13,6 +13,7 @@ from kafka_offsets.broker.network.nodes.node_server import NodeServer
 from kafka_offsets.broker.network.nodes.supervisor import NodesOptions, serve_nodes
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.replicas.channel import is_of_broker
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.commands.serve_one import request_log, write_request
 from kafka_offsets.errors import ConfigError
 
@@ -32,8 +33,7 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
         raise ConfigError(
             "advertised.listeners is for one broker: each broker of a cluster has its own address"
         )
-    if config.endpoints()[0].protocol != "PLAINTEXT":
-        raise ConfigError("brokers of a cluster reach each other at a listener of protocol PLAINTEXT")
+    security = InterBrokerSecurity(config)
     if config.broker_session_timeout_ms < _SHORTEST_SESSION_MS:
         raise ConfigError(f"broker.session.timeout.ms of a cluster is {_SHORTEST_SESSION_MS} or more")
     check_node_ports(config.endpoints(), port, count)
@@ -56,7 +56,7 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
         options.verbose,
         tuple(options.topic),
     )
-    serve_nodes(config, nodes, [sys.executable, "-m", "kafka_offsets.cli", NODE])
+    serve_nodes(config, nodes, security, [sys.executable, "-m", "kafka_offsets.cli", NODE])
 
 
 def read_order() -> NodeOrder:

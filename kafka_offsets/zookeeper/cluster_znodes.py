@@ -76,7 +76,7 @@ PARENTS = (
 )
 """What every cluster has, in the order in which it can be created."""
 
-CONTROLLER_LISTENER, CLIENT_LISTENER = "CONTROLLER", "PLAINTEXT"
+CONTROLLER_LISTENER = "CONTROLLER"
 
 _PRODUCER_BLOCK = 1000
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -99,11 +99,21 @@ Address = tuple[str, int]
 class Endpoints(NamedTuple):
     """Where a broker listens.
 
-    metadata  where it serves the metadata, while it is the controller
+    listeners          the address of each listener by its name, the first one first
+    protocols          of these listeners, by name
+    metadata           where it serves the metadata, while it is the controller
+    metadata_protocol  of that address, which is secured as the listener between brokers
     """
 
-    clients: Address
+    listeners: Mapping[str, Address]
+    protocols: Mapping[str, str]
     metadata: Address | None = None
+    metadata_protocol: str = "PLAINTEXT"
+
+    @property
+    def first(self) -> Address:
+        """The address of the first listener."""
+        return next(iter(self.listeners.values()))
 
 
 def broker_path(broker_id: int) -> str:
@@ -113,17 +123,18 @@ def broker_path(broker_id: int) -> str:
 
 def encode_broker(endpoints: Endpoints, now_ms: int) -> bytes:
     """Return the registration of a broker."""
-    listeners = {CLIENT_LISTENER: endpoints.clients}
+    listeners, protocols = dict(endpoints.listeners), dict(endpoints.protocols)
     if endpoints.metadata is not None:
         listeners[CONTROLLER_LISTENER] = endpoints.metadata
-    host, port = endpoints.clients
+        protocols[CONTROLLER_LISTENER] = endpoints.metadata_protocol
+    host, port = endpoints.first
     return to_json(
         {
             "version": 5,
             "host": host,
             "port": port,
             "endpoints": [f"{name}://{_address(address)}" for name, address in listeners.items()],
-            "listener_security_protocol_map": dict.fromkeys(listeners, "PLAINTEXT"),
+            "listener_security_protocol_map": protocols,
             "jmx_port": -1,
             "features": {},
             "timestamp": str(now_ms),

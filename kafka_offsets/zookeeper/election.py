@@ -187,11 +187,11 @@ class Election:
         session: ElectionSession,
         cluster_id: str,
         broker_id: int,
-        clients: Address,
+        endpoints: Endpoints,
         on_view: Callable[[View], None],
     ) -> None:
         self._session, self._cluster_id, self._broker_id = session, cluster_id, broker_id
-        self._endpoints, self._on_view = Endpoints(clients), on_view
+        self._endpoints, self._on_view = endpoints, on_view
         self._started_ms = time.time_ns() // 1_000_000
         self._view = View(is_registered=False)
         self._is_looking = self._must_look = self._is_due = self._is_stopped = False

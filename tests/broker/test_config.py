@@ -129,6 +129,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "coordinator.warm": (True, False),
         "fetch.wait.ends.at.next.request": (True, False),
         "sasl.enabled.mechanisms": (("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), ("GSSAPI",)),
+        "sasl.mechanism.inter.broker.protocol": ("PLAIN", "GSSAPI"),
     }
     restored = Config.load(profile="kafka")
     assert restored.profile == "kafka"
@@ -395,12 +396,11 @@ COMPOSED = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
 }
+WITH_SASL = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:sasl_plaintext"
 
 
 def test_all_listeners_for_clients_are_served(caplog: pytest.LogCaptureFixture) -> None:
-    secured = COMPOSED | {
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:sasl_plaintext"
-    }
+    secured = COMPOSED | {"listener.security.protocol.map": WITH_SASL}
     loaded = Config.load(secured)
     first, second = (Listener("0.0.0.0", port) for port in (29092, 9092))
     assert loaded.endpoints() == (
@@ -429,6 +429,72 @@ def test_a_key_of_one_listener_and_mechanism_overrides_that_of_the_listener_and_
 )
 def test_an_unknown_key_of_a_listener_is_refused(name: str, message: str) -> None:
     assert refusal({name: "x"}).startswith(message)
+
+
+NOT_SERVED = (
+    "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based on "
+    "currently configured listeners are PLAINTEXT,PLAINTEXT_HOST"
+)
+NOT_ENABLED = (
+    "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used for "
+    "inter-broker communication"
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"inter.broker.listener.name": "PLAINTEXT", "security.inter.broker.protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.",
+        ),
+        (
+            {"inter.broker.listener.name": "NOWHERE"},
+            (
+                "Listener with name NOWHERE defined in inter.broker.listener.name not found in "
+                "listener.security.protocol.map."
+            ),
+        ),
+        ({"inter.broker.listener.name": "CONTROLLER"}, NOT_SERVED),
+        ({"security.inter.broker.protocol": "SSL"}, NOT_SERVED),
+        (
+            {
+                "listener.security.protocol.map": WITH_SASL,
+                "inter.broker.listener.name": "PLAINTEXT_HOST",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+                "listener.name.plaintext_host.sasl.enabled.mechanisms": "PLAIN",
+            },
+            NOT_ENABLED,
+        ),
+        (
+            {
+                "listener.security.protocol.map": WITH_SASL,
+                "inter.broker.listener.name": "PLAINTEXT_HOST",
+                "profile": "kafka",
+                "sasl.enabled.mechanisms": "PLAIN",
+            },
+            NOT_ENABLED,
+        ),
+    ],
+)
+def test_a_listener_between_brokers_that_cannot_be_used_is_refused_as_by_kafka(
+    changed: dict[str, object], message: str
+) -> None:
+    assert refusal(COMPOSED | changed) == message
+
+
+@pytest.mark.parametrize(
+    ("changed", "name"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"inter.broker.listener.name": "plaintext_host"}, "PLAINTEXT_HOST"),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, "PLAINTEXT"),
+    ],
+)
+def test_the_listener_between_brokers_is_the_named_one_or_that_of_the_protocol(
+    changed: dict[str, object], name: str
+) -> None:
+    assert Config.load(COMPOSED | changed).inter_broker_endpoint().name == name
 
 
 def test_passwords_are_shown_nowhere() -> None:

@@ -13,14 +13,17 @@ from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.client import commits
 from kafka_offsets.client import connection as client_connection
 from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.security.secret import Secret
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.cluster import node as cluster_node
 
 LIMITS = ChannelLimits(1 << 20, 20_000)
 SOON = ChannelLimits(1 << 20, 50)
+PLAINTEXT = ClientSecurity(None, None)
 METADATA_VERSION, FETCH_VERSION = 12, 17
 
 
@@ -46,14 +49,23 @@ class Answers:
 class Side:
     """The broker that sends: a test counts its turns.
 
-    address  of the other broker, as the metadata have it
+    address   of the other broker, as the metadata have it
+    security  how it connects
     """
 
-    def __init__(self, address: tuple[str, int] | None, limits: ChannelLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int] | None,
+        limits: ChannelLimits = LIMITS,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         self.address = address
         self.turns = 0
         self.answers = Answers()
-        self.channel = TcpChannel("broker-1", 2, lambda node_id: self.address, self._turn, limits)
+        self.security = security
+        self.channel = TcpChannel(
+            "broker-1", 2, lambda node_id: self.address, self._turn, limits, lambda: self.security
+        )
 
     def _turn(self) -> None:
         self.turns += 1
@@ -64,8 +76,8 @@ class Side:
         self.channel.send(request, METADATA_VERSION, self.answers)
 
 
-async def started() -> Server:
-    server = Server(Config(), MemoryFiles())
+async def started(config: Config | None = None) -> Server:
+    server = Server(Config() if config is None else config, MemoryFiles())
     await server.start("127.0.0.1", 0)
     return server
 
@@ -335,3 +347,82 @@ def test_a_client_may_have_the_name_of_a_broker(cluster: Cluster, monkeypatch, c
     with Connection(other.host, other.port, 20) as connection:
         answer = connection.call(request, commits.VERSION)
     assert answer.topics[0].partitions[0].error_code == 0
+
+
+# -- with SASL
+
+SASL = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.users": "admin=hush",
+    "connection.failed.authentication.delay.ms": 0,
+    "connections.max.reauth.ms": 60_000,
+}
+
+
+def admin(password: str = "hush", mechanism: str = "PLAIN") -> ClientSecurity:
+    return ClientSecurity(None, Login(mechanism, "admin", Secret(password)))
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_channel_logs_in_again_before_its_session_ends(mechanism: str) -> None:
+    """What is sent in the meantime waits, and everything is answered on the one connection."""
+
+    async def play() -> None:
+        server = await started(Config.load(SASL))
+        side = Side(address(server), security=admin(mechanism=mechanism))
+        side.ask("t0")
+        side.ask("t1")
+        await side.answers.until(2)
+        (connection,) = server.core.connections
+        assert connection.principal.name == "admin"
+        first = side.channel._login_again_at
+        assert 0 < first - asyncio.get_running_loop().time() < 60
+        side.channel._login_again_at = 0.0  # it is time
+        side.ask("t2")
+        side.ask("t3")
+        answers = await side.answers.until(4)
+        assert [answer.topics[0].name for answer in answers] == ["t0", "t1", "t2", "t3"]
+        assert (*server.core.connections,) == (connection,)
+        assert connection.authentication._restarted_ms is not None
+        assert side.channel._login_again_at > first
+        side.channel.close()
+        await server.stop()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("security", "reason"),
+    [
+        (admin("other"), "Authentication failed: Invalid username or password"),
+        (
+            ClientSecurity(None, Login("SCRAM-SHA-1", "admin", Secret("hush"))),
+            "the mechanism SCRAM-SHA-1 is refused, its own are PLAIN, SCRAM-SHA-256,",
+        ),
+        (PLAINTEXT, "the broker has closed it"),
+    ],
+    ids=["wrong password", "unknown mechanism", "no login"],
+)
+def test_a_refused_login_is_the_loss_of_the_connection(
+    security: ClientSecurity, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+
+    async def play() -> None:
+        server = await started(Config.load(SASL))
+        side = Side(address(server), security=security)
+        for count in (1, 2, 3):
+            side.ask("t")
+            assert await side.answers.until(count) == [None] * count
+        side.security = admin()
+        side.ask("t")
+        assert (await side.answers.until(4))[-1] is not None
+        side.channel.close()
+        await server.stop()
+
+    asyncio.run(play())
+    told = [each.getMessage() for each in caplog.records if each.name.endswith("tcp_channel")]
+    assert len(told) == 2, "one line for the loss, one for the end"
+    assert f"is lost: {reason}" in told[0]
+    assert told[1] == "broker 2 answers again"
+    assert "hush" not in caplog.text

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
+from kafka_offsets.zookeeper.cluster_znodes import Endpoints, encode_broker
 from kafka_offsets.zookeeper.election import Election, View
 from kafka_offsets.zookeeper.requests import Multi, State
 from kafka_offsets.zookeeper.steps import UnavailableError
@@ -21,9 +22,8 @@ class Candidate:
         self.server = server
         self.session = PlayedSession(server)
         self.views: list[View] = []
-        self.election = Election(
-            self.session, "c", broker_id, ("127.0.0.1", 9000 + broker_id), self.views.append
-        )
+        endpoints = Endpoints({"PLAINTEXT": ("127.0.0.1", 9000 + broker_id)}, {"PLAINTEXT": "PLAINTEXT"})
+        self.election = Election(self.session, "c", broker_id, endpoints, self.views.append)
         self.session.on_state = self.election.changed
 
     def start(self) -> "Candidate":
@@ -321,3 +321,16 @@ def test_a_broker_looks_again_if_a_request_cannot_be_sent(server: MemoryServer) 
     for call in candidate.session.due[:]:
         call()
     assert candidate.view.term is not None
+
+
+def test_a_broker_registers_all_its_listeners_with_their_protocols() -> None:
+    listeners = {"CLIENTS": ("10.0.0.1", 9092), "INTERNAL": ("10.0.0.1", 9192)}
+    protocols = {"CLIENTS": "SASL_SSL", "INTERNAL": "SSL"}
+    found = json.loads(encode_broker(Endpoints(listeners, protocols, ("10.0.0.1", 700), "SSL"), 5))
+    assert (found["host"], found["port"]) == ("10.0.0.1", 9092)
+    assert found["endpoints"] == [
+        "CLIENTS://10.0.0.1:9092",
+        "INTERNAL://10.0.0.1:9192",
+        "CONTROLLER://10.0.0.1:700",
+    ]
+    assert found["listener_security_protocol_map"] == protocols | {"CONTROLLER": "SSL"}

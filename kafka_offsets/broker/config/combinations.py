@@ -1,5 +1,6 @@
 """Combinations: values of a configuration that exclude each other, with Kafka's messages."""
 
+from collections.abc import Collection
 from typing import Any, Protocol
 
 from kafka_offsets.errors import ConfigError
@@ -10,6 +11,13 @@ class Values(Protocol):
 
     def value(self, name: str) -> Any:
         """Return the value of a key."""
+
+    @property
+    def given(self) -> Collection[str]:
+        """The keys that are set."""
+
+    def inter_broker_endpoint(self) -> object:
+        """Raise ConfigError if brokers of a cluster could not reach each other."""
 
     @property
     def roll_ms(self) -> int:
@@ -47,3 +55,17 @@ def check_together(config: Values) -> None:
         raise ConfigError(
             f"group.consumer.heartbeat.interval.ms ({told}) >= group.consumer.session.timeout.ms ({silent})"
         )
+    _check_inter_broker(config)
+
+
+def _check_inter_broker(config: Values) -> None:
+    """Raise ConfigError for what is set of the listener between brokers; the default matters in a cluster alone."""
+    given = [
+        name
+        for name in ("inter.broker.listener.name", "security.inter.broker.protocol")
+        if name in config.given
+    ]
+    if len(given) > 1:
+        raise ConfigError(f"Only one of {' and '.join(given)} should be set.")
+    if given:
+        config.inter_broker_endpoint()

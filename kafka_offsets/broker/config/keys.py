@@ -592,8 +592,8 @@ class Config(SecurityKeys):
             given=given,
             of_listeners=of_listeners,
         )
-        check_together(loaded)
         loaded.endpoints()
+        check_together(loaded)
         return loaded
 
     def data_directory(self) -> Path | None:

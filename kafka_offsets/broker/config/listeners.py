@@ -12,7 +12,7 @@ from kafka_offsets.errors import ConfigError
 
 _FORM = re.compile(r"(?P<name>[^:/]+)://(?P<host>.*):(?P<port>[0-9]{1,5})", re.ASCII)
 _HIGHEST_PORT = 65535
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PROTOCOLS_OF_LISTENERS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Listener(NamedTuple):
@@ -60,9 +60,14 @@ def known_protocols(protocols: str) -> str | None:
     """Return why a `listener.security.protocol.map` is refused, or None."""
     for text in protocols.split(","):
         name, colon, protocol = text.partition(":")
-        if not name.strip() or not colon or protocol.strip().upper() not in _PROTOCOLS:
-            return f"NAME:PROTOCOL is needed, with one of {', '.join(_PROTOCOLS)}, not {text}"
+        if not name.strip() or not colon or protocol.strip().upper() not in PROTOCOLS_OF_LISTENERS:
+            return f"NAME:PROTOCOL is needed, with one of {', '.join(PROTOCOLS_OF_LISTENERS)}, not {text}"
     return None
+
+
+def mapped_names(protocols: Iterable[str]) -> set[str]:
+    """Return the names of listeners in a `listener.security.protocol.map`, in capitals."""
+    return {each.partition(":")[0].strip().upper() for each in protocols}
 
 
 def choose_endpoints(
@@ -88,10 +93,10 @@ def choose_endpoints(
     found = []
     for text in clients:
         protocol = _protocol(text, by_name)
-        if protocol not in _PROTOCOLS:
+        if protocol not in PROTOCOLS_OF_LISTENERS:
             raise ConfigError(
                 f"Invalid value [{', '.join(listeners)}] for configuration listeners: "
-                f"{text} has none of the protocols {', '.join(_PROTOCOLS)}"
+                f"{text} has none of the protocols {', '.join(PROTOCOLS_OF_LISTENERS)}"
             )
         if advertised and _name(text) not in addresses:
             raise ConfigError(f"advertised.listeners has no address of the listener {text}")

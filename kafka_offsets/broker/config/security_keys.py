@@ -12,11 +12,13 @@ from typing import Any
 
 from kafka_offsets.broker.config.authorization_keys import AuthorizationKeys
 from kafka_offsets.broker.config.listeners import (
+    PROTOCOLS_OF_LISTENERS,
     Endpoint,
     Listener,
     choose_endpoints,
     known_form,
     known_protocols,
+    mapped_names,
 )
 from kafka_offsets.broker.config.types import Key, Type, setting
 from kafka_offsets.errors import ConfigError
@@ -66,6 +68,33 @@ class SecurityKeys(AuthorizationKeys):
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The protocol of each listener by name, NAME:PROTOCOL.",
         check=known_protocols,
+    )
+    inter_broker_listener_name: str | None = setting(
+        Type.STRING,
+        None,
+        "The listener at which the brokers of a cluster reach each other; if not set, the one with the name in "
+        "security.inter.broker.protocol.",
+    )
+    security_inter_broker_protocol: str = setting(
+        Type.STRING,
+        "PLAINTEXT",
+        "The name of the listener at which brokers reach each other, if it is that of its protocol. Only one of this "
+        "and inter.broker.listener.name may be set.",
+        choices=PROTOCOLS_OF_LISTENERS,
+    )
+    sasl_mechanism_inter_broker_protocol: str = setting(
+        Type.STRING,
+        "PLAIN",
+        "The mechanism with which brokers log in to each other. Kafka's default GSSAPI, which is Kerberos, is not "
+        "served.",
+        kafka_default="GSSAPI",
+    )
+    sasl_inter_broker_user: str | None = setting(
+        Type.STRING,
+        None,
+        "The user of sasl.users as which brokers log in to each other, if sasl.jaas.config of the listener and "
+        "mechanism has no username and password.",
+        is_ours=True,
     )
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         Type.LIST,
@@ -181,6 +210,13 @@ class SecurityKeys(AuthorizationKeys):
         check=known_rules,
     )
 
+    ssl_endpoint_identification_algorithm: str = setting(
+        Type.STRING,
+        "https",
+        "Whether a broker that connects to another one compares the name in its certificate with its address; empty: "
+        "it does not.",
+    )
+
     of_listeners: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -189,8 +225,38 @@ class SecurityKeys(AuthorizationKeys):
             self.listeners,
             self.advertised_listeners or (),
             self.controller_listener_names or (),
-            self.listener_security_protocol_map.split(","),
+            self._protocols(),
         )
+
+    def inter_broker_endpoint(self) -> Endpoint:
+        """Return the listener at which the brokers of a cluster reach each other. Raises ConfigError as Kafka.
+
+        Source: KafkaConfig.getInterBrokerListenerNameAndSecurityProtocol and validateValues.
+        """
+        name = (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
+        endpoints = self.endpoints()
+        found = next((each for each in endpoints if each.name == name), None)
+        if found is None:
+            if self.inter_broker_listener_name and name not in mapped_names(self._protocols()):
+                raise ConfigError(
+                    f"Listener with name {name} defined in inter.broker.listener.name not found in "
+                    "listener.security.protocol.map."
+                )
+            names = ",".join(each.name for each in endpoints)
+            raise ConfigError(
+                "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid "
+                f"options based on currently configured listeners are {names}"
+            )
+        mechanism = self.sasl_mechanism_inter_broker_protocol
+        if found.has_sasl and mechanism not in self.of_listener(name, "sasl.enabled.mechanisms"):
+            raise ConfigError(
+                "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used "
+                "for inter-broker communication"
+            )
+        return found
+
+    def _protocols(self) -> list[str]:
+        return self.listener_security_protocol_map.split(",")
 
     def listener(self) -> Listener:
         """Return where the first listener for clients listens."""

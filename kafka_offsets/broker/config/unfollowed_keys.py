@@ -35,7 +35,7 @@ _NAMES = """
     group.streams.max.session.timeout.ms group.streams.max.size group.streams.max.standby.replicas
     group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
     group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
-    initial.broker.registration.timeout.ms inter.broker.listener.name internal.metadata.delete.delay.millis
+    initial.broker.registration.timeout.ms internal.metadata.delete.delay.millis
     internal.metadata.log.segment.bytes internal.metadata.max.batch.size.in.bytes
     kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
     log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size log.cleaner.io.max.bytes.per.second
@@ -72,7 +72,7 @@ _NAMES = """
     sasl.login.callback.handler.class sasl.login.class sasl.login.connect.timeout.ms
     sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
     sasl.login.refresh.window.factor sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms
-    sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+    sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
     sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud
     sasl.oauthbearer.assertion.claim.exp.seconds sasl.oauthbearer.assertion.claim.iss
     sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
@@ -83,7 +83,7 @@ _NAMES = """
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    security.inter.broker.protocol security.providers server.max.startup.time.ms
+    security.providers server.max.startup.time.ms
     share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
     share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
     share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
@@ -93,7 +93,7 @@ _NAMES = """
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
     socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
-    ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol
+    ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol
     ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm telemetry.max.bytes
     transaction.partition.verification.enable transaction.state.log.load.buffer.size
     transaction.two.phase.commit.enable unclean.leader.election.enable unclean.leader.election.interval.ms

@@ -2,27 +2,37 @@
 
 Requests are pipelined, and the other broker answers them in order. Whatever goes wrong is the loss of the connection:
 all requests without an answer get None, and the next request connects again, to the address that the metadata have.
-Source: NetworkClient and BrokerBlockingSender of Kafka 4.3.
+With SASL the channel logs in before its first request, and again before its session ends, on the same connection
+(KIP-368); requests wait for that. Source: NetworkClient, BrokerBlockingSender, SaslClientAuthenticator of Kafka 4.3.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from kafka_offsets.broker.replicas.channel import OnAnswer
 from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import FrameReader
+from kafka_offsets.security.sasl.client import Exchange
 
 _KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
 """A Fetch may wait for an hour: what else would notice that the other machine has lost its power? In seconds."""
+
+_HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
+_LOGIN_AGAIN_SHARE = 0.85
+"""The part of a session after which the channel logs in again: the least of Kafka's clients."""
 
 logger = new_logger(__name__)
 
@@ -60,6 +70,8 @@ class TcpChannel:
     client_id     in the header of its requests
     address_of    broker -> where the metadata say that it listens, None for an unknown one
     request_turn  ends the turn of this broker, which has received answers
+    security      returns how it connects and logs in, as that is now: certificates may have changed
+    _unsent       requests that wait until the channel is connected and logged in
     """
 
     def __init__(
@@ -69,44 +81,120 @@ class TcpChannel:
         address_of: Callable[[int], Address | None],
         request_turn: Callable[[], None],
         limits: ChannelLimits,
+        security: Callable[[], ClientSecurity] = lambda: PLAINTEXT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._client_id, self._target = client_id, target
         self._address_of, self._request_turn, self._limits = address_of, request_turn, limits
+        self._security = security
         self._waiting: deque[_Waiting] = deque()
-        self._unsent: list[bytes] = []
+        self._unsent: list[tuple[_Waiting, bytes]] = []
         self._connection: _Connection | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._correlation_id = self._closed = 0
-        self._was_reported = False
+        self._was_reported = self._is_ready = False
+        self._login_again_at = math.inf
 
     def send(self, request: messages.MessageValue, version: int, on_answer: OnAnswer) -> None:
         """Send a request."""
+        self._unsent.append(self._encoded(request, version, on_answer))
+        if self._connection is None:
+            self._connect()
+        elif self._is_ready and self._loop.time() >= self._login_again_at:
+            self._log_in()
+        if self._is_ready:
+            self._write_unsent()
+
+    def _encoded(
+        self, request: messages.MessageValue, version: int, on_answer: OnAnswer
+    ) -> tuple[_Waiting, bytes]:
         self._correlation_id += 1
         frame = encode_request(request, version, self._correlation_id, self._client_id)
         due_ms = self._limits.request_ms + max(
             getattr(request, "max_wait_ms", 0), getattr(request, "timeout_ms", 0)
         )
-        self._waiting.append(_Waiting(type(request), version, self._correlation_id, on_answer, due_ms))
-        if self._connection is None:
-            self._connect()
-        if self._connection is None or self._connection.transport is None:
-            self._unsent.append(frame)
-            return
-        if len(self._waiting) == 1:
+        return _Waiting(type(request), version, self._correlation_id, on_answer, due_ms), frame
+
+    def _write_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        self._write(unsent)
+
+    def _write(self, requests: list[tuple[_Waiting, bytes]]) -> None:
+        assert self._connection is not None and self._connection.transport is not None
+        is_first = not self._waiting
+        self._waiting.extend(waiting for waiting, _ in requests)
+        if is_first:
             self._expect()
-        self._connection.transport.write(frame)
+        self._connection.transport.write(b"".join(frame for _, frame in requests))
 
     def _connect(self) -> None:
         connection = self._connection = _Connection(self, self._limits.response_bytes)
-        self._loop.call_soon(connection.open, self._address_of(self._target), self._limits.request_ms / 1000)
+        tls, limit_seconds = self._security().tls, self._limits.request_ms / 1000
+        self._loop.call_soon(connection.open, self._address_of(self._target), tls, limit_seconds)
 
     def opened(self) -> None:
-        """Send what waits for the connection."""
-        assert self._connection is not None and self._connection.transport is not None
-        self._connection.transport.write(b"".join(self._unsent))
-        self._unsent.clear()
-        self._expect()
+        """Log in, and send what waits for the connection."""
+        self._log_in()
+
+    # -- the login
+
+    def _log_in(self) -> None:
+        """Log in; what is sent in the meantime waits. Without SASL the channel is ready."""
+        login = self._security().login
+        self._login_again_at = math.inf
+        if login is None:
+            self._become_ready()
+            return
+        self._is_ready = False
+        self._ask(
+            messages.SaslHandshakeRequest(login.mechanism), _HANDSHAKE_VERSION, partial(self._shaken, login)
+        )
+
+    def _ask(self, request: messages.MessageValue, version: int, on_answer: OnAnswer) -> None:
+        """Send a request of the login, before those that wait for it."""
+
+        def answered(response: Any) -> None:
+            """Continue, unless the connection was lost: that is reported to the requests that wait."""
+            if response is not None:
+                on_answer(response)
+
+        self._write([self._encoded(request, version, answered)])
+
+    def _shaken(self, login: Login, answer: messages.SaslHandshakeResponse) -> None:
+        if answer.error_code:
+            known = ", ".join(answer.mechanisms)
+            self.lose(f"the mechanism {login.mechanism} is refused, its own are {known}")
+            return
+        tokens = login.exchange()
+        self._send_token(tokens, next(tokens))
+
+    def _send_token(self, tokens: Exchange, token: bytes) -> None:
+        request = messages.SaslAuthenticateRequest(token)
+        self._ask(request, _AUTHENTICATE_VERSION, partial(self._authenticated, tokens))
+
+    def _authenticated(self, tokens: Exchange, answer: messages.SaslAuthenticateResponse) -> None:
+        """Send the next token; after the last one send what waits."""
+        if answer.error_code:
+            self.lose(answer.error_message or "authentication failed")
+            return
+        try:
+            token = tokens.send(bytes(answer.auth_bytes))
+        except StopIteration:
+            if answer.session_lifetime_ms:
+                lifetime_s = answer.session_lifetime_ms / 1000
+                self._login_again_at = self._loop.time() + lifetime_s * _LOGIN_AGAIN_SHARE
+            self._become_ready()
+        except ValueError as error:
+            self.lose(f"authentication failed: {error}")
+        else:
+            self._send_token(tokens, token)
+
+    def _become_ready(self) -> None:
+        self._is_ready = True
+        if self._unsent:
+            self._write_unsent()
+
+    # -- answers
 
     def _expect(self) -> None:
         """Give the other broker time for its next answer."""
@@ -129,7 +217,7 @@ class TcpChannel:
         response = decode_response(first.request, first.version, frame, first.correlation_id)
         self._waiting.popleft()
         self._expect()
-        if self._was_reported:
+        if self._was_reported and self._is_ready:
             logger.info("broker %d answers again", self._target)
             self._was_reported = False
         closed = self._closed
@@ -142,11 +230,11 @@ class TcpChannel:
 
     def lose(self, reason: str) -> None:
         """Close the connection, and report that to everyone who waits."""
-        if self._waiting and not self._was_reported:
+        lost = [*self._waiting, *(waiting for waiting, _ in self._unsent)]
+        if lost and not self._was_reported:
             self._was_reported = True
             where = "" if self._connection is None else f" at {self._connection.where}"
             logger.warning("the connection to broker %d%s is lost: %s", self._target, where, reason)
-        lost = list(self._waiting)
         self._drop()
         self._loop.call_soon(self._report, lost, self._closed)
 
@@ -166,6 +254,7 @@ class TcpChannel:
     def _drop(self) -> None:
         self._waiting.clear()
         self._unsent.clear()
+        self._is_ready = False
         self._expect()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -186,7 +275,7 @@ class _Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.where = "an unknown address"
 
-    def open(self, address: Address | None, limit_seconds: float) -> None:
+    def open(self, address: Address | None, tls: ssl.SSLContext | None, limit_seconds: float) -> None:
         """Begin to connect."""
         if self._channel is None:
             return
@@ -194,13 +283,19 @@ class _Connection(asyncio.Protocol):
             self._channel.lose("the metadata do not know it")
             return
         self.where = f"{address[0]}:{address[1]}"
-        self._opening = asyncio.get_running_loop().create_task(self._open(address, limit_seconds))
+        self._opening = asyncio.get_running_loop().create_task(self._open(address, tls, limit_seconds))
 
-    async def _open(self, address: Address, limit_seconds: float) -> None:
+    async def _open(self, address: Address, tls: ssl.SSLContext | None, limit_seconds: float) -> None:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limit_seconds):
-                await loop.create_connection(lambda: self, *address)
+                await loop.create_connection(
+                    lambda: self, *address, ssl=tls, server_hostname=None if tls is None else address[0]
+                )
+        except ssl.SSLCertVerificationError as error:
+            self._lose(f"its certificate is refused: {error.verify_message}")
+        except ssl.SSLError as error:
+            self._lose(f"TLS handshake failed: {error.reason or error}")
         except TimeoutError:
             self._lose(f"it does not accept a connection in {limit_seconds:g} s")
         except ConnectionRefusedError:

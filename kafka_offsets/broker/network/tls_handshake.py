@@ -75,6 +75,8 @@ class Handshake(asyncio.Protocol):
                 server_side=True,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS,
             )
+        except ConnectionResetError:  # it has left, as a health check does
+            logger.debug("%s: the connection was closed during the TLS handshake", self._host)
         except (OSError, ConfigError) as error:  # ssl.SSLError and timeouts are OSError
             logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
             # asyncio's future, the error and its frames refer to each other, and to a buffer of 256 KiB.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
@@ -11,7 +13,7 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.principal import USER_TYPE, Principal
 from kafka_offsets.security.principal_mapping import distinguished_name, map_name, parse_rules
 from kafka_offsets.security.secret import Secret
-from kafka_offsets.security.tls import Store, server_context
+from kafka_offsets.security.tls import Store, client_context, server_context
 
 _CLIENT_AUTH = "ssl.client.auth"
 
@@ -20,7 +22,10 @@ class ListenerTls:
     """The TLS of one listener. Raises ConfigError when its files cannot be used.
 
     context  for new connections
+    _outward for new connections to the same listener of other brokers, once it is used
     """
+
+    _outward: ssl.SSLContext | None = None
 
     def __init__(self, endpoint: Endpoint, config: Config) -> None:
         self._endpoint, self._config = endpoint, config
@@ -29,7 +34,26 @@ class ListenerTls:
 
     def reload(self) -> None:
         """Read the files again, for connections from now on. ConfigError leaves everything as it was."""
-        self.context = self._new_context()
+        context, outward = self._new_context(), None if self._outward is None else self._new_outward()
+        self.context, self._outward = context, outward
+
+    def outward(self) -> ssl.SSLContext:
+        """Return the context for connections to the same listener of other brokers. Raises ConfigError.
+
+        It has the certificate of this broker, by which a listener of protocol SSL knows it.
+        """
+        if self._outward is None:
+            self._outward = self._new_outward()
+        return self._outward
+
+    def _new_outward(self) -> ssl.SSLContext:
+        with self._named():
+            return client_context(
+                self._store("keystore"),
+                self._store("truststore"),
+                self._value("ssl.enabled.protocols"),
+                checks_name=self._value("ssl.endpoint.identification.algorithm") != "",
+            )
 
     def principal_of(self, certificate: bytes) -> Principal | None:
         """Return the principal of a client with this certificate (DER); None if no rule matches its name."""
@@ -37,13 +61,19 @@ class ListenerTls:
         return None if name is None else Principal(USER_TYPE, name)
 
     def _new_context(self) -> ssl.SSLContext:
-        try:
+        with self._named():
             return server_context(
                 self._store("keystore"),
                 self._store("truststore"),
                 self._client_auth(),
                 self._value("ssl.enabled.protocols"),
             )
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Add the listener to the message of a ConfigError."""
+        try:
+            yield
         except ConfigError as error:
             raise ConfigError(f"listener {self._endpoint.name}: {error}") from error
 

@@ -10,7 +10,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
-from kafka_offsets.zookeeper.cluster_znodes import Address
+from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
 from kafka_offsets.zookeeper.election import Election, View
 
 _RETRY_SECONDS = 1.0
@@ -19,7 +19,7 @@ _RETRY_SECONDS = 1.0
 class Candidate:
     """Takes part in the election from `start` to `stop`, on the event loop of its broker.
 
-    clients     where clients reach this broker; the metadata is advertised at the same host
+    endpoints   where peers reach this broker; the metadata is advertised at the host of the first listener
     listens_at  where it serves the metadata while it is the controller; port 0 takes a free one each time
     on_view     called with each change of `view`
     controller  of the last term of this broker, None before the first
@@ -32,13 +32,13 @@ class Candidate:
         session: ClusterSession,
         cluster_id: str,
         config: Config,
-        clients: Address,
+        endpoints: Endpoints,
         listens_at: Address,
         on_view: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session, self._cluster_id, self._config = session, cluster_id, config
-        self._clients, self._listens_at, self._on_view = clients, listens_at, on_view
+        self._host, self._listens_at, self._on_view = endpoints.first[0], listens_at, on_view
         self._registered = asyncio.Event()
         self._is_ending = False
         self.controller: ElectedController | None = None
@@ -47,7 +47,7 @@ class Candidate:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._see, view)
 
-        self._election = Election(session, cluster_id, config.node_id, clients, seen)
+        self._election = Election(session, cluster_id, config.node_id, endpoints, seen)
 
     async def start(self) -> None:
         """Return when this broker is registered in ZooKeeper."""
@@ -77,7 +77,7 @@ class Candidate:
         elected, session = self._election, self._session
 
         def serving(port: int) -> None:
-            session.call(lambda: elected.announce(term, (self._clients[0], port)))
+            session.call(lambda: elected.announce(term, (self._host, port)))
 
         def end() -> None:
             """Let another broker try; if it is this one again, not at once."""

@@ -1,16 +1,24 @@
 """Controller endpoint: the socket at which a controller serves the brokers of other processes.
 
 A frame is an int32 size and a message of `metadata.controller_service`. A broker whose connection closes is fenced at
-once, and one that sends nothing for the session timeout loses its connection.
+once, and one that sends nothing for the session timeout loses its connection. With TLS or SASL between brokers, a
+connection is encrypted and logs in first (`controller_login`).
 """
+
+from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
+from functools import partial
 
 from kafka_offsets.broker.network.accepting import stop_accepting
+from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins, LoginRefusedError, PeerLogin
+from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller_service import BrokerSession, ControllerService
+from kafka_offsets.metadata.json_form import to_json
 from kafka_offsets.protocol.connection import FrameReader
 
 MOST_FRAME_BYTES = 64 << 20
@@ -29,6 +37,7 @@ _PREFERRED_LEADERS_SECONDS = 300.0
 """How often preferred leaders are elected: Kafka's default of leader.imbalance.check.interval.seconds."""
 
 _SIZE = struct.Struct(">i")
+_REFUSED = to_json({"refused": "the controller does not accept this login"})
 
 logger = new_logger(__name__)
 
@@ -39,11 +48,17 @@ def framed(message: bytes) -> bytes:
 
 
 class ControllerEndpoint:
-    """Listens, and drives one `ControllerService` from the loop it was started in."""
+    """Listens, and drives one `ControllerService` from the loop it was started in.
 
-    def __init__(self, service: ControllerService, session_timeout_ms: int) -> None:
+    logins  which peers may register brokers; None: all of them, in plain text
+    """
+
+    def __init__(
+        self, service: ControllerService, session_timeout_ms: int, logins: BrokerLogins | None = None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._service = service
+        self._service, self._logins = service, logins
+        self._handshakes: set[Handshake] = set()
         self._timeout_seconds = session_timeout_ms / 1000
         self._peers: set[_Peer] = set()
         self._listener: asyncio.Server | None = None
@@ -57,7 +72,7 @@ class ControllerEndpoint:
 
     async def start(self, host: str, port: int = 0) -> int:
         """Listen; return the port. Brokers that were up have the session timeout to come back. Raises OSError."""
-        self._listener = await self._loop.create_server(lambda: _Peer(self, self._service), host, port)
+        self._listener = await self._loop.create_server(self._new_protocol(), host, port)
         self._check_later()
         self._prefer_later()
         if self._service.has_absent:
@@ -65,26 +80,44 @@ class ControllerEndpoint:
         found: int = self._listener.sockets[0].getsockname()[1]
         return found
 
+    def _new_protocol(self) -> Callable[[], asyncio.Protocol]:
+        new_peer = partial(_Peer, self, self._service, self._logins)
+        tls = None if self._logins is None else self._logins.tls
+        return new_peer if tls is None else partial(Handshake, self, lambda: tls.context, new_peer)
+
+    def begin_handshake(self, handshake: Handshake, host: str) -> bool:
+        """Count a connection during its TLS handshake; False if there are too many or the endpoint is stopped."""
+        if self._is_stopped or len(self._peers) + len(self._handshakes) >= _MOST_CONNECTIONS:
+            return False
+        self._handshakes.add(handshake)
+        return True
+
+    def end_handshake(self, handshake: Handshake, host: str) -> None:
+        """Count it no longer."""
+        self._handshakes.discard(handshake)
+
     async def stop(self) -> None:
         """Close the listener and all connections; no broker is fenced by that."""
         self._is_stopped = True
         for timer in (self._check, self._retry, self._preferred, self._decision):
             if timer is not None:
                 timer.cancel()
+        for handshake in list(self._handshakes):
+            handshake.abort()
         for peer in list(self._peers):
             peer.retire()
         if self._listener is not None:
             await stop_accepting([self._listener])
             await self._listener.wait_closed()
 
-    def admit(self, peer: "_Peer") -> bool:
+    def admit(self, peer: _Peer) -> bool:
         """Register a connection; False if there are too many or the endpoint is stopped."""
         if self._is_stopped or len(self._peers) >= _MOST_CONNECTIONS:
             return False
         self._peers.add(peer)
         return True
 
-    def release(self, peer: "_Peer") -> None:
+    def release(self, peer: _Peer) -> None:
         """Forget a connection."""
         self._peers.discard(peer)
         is_refused = self._service.has_absent and not self._is_stopped  # by the store
@@ -143,16 +176,20 @@ class ControllerEndpoint:
 class _Peer(asyncio.Protocol):
     """The connection of one broker.
 
+    _login       None once it may register a broker
     received_at  when it last sent something, in the time of the loop
     """
 
-    def __init__(self, endpoint: ControllerEndpoint, service: ControllerService) -> None:
+    def __init__(
+        self, endpoint: ControllerEndpoint, service: ControllerService, logins: BrokerLogins | None
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._endpoint, self._service = endpoint, service
+        self._endpoint, self._service, self._logins = endpoint, service, logins
+        self._login: PeerLogin | None = None
         self._reader = FrameReader(_MOST_UNREGISTERED_BYTES)
         self._session = BrokerSession(self._send, self.abort)
         self._transport: asyncio.Transport | None = None
-        self._is_retired = False
+        self._is_retired = self._is_refused = False
         self.received_at = self._loop.time()
 
     @property
@@ -166,14 +203,47 @@ class _Peer(asyncio.Protocol):
         self._transport = transport
         if not self._endpoint.admit(self):
             transport.abort()
+        elif self._logins is not None:
+            self._begin_login(self._logins, transport)
+
+    def _begin_login(self, logins: BrokerLogins, transport: asyncio.Transport) -> None:
+        host = (transport.get_extra_info("peername") or ("unknown",))[0]
+        encryption = transport.get_extra_info("ssl_object")
+        certificate = None if encryption is None else encryption.getpeercert(binary_form=True)
+        try:
+            login = logins.begin(host, certificate)
+        except LoginRefusedError as error:
+            self._refuse(logins, str(error))
+        else:
+            self._login = None if login.is_complete else login
+
+    def _refuse(self, logins: BrokerLogins, why: str) -> None:
+        """Close the connection of a peer that is no broker, after a delay that slows down who guesses passwords."""
+        self._endpoint.refused(why)
+        self._is_refused = True
+
+        def close() -> None:
+            """Tell it only that it is refused."""
+            assert self._transport is not None
+            if not self._transport.is_closing():
+                self._send(_REFUSED)
+                self._transport.close()
+
+        self._loop.call_later(logins.delay_ms / 1000, close)
 
     def data_received(self, data: bytes) -> None:
         """Decide complete messages."""
         self.received_at = self._loop.time()
         assert self._transport is not None
+        if self._is_refused:
+            return
         self._reader.feed(data)
         try:
             while not self._transport.is_closing() and (frame := self._reader.next_frame()) is not None:
+                if self._login is not None:
+                    if not self._take_login(self._login, frame):
+                        return
+                    continue
                 self._service.receive(self._session, frame)
                 if self._session.broker_id is not None:
                     self._reader.max_bytes = MOST_FRAME_BYTES
@@ -186,6 +256,18 @@ class _Peer(asyncio.Protocol):
             self._transport.close()
         if self._service.has_proposals:
             self._endpoint.decide_soon()
+
+    def _take_login(self, login: PeerLogin, frame: bytes) -> bool:
+        """Answer a message of a login; return False if the peer is refused."""
+        assert self._logins is not None
+        try:
+            self._send(login.receive(frame))
+        except LoginRefusedError as error:
+            self._refuse(self._logins, str(error))
+            return False
+        if login.is_complete:
+            self._login = None
+        return True
 
     def _send(self, message: bytes) -> None:
         assert self._transport is not None

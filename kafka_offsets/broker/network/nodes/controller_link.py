@@ -2,18 +2,22 @@
 
 Messages arrive on the event loop. Only where a handler needs an answer does the whole broker wait for it, for
 `_ANSWER_SECONDS` at most: `wait` reads the same socket, so that everything is received in order. This is why the link
-has a socket of its own instead of a transport. A lost connection is made again, with a growing pause.
+has a socket of its own instead of a transport. A lost connection is made again, with a growing pause. With TLS or SASL
+between brokers it is encrypted and logs in before it registers (`controller_login`).
 """
 
 import asyncio
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kafka_offsets.broker.network.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
+from kafka_offsets.broker.network.nodes.controller_login import secured
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.remote_membership import RemoteMembership
@@ -31,6 +35,8 @@ _HEARTBEATS_PER_TIMEOUT = 4
 _READ_BYTES = 1 << 18
 _HEARTBEAT = framed(b'{"heartbeat":true}')
 
+_NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
 logger = new_logger(__name__)
 
 
@@ -40,6 +46,7 @@ class ControllerLink:
     address       returns where the controller is, None while that is not known
     registration  returns the first message of a connection
     request_turn  ends the turn of the broker, which has received something
+    security      returns how it connects and logs in, as that is now
     """
 
     def __init__(
@@ -49,12 +56,13 @@ class ControllerLink:
         registration: Callable[[], bytes],
         session_timeout_ms: int,
         request_turn: Callable[[], None],
+        security: Callable[[], ClientSecurity] = lambda: PLAINTEXT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._membership = membership
         self._address, self._registration = address, registration
         self._timeout_seconds = session_timeout_ms / 1000
-        self._request_turn = request_turn
+        self._request_turn, self._security = request_turn, security
         self._socket: socket.socket | None = None
         self._reader = FrameReader(MOST_FRAME_BYTES)
         self._unsent = bytearray()
@@ -111,7 +119,10 @@ class ControllerLink:
     async def _connect(self, address: Address) -> None:
         """Connect and register. Raises OSError, and UnicodeError for what cannot be a host."""
         async with asyncio.timeout(self._timeout_seconds):
-            connecting = await self._connected(address)
+            connecting = await secured(await self._connected(address), address[0], self._security())
+        if self._address() not in (None, address):
+            connecting.close()
+            raise ConnectionError("another controller was elected in the meantime")
         self._socket, self._reader = connecting, FrameReader(MOST_FRAME_BYTES)
         self._connected_to = address
         self._received_at = self._loop.time()
@@ -131,9 +142,6 @@ class ControllerLink:
             except OSError as error:
                 refused = error
                 continue
-            if self._address() not in (None, address):
-                connecting.close()
-                raise ConnectionError("another controller was elected in the meantime")
             return connecting
         raise refused
 
@@ -215,7 +223,7 @@ class ControllerLink:
         try:
             while self._unsent:
                 del self._unsent[: self._socket.send(self._unsent)]
-        except (BlockingIOError, InterruptedError):
+        except _NOT_YET:
             return
         except OSError as error:
             self._lose_later(error.strerror or str(error))
@@ -227,12 +235,18 @@ class ControllerLink:
         self._request_turn()
 
     def _receive(self) -> None:
-        """Pass on what has arrived."""
+        """Pass on what has arrived; all of it, as what TLS has decrypted does not make the socket readable."""
+        received = self._socket
+        self._receive_once()
+        while received is self._socket and isinstance(received, ssl.SSLSocket) and received.pending():
+            self._receive_once()
+
+    def _receive_once(self) -> None:
         if self._socket is None:
             return
         try:
             data = self._socket.recv(_READ_BYTES)
-        except (BlockingIOError, InterruptedError):
+        except _NOT_YET:
             return
         except OSError as error:
             self._lose(error.strerror or str(error))

@@ -11,7 +11,9 @@ from typing import Any
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import usable_configs
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
-from kafka_offsets.errors import StorageError
+from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
@@ -96,7 +98,7 @@ class ElectedController:
             previous.join()
         try:
             self.run_loop(self._serve())
-        except (StorageError, OSError) as error:
+        except (StorageError, ConfigError, OSError) as error:
             logger.error("broker %d cannot be the controller: %s", self.term.broker_id, error)
             self._on_end()
         except Exception:  # a defect: else this broker would keep `/controller` and serve nothing
@@ -125,7 +127,10 @@ class ElectedController:
             self.term.epoch << _BITS_OF_REGISTRATIONS,
         )
         self._service = ControllerService(controller, self._cluster_id, on_deposed=self._deposed)
-        endpoint = ControllerEndpoint(self._service, self._config.broker_session_timeout_ms)
+        logins = BrokerLogins(
+            self._config, InterBrokerSecurity(self._config), lambda: controller.image.settings
+        )
+        endpoint = ControllerEndpoint(self._service, self._config.broker_session_timeout_ms, logins)
         host, port = self._address
         try:
             self._on_serving(await endpoint.start(host, port))

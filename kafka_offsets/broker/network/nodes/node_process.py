@@ -10,7 +10,12 @@ from typing import NamedTuple
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
-from kafka_offsets.broker.network.server_process import collect_rarely, listen_for_prometheus, set_at_signals
+from kafka_offsets.broker.network.server_process import (
+    collect_rarely,
+    listen_for_prometheus,
+    reload_at_signal,
+    set_at_signals,
+)
 from kafka_offsets.metadata.json_form import Fields, Json, from_json, to_json
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
@@ -97,6 +102,7 @@ def run_node(order: NodeOrder, new_server: Callable[..., NodeServer] = NodeServe
         files = None if order.data_directory is None else DiskFiles(Path(order.data_directory))
         server = new_server(order.config(), place, files)
         loop.set_exception_handler(server.on_loop_error)
+        reload_at_signal(server)
         await serve_until(
             stopped,
             server,

@@ -14,6 +14,7 @@ from kafka_offsets.broker.network.nodes.controller_link import Address, Controll
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tcp_channel import ChannelLimits, TcpChannel
 from kafka_offsets.broker.replicas.channel import broker_client_id
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.metadata.image import Delta
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.storage.files import Files
@@ -40,6 +41,7 @@ class NodeServer(Server):
 
     def __init__(self, config: Config, place: NodePlace, files: Files | None = None) -> None:
         self._place = place
+        self._inter_broker = InterBrokerSecurity(config)
         self._membership = RemoteMembership(place.broker_id, str(uuid.uuid4()))
         self._membership.on_change = self._change
         given = frozenset({*config.given, "node.id"})
@@ -50,11 +52,12 @@ class NodeServer(Server):
             self._registration,
             config.broker_session_timeout_ms,
             self.request_turn,
+            self._inter_broker.client_security,
         )
 
     def cluster_part(self) -> ClusterPart:
         """Return the part of the cluster that this broker is."""
-        return ClusterPart(self._place.cluster_id, self._channel_to)
+        return ClusterPart(self._place.cluster_id, self._channel_to, self._inter_broker)
 
     def new_core(self, files: Files | None) -> BrokerCore:
         """Create the broker core, which decides through the membership."""
@@ -71,11 +74,17 @@ class NodeServer(Server):
             self._address_of,
             self.request_turn,
             ChannelLimits(most_bytes, _REQUEST_MS),
+            self._inter_broker.client_security,
         )
 
     def _address_of(self, target: int) -> Address | None:
         broker = self._membership.image.brokers.by_id.get(target)
-        return None if broker is None else (broker.host, broker.port)
+        return None if broker is None else broker.address_at(self._inter_broker.endpoint.name)
+
+    def reload_certificates(self) -> None:
+        """Read the files of all listeners with TLS again. Raises ConfigError."""
+        super().reload_certificates()
+        self._inter_broker.reload()
 
     def _registration(self) -> bytes:
         context = self.core.context

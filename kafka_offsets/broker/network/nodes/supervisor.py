@@ -15,10 +15,13 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import address_text, node_ports
 from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
 from kafka_offsets.broker.network.server_process import set_at_signals
-from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.security import ClientSecurity
 from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller import Controller
@@ -68,16 +71,19 @@ class NodesOptions(NamedTuple):
     topics: tuple[tuple[str, int | None], ...]
 
 
-def serve_nodes(config: Config, options: NodesOptions, command: Sequence[str]) -> None:
+def serve_nodes(
+    config: Config, options: NodesOptions, security: InterBrokerSecurity, command: Sequence[str]
+) -> None:
     """Run a cluster until SIGINT or SIGTERM; writes the addresses of its brokers to standard error.
 
-    command  starts a process that reads a `NodeOrder`
+    security  how its brokers connect to each other, and this process to them
+    command   starts a process that reads a `NodeOrder`
     Raises NodesFailedError, StorageError or OSError if it cannot start.
     """
     files: Files = MemoryFiles() if options.data_directory is None else DiskFiles(options.data_directory)
     store = MetadataFile(files)
     try:
-        asyncio.run(_Supervisor(config, options, command, store).run())
+        asyncio.run(_Supervisor(config, options, security, command, store).run())
     finally:
         store.close()
 
@@ -86,10 +92,15 @@ class _Supervisor:
     """One run of a cluster."""
 
     def __init__(
-        self, config: Config, options: NodesOptions, command: Sequence[str], store: MetadataFile
+        self,
+        config: Config,
+        options: NodesOptions,
+        security: InterBrokerSecurity,
+        command: Sequence[str],
+        store: MetadataFile,
     ) -> None:
         self._config, self._options, self._store = config, options, store
-        self._command = command
+        self._security, self._command = security, command
         first = config.node_id
         self._broker_ids = tuple(range(first, first + options.broker_count))
         self._controller = Controller(store.load(), config.min_insync_replicas, store)
@@ -100,8 +111,10 @@ class _Supervisor:
         """Serve until a signal arrives."""
         stopped = asyncio.Event()
         set_at_signals(stopped)
+        self._pass_on_reloads()
         service = ControllerService(self._controller, self._store.cluster_id, self._broker_ids)
-        endpoint = ControllerEndpoint(service, self._config.broker_session_timeout_ms)
+        logins = BrokerLogins(self._config, self._security, lambda: self._controller.image.settings)
+        endpoint = ControllerEndpoint(service, self._config.broker_session_timeout_ms, logins)
         self._controller_port = await endpoint.start("127.0.0.1")
         stopping = asyncio.ensure_future(stopped.wait())
         ready = asyncio.ensure_future(self._ready())
@@ -125,12 +138,31 @@ class _Supervisor:
             if isinstance(outcome, Exception):
                 raise outcome
 
+    def _pass_on_reloads(self) -> None:
+        """Let the brokers reload their certificates at SIGHUP, where there is such a signal."""
+
+        def reload() -> None:
+            """Reload those of this process, which serves the metadata, and have each broker do so."""
+            try:
+                self._security.reload()
+            except ConfigError as error:
+                logger.error("certificates are as before: %s", error)
+            for node in self._nodes:
+                node.reload()
+
+        if hasattr(signal, "SIGHUP") and any(each.has_tls for each in self._config.endpoints()):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+
     async def _ready(self) -> None:
         for node in self._nodes:
             await node.is_ready.wait()
         if self._options.topics:
-            address = parse_address(self._addresses("").partition(",")[0])
-            await asyncio.to_thread(_create_topics, address, self._options.topics)
+            first = self._controller.image.brokers.by_id[self._broker_ids[0]]
+            address = first.address_at(self._security.endpoint.name)
+            assert address is not None, "it has registered all listeners of the configuration"
+            await asyncio.to_thread(
+                _create_topics, address, self._security.client_security(), self._options.topics
+            )
 
     def _addresses(self, listener: str) -> str:
         """Return the addresses of all brokers at a listener; "" is the first one."""
@@ -227,6 +259,12 @@ class _Node:
         finally:
             self._process = None
 
+    def reload(self) -> None:
+        """Have the broker read its certificates again, once it handles that signal."""
+        if self._process is not None and self.is_ready.is_set():
+            with suppress(ProcessLookupError):
+                self._process.send_signal(signal.SIGHUP)
+
     async def stop(self) -> None:
         """Stop the broker in order, or kill it if that takes too long."""
         self._is_stopping = True
@@ -243,11 +281,13 @@ class _Node:
                 await process.wait()
 
 
-def _create_topics(address: tuple[str, int], topics: Iterable[tuple[str, int | None]]) -> None:
+def _create_topics(
+    address: tuple[str, int], security: ClientSecurity, topics: Iterable[tuple[str, int | None]]
+) -> None:
     """Create the topics that do not exist, as a client of a broker. ConfigError for the first that is refused."""
     made = messages.CreateTopicsRequest
     new = [made.CreatableTopic(name, -1 if count is None else count, -1) for name, count in topics]
-    with Connection(*address, _CREATION_SECONDS) as connection:
+    with Connection(*address, _CREATION_SECONDS, security) as connection:
         answer = connection.call(made(new, round(_CREATION_SECONDS * 1000)), _CREATE_TOPICS_VERSION)
     for each in answer.topics:
         if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

@@ -15,14 +15,14 @@ from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.node_process import serve_until
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
-from kafka_offsets.broker.network.server_process import set_at_signals
+from kafka_offsets.broker.network.server_process import reload_at_signal, set_at_signals
 from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.checkpoints import encode_uuid
 from kafka_offsets.storage.files import DiskFiles, Files
 from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
-from kafka_offsets.zookeeper.cluster_znodes import Address
+from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
@@ -60,12 +60,16 @@ class ZooKeeperNode(NodeServer):
 
     async def take_part(self) -> None:
         """Register in ZooKeeper, and then with the controller."""
-        context = self.core.context
+        endpoints = Endpoints(
+            self.core.context.addresses,
+            {each.endpoint.name: each.endpoint.protocol for each in self.core.listeners},
+            metadata_protocol=self._inter_broker.endpoint.protocol,
+        )
         self._candidate = Candidate(
             self._session,
             self._cluster_id,
             self._config,
-            (context.host, context.port),
+            endpoints,
             (self._controller_host, self._controller_port),
             self._link.look,
         )
@@ -129,14 +133,13 @@ def serve_with_zookeeper(config: Config, options: ZooKeeperOptions) -> None:
 
 def _check_reachable(config: Config, host: str) -> None:
     """Raise ConfigError if other brokers would be given a host that means every interface."""
-    if config.endpoints()[0].protocol != "PLAINTEXT":
-        raise ConfigError("brokers of a cluster reach each other at a listener of protocol PLAINTEXT")
-    advertised = config.advertised_listener()
-    given = host if advertised is None else advertised.host
+    endpoint, first = config.inter_broker_endpoint(), config.endpoints()[0]
+    listened = host if endpoint == first else endpoint.listener.host
+    given = listened if endpoint.advertised is None else endpoint.advertised.host
     if given in _EVERY_INTERFACE:
         raise ConfigError(
             f"other brokers cannot connect to {given or 'every interface'}: set advertised.listeners to an address of"
-            " this machine, such as PLAINTEXT://broker1.example.com:9092"
+            f" this machine, such as {endpoint.name}://broker1.example.com:9092"
         )
 
 
@@ -156,6 +159,7 @@ async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSess
     files = None if options.data_directory is None else DiskFiles(options.data_directory)
     server = ZooKeeperNode(config, session, cluster_id, files, options.controller_port)
     loop.set_exception_handler(server.on_loop_error)
+    reload_at_signal(server)
 
     def ready() -> None:
         announce_listeners(server.addresses)

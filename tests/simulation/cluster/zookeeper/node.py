@@ -13,6 +13,7 @@ from kafka_offsets.broker.network.nodes.elected_controller import ElectedControl
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.zookeeper import election
+from kafka_offsets.zookeeper.cluster_znodes import Endpoints
 from kafka_offsets.zookeeper.steps import UnavailableError
 from tests.simulation.cluster.network import CLUSTER_ID
 from tests.simulation.cluster.node import Node
@@ -181,7 +182,13 @@ class ElectingNode(Node):
             self.request_turn,
         )
         self.candidate = VirtualCandidate(
-            self, self.session, CLUSTER_ID, self.config, (HOST, port), (HOST, 0), self.link.look
+            self,
+            self.session,
+            CLUSTER_ID,
+            self.config,
+            Endpoints({"PLAINTEXT": (HOST, port)}, {"PLAINTEXT": "PLAINTEXT"}),
+            (HOST, 0),
+            self.link.look,
         )
         await self.candidate.start()
         await self.link.start()

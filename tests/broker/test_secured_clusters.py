@@ -1,0 +1,345 @@
+"""Brokers that authenticate to each other: what they exchange, who may take part, and what clients may do."""
+
+import asyncio
+import logging
+import socket
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.connection import ClientConnection
+from kafka_offsets.broker.network.nodes.controller_endpoint import framed
+from kafka_offsets.broker.network.nodes.controller_login import secured
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.client import commits
+from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.errors import ConfigError, ErrorCode
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.security.secret import Secret
+from kafka_offsets.testing import acls, allow
+from tests.drivers.secured_cluster import NODES, Controller, Keys, SecuredCluster
+
+pytestmark = pytest.mark.slow
+
+USERS = "admin=admin-hush,alice=alice-hush,bob=bob-hush"
+PLACE = ("orders", 0)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    return Keys(tmp_path_factory.mktemp("keys"))
+
+
+def login(user: str, mechanism: str = "PLAIN") -> Login:
+    return Login(mechanism, user, Secret(f"{user}-hush"))
+
+
+def create(cluster: SecuredCluster, security: ClientSecurity | None, name: str = "orders") -> int:
+    made = messages.CreateTopicsRequest
+    answer = cluster.call(1, made([made.CreatableTopic(name, 1, 3)], 10_000), 5, security)
+    return answer.topics[0].error_code
+
+
+def produce(cluster: SecuredCluster, node: int, security: ClientSecurity | None, name: str = "orders") -> Any:
+    """Produce one record with acks=all; return the answer."""
+    made = messages.ProduceRequest
+    batch = bytes(encode_batch([(b"k", b"v" * 1000, (), 1_700_000_000_000)]))
+    data = [made.PartitionProduceData(0, batch)]
+    request = made(acks=-1, timeout_ms=10_000, topic_data=[made.TopicProduceData(name, partition_data=data)])
+    return cluster.call(node, request, 7, security)
+
+
+def produce_error(answer: Any) -> int:
+    return answer.responses[0].partition_responses[0].error_code
+
+
+def commit(
+    cluster: SecuredCluster, node: int, group: str, offset: int, security: ClientSecurity | None
+) -> int:
+    answer = cluster.call(node, commits.request(group, {PLACE: offset}, {}), commits.VERSION, security)
+    return answer.topics[0].partitions[0].error_code
+
+
+def leader(cluster: SecuredCluster, name: str = "orders") -> int:
+    return cluster.image.leader(name, 0)
+
+
+def coordinator(cluster: SecuredCluster, group: str, security: ClientSecurity | None) -> int:
+    node = next(iter(cluster.nodes))
+    return cluster.call(node, messages.FindCoordinatorRequest(group), 3, security).node_id
+
+
+def listening(protocol: str) -> dict[str, object]:
+    return {"listeners": f"{protocol}://127.0.0.1:0", "inter.broker.listener.name": protocol}
+
+
+def plain_jaas(listener: str) -> dict[str, object]:
+    """Kafka's own form: a user of brokers, and the passwords that PLAIN knows."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    options = 'username="admin" password="admin-hush" user_admin="admin-hush" user_alice="alice-hush"'
+    return {f"listener.name.{listener}.plain.sasl.jaas.config": f"{module} required {options};"}
+
+
+WAYS: list[tuple[str, str, dict[str, object]]] = [
+    ("PLAINTEXT", "", {}),
+    ("SSL", "", {"ssl.client.auth": "required"}),
+    ("SASL_PLAINTEXT", "PLAIN", plain_jaas("sasl_plaintext")),
+    *(
+        (
+            "SASL_SSL",
+            mechanism,
+            {
+                "sasl.mechanism.inter.broker.protocol": mechanism,
+                "sasl.users": USERS,
+                "sasl.inter.broker.user": "admin",
+            },
+        )
+        for mechanism in ("PLAIN", "SCRAM-SHA-512")
+    ),
+]
+
+
+@pytest.mark.parametrize(("protocol", "mechanism", "given"), WAYS, ids=["-".join(each[:2]) for each in WAYS])
+def test_brokers_replicate_over_every_protocol(
+    keys: Keys, protocol: str, mechanism: str, given: dict[str, object]
+) -> None:
+    tls = keys.client(keystore=keys.keystore).tls if protocol.endswith("SSL") else None
+    client = ClientSecurity(tls, login("alice", mechanism) if mechanism else None)
+    with SecuredCluster(listening(protocol) | keys.config | given) as cluster:
+        assert create(cluster, client) == 0
+        assert produce_error(produce(cluster, leader(cluster), client)) == 0
+        assert sorted(cluster.image.topics["orders"].partitions[0].isr) == [*NODES]
+        first = coordinator(cluster, "billing", client)
+        assert commit(cluster, first, "billing", 5, client) == 0
+        cluster.stop(first)
+        second = coordinator(cluster, "billing", client)
+        assert second != first
+        made = messages.OffsetFetchRequest
+        answer = cluster.call(second, made("billing", [made.Topic("orders", [0])]), 7, client)
+        assert answer.topics[0].partitions[0].committed_offset == 5
+
+
+# -- who is no broker
+
+SASL = {"sasl.users": USERS, "sasl.inter.broker.user": "admin"}
+SASL_SSL = listening("SASL_SSL") | SASL
+AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:admin"}
+
+
+async def connect(address: tuple[str, int], security: ClientSecurity) -> None:
+    """Connect to a controller and log in, as a broker does. Raises OSError."""
+    connected = socket.socket()
+    connected.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connected, address)
+    (await secured(connected, address[0], security)).close()
+
+
+@pytest.mark.parametrize("with_authorizer", [False, True], ids=["no authorizer", "authorizer"])
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize(
+    ("user", "password", "logged"),
+    [
+        ("admin", "admin-hush", ""),
+        ("admin", "hushhush", "authentication failed: "),
+        ("nobody", "hushhush", "authentication failed: "),
+        ("alice", "alice-hush", "User:alice may not act as a broker: it is denied CLUSTER_ACTION"),
+    ],
+)
+def test_the_controller_knows_brokers_by_their_login(
+    user: str,
+    password: str,
+    logged: str,
+    mechanism: str,
+    with_authorizer: bool,
+    keys: Keys,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = SASL_SSL | keys.config | {"connection.failed.authentication.delay.ms": 0}
+    with Controller(given | (AUTHORIZED if with_authorizer else {})) as controller:
+        security = keys.client(user, password, mechanism)
+        if not logged:
+            asyncio.run(connect(controller.address, security))
+        else:
+            with pytest.raises(ConnectionError, match="the login is refused: the controller does not accept"):
+                asyncio.run(connect(controller.address, security))
+    assert f"a connection was refused: {logged}" in caplog.text if logged else not caplog.text
+    assert "hush" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("client_auth", "has_certificate", "logged"),
+    [
+        ("required", True, ""),
+        ("required", False, "TLS handshake failed: PEER_DID_NOT_RETURN_A_CERTIFICATE"),
+        ("none", False, "User:ANONYMOUS may not act as a broker"),
+    ],
+)
+def test_the_controller_knows_brokers_by_their_certificates(
+    client_auth: str, has_certificate: bool, logged: str, keys: Keys, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = listening("SSL") | keys.config | AUTHORIZED
+    given |= {
+        "ssl.client.auth": client_auth,
+        "super.users": "User:CN=broker",
+        "connection.failed.authentication.delay.ms": 0,
+    }
+    with Controller(given) as controller:
+        security = keys.client(keystore=keys.keystore if has_certificate else None)
+        plain = socket.create_connection(controller.address, 20)
+        with security.tls.wrap_socket(plain, server_hostname="localhost") as peer:
+            if logged:
+                with suppress(OSError):  # the end, or the alert
+                    while peer.recv(1000):
+                        pass
+            else:
+                peer.sendall(framed(b'{"heartbeat": true}'))
+                assert peer.recv(1000) == framed(b'{"heartbeat":true}')
+    assert logged in caplog.text if logged else not caplog.text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b'{"register": {}}',
+        b'{"heartbeat": true}',
+        b'{"token": ""}',
+        b'{"login": "PLAIN", "token": "!"}',
+        b"x",
+    ],
+)
+def test_the_controller_does_nothing_before_the_login(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    given = listening("SASL_PLAINTEXT") | SASL | {"connection.failed.authentication.delay.ms": 0}
+    with Controller(given) as controller, socket.create_connection(controller.address, 20) as peer:
+        peer.sendall(framed(sent))
+        answer = b"".join(iter(lambda: peer.recv(1000), b""))
+    assert answer[4:] == b'{"refused":"the controller does not accept this login"}'
+    assert "a connection was refused: it does not log in: " in caplog.text
+
+
+def test_a_peer_in_plain_text_is_refused(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    with SecuredCluster(SASL_SSL | keys.config) as cluster:
+        for address in (cluster.address(1), cluster.controller):
+            with socket.create_connection(address, 20) as peer:
+                peer.sendall(framed(b'{"register": {}}'))
+                with suppress(ConnectionResetError):
+                    assert peer.recv(1000)[:1] in (b"", b"\x15")  # the end, or an alert
+    assert caplog.text.count("TLS handshake failed") == 2
+
+
+# -- what clients may do
+
+
+def test_clients_have_the_same_rights_at_every_broker(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    admin, alice, bob = (keys.client(user, f"{user}-hush") for user in ("admin", "alice", "bob"))
+    with SecuredCluster(SASL_SSL | AUTHORIZED | keys.config) as cluster:
+        assert create(cluster, bob) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert create(cluster, admin) == 0
+        creation = acls.creation(
+            [allow("alice", "WRITE", topic="orders"), allow("alice", "READ", topic="orders")]
+        )
+        assert cluster.call(2, creation, acls.VERSION, admin).results[0].error_code == 0
+        for _ in range(2):
+            where = leader(cluster)
+            assert produce_error(produce(cluster, where, alice)) == 0
+            assert produce_error(produce(cluster, where, bob)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            for node in cluster.nodes:
+                assert commit(cluster, node, "billing", 5, alice) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+            if len(cluster.nodes) == len(NODES):
+                cluster.stop(where)
+    assert "hush" not in caplog.text
+
+
+def test_a_client_with_an_api_of_brokers_is_denied(keys: Keys) -> None:
+    """Followers, transaction markers and the verification of partitions need CLUSTER_ACTION, as in Kafka."""
+    admin, alice = (keys.client(user, f"{user}-hush") for user in ("admin", "alice"))
+    with SecuredCluster(SASL_SSL | AUTHORIZED | keys.config) as cluster:
+        create(cluster, admin)
+        where = leader(cluster)
+        wanted = messages.FetchRequest
+        follows = wanted(
+            replica_id=2, topics=[wanted.FetchTopic("orders", partitions=[wanted.FetchPartition(0)])]
+        )
+        answer = cluster.call(where, follows, 12, alice)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+        made = messages.WriteTxnMarkersRequest
+        marker = made.WritableTxnMarker(1, 0, True, [made.WritableTxnMarkerTopic("orders", [0])], 0)
+        found = cluster.call(where, made([marker]), 1, alice).markers[0].topics[0].partitions[0]
+        assert found.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+        added = messages.AddPartitionsToTxnRequest
+        verified = added(transactions=[added.AddPartitionsToTxnTransaction("t", 1, 0, True, [])])
+        denied = cluster.call(where, verified, 5, alice)
+        assert denied.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_brokers_and_clients_may_have_listeners_of_their_own(keys: Keys) -> None:
+    config = {
+        "listeners": "CLIENTS://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INTERNAL:SSL",
+        "inter.broker.listener.name": "INTERNAL",
+        "listener.name.internal.ssl.client.auth": "required",
+        "sasl.users": USERS,
+    }
+    client = ClientSecurity(None, login("alice"))
+    with SecuredCluster(keys.config | config) as cluster:
+        create(cluster, client)
+        assert produce_error(produce(cluster, leader(cluster), client)) == 0
+        used = cluster.read(lambda node: {each.listener for each in node.core.connections if is_broker(each)})
+        assert set().union(*used.values()) == {"INTERNAL"}
+
+
+def is_broker(connection: ClientConnection) -> bool:
+    header = connection.known_header
+    return header is not None and header.client_id.startswith("broker-")
+
+
+# -- mistakes of the operator
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            listening("SASL_PLAINTEXT") | {"sasl.users": USERS},
+            (
+                "brokers have no user to log in to each other: set listener.name.sasl_plaintext.plain.sasl.jaas.config "
+                "with username and password, or sasl.inter.broker.user to one of sasl.users"
+            ),
+        ),
+        (
+            listening("SASL_PLAINTEXT") | {"sasl.users": USERS, "sasl.inter.broker.user": "carol"},
+            "brokers have no user to log in to each other",
+        ),
+        (
+            listening("SASL_PLAINTEXT")
+            | {"sasl.enabled.mechanisms": "PLAIN,GSSAPI", "sasl.mechanism.inter.broker.protocol": "GSSAPI"},
+            "sasl.mechanism.inter.broker.protocol is GSSAPI: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 are served between",
+        ),
+        (
+            {"listeners": "SASL_SSL://127.0.0.1:0"},
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners",
+        ),
+        (listening("SSL"), "listener SSL: a listener with TLS needs ssl.keystore.location"),
+    ],
+)
+def test_brokers_that_could_not_reach_each_other_are_not_started(
+    given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        InterBrokerSecurity(Config.load(given))
+    assert str(caught.value).startswith(message)
+    assert "hush" not in str(caught.value)
+
+
+def test_certificates_between_brokers_are_reloaded(keys: Keys) -> None:
+    security = InterBrokerSecurity(Config.load(listening("SSL") | keys.config))
+    before = security.client_security().tls
+    assert security.client_security().tls is before
+    security.reload()
+    assert security.client_security().tls is not before

@@ -46,6 +46,7 @@ from kafka_offsets.broker.replicas.manager import ReplicaManager
 from kafka_offsets.broker.requests import RequestDispatcher
 from kafka_offsets.broker.response_budget import ResponseBudget
 from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.security.broker_peers import is_broker
 from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
@@ -176,7 +177,7 @@ class BrokerCore:
             self.config,
             self.scheduler,
             self.answers,
-            self.directory.cluster_id,
+            lambda context: is_broker(self.context, context),
             lambda key: row_of(self.context.apis, key),
         )
         self.settings.on_quotas = self.throttling.set

@@ -76,6 +76,11 @@ class RequestContext:
         principal: Principal = self.connection.principal
         return principal
 
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether another broker has passed the request on."""
+        return False
+
 
 class Closing(RequestContext):
     """Takes the place of the context in a reply that closes the connection: the client gets no response."""
@@ -109,6 +114,16 @@ class Held(RequestContext):
         )
         self.whole = whole
         self._take = take
+
+    @property
+    def principal(self) -> Principal:
+        """That of the whole request."""
+        return self.whole.principal
+
+    @property
+    def is_forwarded(self) -> bool:
+        """As the whole request."""
+        return self.whole.is_forwarded
 
     def hand_over(self, answer: Any) -> None:
         """Pass the response to `take`; a second response is ignored."""

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import socket
+import struct
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,20 +15,23 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.network.nodes.controller_endpoint import framed
 from kafka_offsets.broker.network.nodes.controller_login import secured
+from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
-from kafka_offsets.client import commits
+from kafka_offsets.client import commits, connection
+from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.client.security import ClientSecurity, Login
-from kafka_offsets.errors import ConfigError, ErrorCode
+from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import acls, allow
-from tests.drivers.secured_cluster import NODES, Controller, Keys, SecuredCluster
+from tests.drivers.secured_cluster import CLUSTER_ID, NODES, Controller, Keys, SecuredCluster
 
 pytestmark = pytest.mark.slow
 
 USERS = "admin=admin-hush,alice=alice-hush,bob=bob-hush"
 PLACE = ("orders", 0)
+FORWARD = {"offsets.forward": "true"}
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +43,17 @@ def login(user: str, mechanism: str = "PLAIN") -> Login:
     return Login(mechanism, user, Secret(f"{user}-hush"))
 
 
-def create(cluster: SecuredCluster, security: ClientSecurity | None, name: str = "orders") -> int:
+def with_password(user: str) -> ClientSecurity:
+    return ClientSecurity("SASL_PLAINTEXT", None, login(user))
+
+
+def create(cluster: SecuredCluster, security: ClientSecurity, name: str = "orders") -> int:
     made = messages.CreateTopicsRequest
     answer = cluster.call(1, made([made.CreatableTopic(name, 1, 3)], 10_000), 5, security)
     return answer.topics[0].error_code
 
 
-def produce(cluster: SecuredCluster, node: int, security: ClientSecurity | None, name: str = "orders") -> Any:
+def produce(cluster: SecuredCluster, node: int, security: ClientSecurity, name: str = "orders") -> Any:
     """Produce one record with acks=all; return the answer."""
     made = messages.ProduceRequest
     batch = bytes(encode_batch([(b"k", b"v" * 1000, (), 1_700_000_000_000)]))
@@ -57,9 +66,7 @@ def produce_error(answer: Any) -> int:
     return answer.responses[0].partition_responses[0].error_code
 
 
-def commit(
-    cluster: SecuredCluster, node: int, group: str, offset: int, security: ClientSecurity | None
-) -> int:
+def commit(cluster: SecuredCluster, node: int, group: str, offset: int, security: ClientSecurity) -> int:
     answer = cluster.call(node, commits.request(group, {PLACE: offset}, {}), commits.VERSION, security)
     return answer.topics[0].partitions[0].error_code
 
@@ -68,7 +75,7 @@ def leader(cluster: SecuredCluster, name: str = "orders") -> int:
     return cluster.image.leader(name, 0)
 
 
-def coordinator(cluster: SecuredCluster, group: str, security: ClientSecurity | None) -> int:
+def coordinator(cluster: SecuredCluster, group: str, security: ClientSecurity) -> int:
     node = next(iter(cluster.nodes))
     return cluster.call(node, messages.FindCoordinatorRequest(group), 3, security).node_id
 
@@ -108,13 +115,14 @@ def test_brokers_replicate_over_every_protocol(
     keys: Keys, protocol: str, mechanism: str, given: dict[str, object]
 ) -> None:
     tls = keys.client(keystore=keys.keystore).tls if protocol.endswith("SSL") else None
-    client = ClientSecurity(tls, login("alice", mechanism) if mechanism else None)
-    with SecuredCluster(listening(protocol) | keys.config | given) as cluster:
+    client = ClientSecurity(protocol, tls, login("alice", mechanism) if mechanism else None)
+    with SecuredCluster(listening(protocol) | keys.config | given | FORWARD) as cluster:
         assert create(cluster, client) == 0
         assert produce_error(produce(cluster, leader(cluster), client)) == 0
         assert sorted(cluster.image.topics["orders"].partitions[0].isr) == [*NODES]
         first = coordinator(cluster, "billing", client)
-        assert commit(cluster, first, "billing", 5, client) == 0
+        assert commit(cluster, first, "billing", 4, client) == 0
+        assert commit(cluster, first % 3 + 1, "billing", 5, client) == 0, "it is passed on"
         cluster.stop(first)
         second = coordinator(cluster, "billing", client)
         assert second != first
@@ -286,7 +294,7 @@ def test_brokers_and_clients_may_have_listeners_of_their_own(keys: Keys) -> None
         "listener.name.internal.ssl.client.auth": "required",
         "sasl.users": USERS,
     }
-    client = ClientSecurity(None, login("alice"))
+    client = with_password("alice")
     with SecuredCluster(keys.config | config) as cluster:
         create(cluster, client)
         assert produce_error(produce(cluster, leader(cluster), client)) == 0
@@ -297,6 +305,158 @@ def test_brokers_and_clients_may_have_listeners_of_their_own(keys: Keys) -> None
 def is_broker(connection: ClientConnection) -> bool:
     header = connection.known_header
     return header is not None and header.client_id.startswith("broker-")
+
+
+# -- requests in envelopes
+
+LOCAL = bytes([127, 0, 0, 1])
+KEPT_API, OTHER_API, OTHER_VERSION = 8, 3, 99
+"""OffsetCommit is passed on, Metadata is not."""
+
+
+def principal(name: str) -> bytes:
+    form = messages.encode(messages.DefaultPrincipalData("User", name, False), 0)
+    return b"\0\0" + form
+
+
+def frame(key: int = KEPT_API, version: int = commits.VERSION, group: str = "billing") -> bytes:
+    """A commit as a client sends it, or something else."""
+    encoded = encode_request(commits.request(group, {PLACE: 5}, {}), commits.VERSION, 7, "a client")[4:]
+    return struct.pack(">hh", key, version) + encoded[4:]
+
+
+def envelope(
+    name: str = "alice", host: bytes = LOCAL, request: bytes | None = None
+) -> messages.EnvelopeRequest:
+    return messages.EnvelopeRequest(frame() if request is None else request, principal(name), host)
+
+
+def opened(answer: messages.EnvelopeResponse) -> messages.OffsetCommitResponse:
+    assert answer.error_code == 0 and answer.response_data is not None
+    return decode_response(messages.OffsetCommitRequest, commits.VERSION, bytes(answer.response_data), 7)
+
+
+@pytest.fixture(scope="module")
+def authorized() -> Iterator[SecuredCluster]:
+    """Clients and brokers have listeners of their own; alice may read from one host, and no one has CLUSTER_ACTION."""
+    config = {
+        "listeners": "CLIENTS://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INTERNAL:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
+    with SecuredCluster(config | SASL | AUTHORIZED | FORWARD) as cluster:
+        admin = with_password("admin")
+        assert create(cluster, admin) == 0
+        rights = [
+            allow("alice", "READ", **each, host="127.0.0.1") for each in ({"group": "*"}, {"topic": "*"})
+        ]
+        assert not any(
+            each.error_code for each in cluster.call(1, acls.creation(rights), acls.VERSION, admin).results
+        )
+        yield cluster
+
+
+def sent(
+    cluster: SecuredCluster, request: messages.EnvelopeRequest, user: str = "admin", node: int = 0
+) -> Any:
+    """Send an envelope to the coordinator of the group in it."""
+    security = with_password(user)
+    node = node or coordinator(cluster, "billing", with_password("admin"))
+    return cluster.call(node, request, 0, security, "INTERNAL")
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "error"),
+    [
+        ("alice", LOCAL, ErrorCode.NONE),
+        ("bob", LOCAL, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("alice", bytes([10, 0, 0, 1]), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        ("alice", bytes(15) + b"\1", ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    ],
+)
+def test_a_request_in_an_envelope_is_decided_as_its_clients(
+    authorized: SecuredCluster, name: str, host: bytes, error: ErrorCode
+) -> None:
+    answer = opened(sent(authorized, envelope(name, host)))
+    assert answer.topics[0].partitions[0].error_code == error
+
+
+def test_a_request_in_an_envelope_is_not_passed_on_again(authorized: SecuredCluster) -> None:
+    other = coordinator(authorized, "billing", with_password("admin")) % 3 + 1
+    answer = opened(sent(authorized, envelope(), node=other))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"request_principal": None}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (
+            {"request_principal": b"\0\1" + principal("alice")[2:]},
+            ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE,
+        ),
+        ({"request_principal": principal("alice")[:-4]}, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        ({"client_host_address": b"abc"}, ErrorCode.INVALID_REQUEST),
+        ({"request_data": b""}, ErrorCode.INVALID_REQUEST),
+        ({"request_data": frame()[:-3]}, ErrorCode.INVALID_REQUEST),
+        ({"request_data": frame(key=OTHER_API)}, ErrorCode.INVALID_REQUEST),
+        ({"request_data": frame(version=OTHER_VERSION)}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_an_envelope_that_no_broker_sends_is_refused(
+    authorized: SecuredCluster, changed: dict[str, Any], error: ErrorCode
+) -> None:
+    request = envelope()
+    for name, value in changed.items():
+        setattr(request, name, value)
+    answer = sent(authorized, request)
+    assert (answer.error_code, answer.response_data) == (error, None)
+
+
+def test_only_brokers_send_envelopes(authorized: SecuredCluster) -> None:
+    assert sent(authorized, envelope(), "alice").error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    versions = authorized.call(1, messages.ApiVersionsRequest(), 0, listener="INTERNAL")
+    assert 58 not in {each.api_key for each in versions.api_keys}
+    with pytest.raises(ConnectionLostError, match="closed the connection before it answered"):
+        authorized.call(1, envelope(), 0, with_password("admin"), "CLIENTS")
+
+
+def test_a_request_that_is_passed_on_counts_for_the_quota_of_its_client(authorized: SecuredCluster) -> None:
+    admin, alice = (with_password(user) for user in ("admin", "alice"))
+    made = messages.AlterClientQuotasRequest
+    entity = made.EntryData([made.EntityData("user", "alice")], [made.OpData("request_percentage", 1e-6)])
+    assert authorized.call(1, made([entity], False), 1, admin).entries[0].error_code == 0
+    try:
+        assert opened(sent(authorized, envelope())).throttle_time_ms > 0, "at the coordinator"
+        other = coordinator(authorized, "billing", admin) % 3 + 1
+        passed_on = authorized.call(other, commits.request("billing", {PLACE: 6}, {}), commits.VERSION, alice)
+        assert passed_on.topics[0].partitions[0].error_code == 0
+        assert passed_on.throttle_time_ms > 0
+        muted = authorized.read(lambda node: {each.listener for each in node.core.connections if each.muted})
+        assert set().union(*muted.values()) <= {"CLIENTS"}, "no connection between brokers"
+    finally:
+        entity.ops[0].remove = True
+        authorized.call(1, made([entity], False), 1, admin)
+
+
+@pytest.mark.parametrize(
+    ("listener", "user", "is_exempt"),
+    [("INTERNAL", "admin", True), ("INTERNAL", "alice", False), ("CLIENTS", "admin", False)],
+)
+def test_only_brokers_are_exempt_from_quotas_whatever_their_name(
+    authorized: SecuredCluster, listener: str, user: str, is_exempt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, made = with_password("admin"), messages.AlterClientQuotasRequest
+    entity = made.EntryData([made.EntityData("user", None)], [made.OpData("request_percentage", 1e-6)])
+    authorized.call(1, made([entity], False), 1, admin)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(connection, "_CLIENT_ID", broker_client_id(2, CLUSTER_ID))
+            answer = authorized.call(1, messages.MetadataRequest([]), 9, with_password(user), listener)
+        assert (answer.throttle_time_ms == 0) is is_exempt
+    finally:
+        entity.ops[0].remove = True
+        authorized.call(1, made([entity], False), 1, admin)
 
 
 # -- mistakes of the operator

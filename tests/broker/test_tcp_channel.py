@@ -9,21 +9,14 @@ import pytest
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tcp_channel import ChannelLimits, TcpChannel
-from kafka_offsets.broker.replicas.channel import broker_client_id
-from kafka_offsets.client import commits
-from kafka_offsets.client import connection as client_connection
-from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.testing import Cluster
-from kafka_offsets.testing.cluster import node as cluster_node
 
 LIMITS = ChannelLimits(1 << 20, 20_000)
 SOON = ChannelLimits(1 << 20, 50)
-PLAINTEXT = ClientSecurity(None, None)
 METADATA_VERSION, FETCH_VERSION = 12, 17
 
 
@@ -298,57 +291,6 @@ def test_an_answer_with_an_unknown_value_is_a_lost_connection(caplog) -> None:
     assert "31000 is not a valid ErrorCode" in caplog.text
 
 
-@pytest.fixture
-def cluster(monkeypatch):
-    """Brokers of one process that reach each other over TCP."""
-
-    def channel(network, source: int, client_id: str, target: int) -> TcpChannel:
-        def address_of(node_id: int) -> tuple[str, int] | None:
-            server = network.server(node_id)
-            return None if server is None else address(server)
-
-        return TcpChannel(client_id, target, address_of, network.server(source).request_turn, LIMITS)
-
-    monkeypatch.setattr(cluster_node, "InnerChannel", channel)
-    with Cluster({"offsets.forward": "true"}, brokers=2) as running:
-        running.create_topic("orders")
-        yield running
-
-
-def test_brokers_replicate_and_forward_over_tcp(cluster: Cluster) -> None:
-    coordinator = cluster.coordinator("g")
-    other = next(each for each in cluster.nodes if each.id != coordinator)
-    request = commits.request("g", {("orders", 0): 7}, {})
-    with Connection(other.host, other.port, 20) as connection:
-        answer = connection.call(request, commits.VERSION)
-    assert answer.topics[0].partitions[0].error_code == 0
-    cluster.kill(coordinator)
-    assert cluster.coordinator("g") == other.id
-    assert cluster.committed("g")["orders", 0].offset == 7
-
-
-@pytest.mark.slow
-def test_a_request_that_a_broker_has_passed_on_is_not_passed_on_again(cluster: Cluster, monkeypatch) -> None:
-    other = next(each for each in cluster.nodes if each.id != cluster.coordinator("g"))
-    request = commits.request("g", {("orders", 0): 7}, {})
-    with Connection(other.host, other.port, 20) as connection:
-        cluster_id = connection.call(messages.MetadataRequest([]), METADATA_VERSION).cluster_id
-        monkeypatch.setattr(client_connection, "_CLIENT_ID", broker_client_id(1, cluster_id))
-        answer = connection.call(request, commits.VERSION)
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
-
-
-@pytest.mark.parametrize("client_id", ["broker-1", "broker-", "broker-of-stocks", "broker-1@another cluster"])
-def test_a_client_may_have_the_name_of_a_broker(cluster: Cluster, monkeypatch, client_id: str) -> None:
-    # A client id that began with `broker-` was taken for another broker, and got NOT_COORDINATOR.
-    monkeypatch.setattr(client_connection, "_CLIENT_ID", client_id)
-    other = next(each for each in cluster.nodes if each.id != cluster.coordinator("g"))
-    request = commits.request("g", {("orders", 0): 7}, {})
-    with Connection(other.host, other.port, 20) as connection:
-        answer = connection.call(request, commits.VERSION)
-    assert answer.topics[0].partitions[0].error_code == 0
-
-
 # -- with SASL
 
 SASL = {
@@ -360,7 +302,7 @@ SASL = {
 
 
 def admin(password: str = "hush", mechanism: str = "PLAIN") -> ClientSecurity:
-    return ClientSecurity(None, Login(mechanism, "admin", Secret(password)))
+    return ClientSecurity("SASL_PLAINTEXT", None, Login(mechanism, "admin", Secret(password)))
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
@@ -396,7 +338,7 @@ def test_a_channel_logs_in_again_before_its_session_ends(mechanism: str) -> None
     [
         (admin("other"), "Authentication failed: Invalid username or password"),
         (
-            ClientSecurity(None, Login("SCRAM-SHA-1", "admin", Secret("hush"))),
+            ClientSecurity("SASL_PLAINTEXT", None, Login("SCRAM-SHA-1", "admin", Secret("hush"))),
             "the mechanism SCRAM-SHA-1 is refused, its own are PLAIN, SCRAM-SHA-256,",
         ),
         (PLAINTEXT, "the broker has closed it"),

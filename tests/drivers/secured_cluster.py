@@ -17,7 +17,7 @@ from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.metadata.controller import Controller as MetadataController
 from kafka_offsets.metadata.controller_service import ControllerService
 from kafka_offsets.metadata.image import ClusterImage
@@ -137,7 +137,7 @@ class SecuredCluster:
         node_id: int,
         request: messages.MessageValue,
         version: int,
-        security: ClientSecurity | None = None,
+        security: ClientSecurity = PLAINTEXT,
         listener: str = "",
     ) -> Any:
         """Return the response of one broker to a client."""
@@ -172,4 +172,6 @@ class Keys:
         tls = client_context(
             Store("PEM", keystore), Store("PEM", self.truststore), PROTOCOLS, checks_name=True
         )
-        return ClientSecurity(tls, None if user is None else Login(mechanism, user, Secret(password)))
+        if user is None:
+            return ClientSecurity("SSL", tls, None)
+        return ClientSecurity("SASL_SSL", tls, Login(mechanism, user, Secret(password)))

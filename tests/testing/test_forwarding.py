@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import kafka_offsets
-from kafka_offsets.broker.replicas.channel import Channel
+from kafka_offsets.broker.replicas.channel import Channel, broker_client_id
 from kafka_offsets.client import commits
+from kafka_offsets.client import connection as client_connection
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.errors import ErrorCode
@@ -179,6 +180,19 @@ def test_a_request_of_a_broker_is_not_passed_on_again(cluster: Cluster) -> None:
     assert commit(cluster, other, "billing", 4) == ErrorCode.NOT_COORDINATOR
     cluster.heal()
     assert commit(cluster, other, "billing", 5) == 0
+
+
+@pytest.mark.parametrize(
+    "client_id", ["broker-1", "broker-", "broker-of-stocks", "broker-1@another cluster", ""]
+)
+def test_a_client_may_have_the_name_of_a_broker(
+    cluster: Cluster, client_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client id that began with `broker-` was taken for another broker, and got NOT_COORDINATOR."""
+    if not client_id:
+        client_id = broker_client_id(1, cluster._call(lambda server: server._cluster_id))  # type: ignore[attr-defined]
+    monkeypatch.setattr(client_connection, "_CLIENT_ID", client_id)
+    assert commit(cluster, elsewhere(cluster, "billing"), "billing", 7) == 0
 
 
 def test_a_late_answer_is_abandoned() -> None:

@@ -94,6 +94,7 @@ class Api:
     pipelined  whether further requests of the same kind on a connection are decided before this one is answered
     echoed     whether a handler may return the request itself, which means that all of it succeeded
     asides     takes out of a response what is too large to be copied; None where nothing is
+    is_between_brokers  whether only brokers send it: it is not advertised
     """
 
     key: int
@@ -110,6 +111,7 @@ class Api:
     pipelined: bool = False
     echoed: bool = False
     asides: TakeAsides | None = None
+    is_between_brokers: bool = False
 
     @property
     def min_version(self) -> int:
@@ -193,7 +195,7 @@ class Apis:
         encoded = self._encoded.get(row)
         if encoded is None:
             encoded = self._encoded[row] = bytearray()
-            for api in self:
+            for api in self.advertised:
                 one = bytearray(row)
                 _VERSION.pack_into(one, places["api_key"], api.key)
                 _VERSION.pack_into(one, places["min_version"], api.min_version)
@@ -203,6 +205,11 @@ class Apis:
 
     def __iter__(self) -> Iterator[Api]:
         return iter(self.by_key.values())
+
+    @property
+    def advertised(self) -> list[Api]:
+        """The rows that ApiVersions lists."""
+        return [api for api in self if not api.is_between_brokers]
 
 
 @final
@@ -221,7 +228,7 @@ class AdvertisedRows(Rows):
 
     def _made(self) -> list[messages.ApiVersionsResponse.ApiVersion]:
         made = messages.ApiVersionsResponse.ApiVersion
-        return [made(api.key, api.min_version, api.max_version) for api in self._apis]
+        return [made(api.key, api.min_version, api.max_version) for api in self._apis.advertised]
 
     def __len__(self) -> int:
-        return len(self._apis.by_key)
+        return len(self._apis.advertised)

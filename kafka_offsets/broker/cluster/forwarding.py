@@ -1,9 +1,9 @@
 """Forwarding: a broker passes commits, fetches and deletions of offsets on to the coordinator of their group.
 
-Only with `offsets.forward`. A request of another broker is never passed on, so that brokers with different metadata
-cannot send it in a circle. What is passed on is bounded in number and in time. If the answer is lost, the client gets
-an error that it retries, because the coordinator may have executed the request. Source: inbuilt offset management, on
-the broker side of a fetch; offset API proposal, phase 2.
+Only with `offsets.forward`. The request goes in an Envelope, as its client's, and is passed on once: brokers with
+different metadata cannot send it in a circle. What is passed on is bounded in number and in time. If the answer is
+lost, the client gets an error that it retries, because the coordinator may have executed the request. Source: inbuilt
+offset management, on the broker side of a fetch; offset API proposal, phase 2.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.cluster.envelopes import ENVELOPE_VERSION, sealed, unsealed
 from kafka_offsets.broker.cluster.held_answers import decide, pass_on
 from kafka_offsets.broker.context import Context
-from kafka_offsets.broker.replicas.channel import is_of_broker
 from kafka_offsets.broker.scheduler import Deadline
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
-from kafka_offsets.errors import ErrorCode
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID
 
 _MOST_UNDER_WAY = 1000
+
+logger = new_logger(__name__)
 
 CoordinatorOf = Callable[[str], int]
 """group -> the broker that coordinates it, -1 for none."""
@@ -35,14 +39,6 @@ class Forwarding:
 
     def __init__(self) -> None:
         self.under_way = 0
-
-    def takes(self, core: Context, row: Api, context: RequestContext) -> bool:
-        """Whether a request is passed on if another broker coordinates its group."""
-        return (
-            core.config.offsets_forward
-            and row.forwarded
-            and not is_of_broker(context.client_id, core.cluster_id)
-        )
 
     def decide(
         self,
@@ -128,11 +124,20 @@ class _Forwarded:
             deadline = None
             forwarding.under_way -= 1
             if not self._context.connection.closing:
-                done(self._failed(request) if response is None else response)
+                done(self._failed(request) if response is None else self._answer(node_id, request, response))
 
         deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, lambda now: end(None))
         peer = self._context.connection.peer
-        core.replicas.inter_broker.send(node_id, peer, request, self._version, end)
+        envelope = sealed(request, self._context)
+        core.replicas.inter_broker.send(node_id, peer, envelope, ENVELOPE_VERSION, end)
+
+    def _answer(self, node_id: int, request: Any, response: messages.EnvelopeResponse) -> Any:
+        """Return what a coordinator has answered; if it accepts no envelope of this broker, the error of Kafka."""
+        try:
+            return unsealed(request, self._context, response)
+        except ProtocolError as error:
+            logger.error("broker %d decides no requests that this broker passes on: %s", node_id, error)
+            return self._row.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
     def _failed(self, request: Any) -> Any:
         """Return an error that every client retries: of a fetch, consumers before 3.9 retry NOT_COORDINATOR alone."""

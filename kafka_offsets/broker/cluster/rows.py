@@ -15,6 +15,7 @@ from kafka_offsets.broker.api.fetch import FOLLOWERS_SERVE_SINCE, Refuses
 from kafka_offsets.broker.api.replicas import unregistered
 from kafka_offsets.broker.api.row import Addresses, Api, Apis, Route
 from kafka_offsets.broker.api.topic_admin import is_too_late
+from kafka_offsets.broker.cluster.envelopes import ENVELOPE
 from kafka_offsets.broker.cluster.forwarding import Forwarding
 from kafka_offsets.broker.cluster.held_answers import decide, decide_and_change, names_of, pass_on, topic_name
 from kafka_offsets.broker.cluster.view import ClusterView
@@ -111,7 +112,7 @@ class ClusterRows:
 
     def table(self, rows: Apis) -> Apis:
         """Return the table of a cluster, made from that of one broker."""
-        return Apis(self._row(row) for row in rows)
+        return Apis([*map(self._row, rows), ENVELOPE])
 
     def _row(self, row: Api) -> Api:
         made = self._made_row(row)
@@ -290,7 +291,7 @@ class ClusterRows:
             keys = named.ids(request, GROUP_ID)
         if not any(is_elsewhere(key) for key in keys):
             return decide(core, row, request, context, now)
-        if self._forwarding.takes(core, row, context):
+        if core.config.offsets_forward and row.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, core, is_transactional=False)
             self._forwarding.decide(core, row, request, context, now, coordinator_of)
             return None

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.quotas.client_quotas import ConnectionQuota, MutationQuota, RateQuota
 from kafka_offsets.broker.quotas.rates import Windows
-from kafka_offsets.broker.replicas.channel import is_of_broker
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
@@ -43,6 +42,7 @@ _PERCENT_PER_NS = 100 / 1e9
 class Throttling:
     """The quotas of one broker, and the connections that they mute.
 
+    is_broker       whether another broker has sent a request: no quota applies to it
     is_active       whether any client has a quota
     times_requests  whether any has a `request_percentage`: the time of each handler is then measured
     time_ns         the clock for the time of handlers; tests may replace it
@@ -53,7 +53,7 @@ class Throttling:
         config: Config,
         scheduler: Scheduler,
         answers: Answers,
-        cluster_id: str,
+        is_broker: Callable[[RequestContext], bool],
         row_of: Callable[[int], Api],
     ) -> None:
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
@@ -67,7 +67,7 @@ class Throttling:
         self._connections = ConnectionQuota("connection_creation_rate", windows)
         self._scheduler = scheduler
         self._answers = answers
-        self._cluster_id = cluster_id
+        self._is_broker = is_broker
         self._row_of = row_of
         self._handling: ClientConnection | None = None
         self._started_ns = 0
@@ -117,11 +117,15 @@ class Throttling:
         if connection.unanswered and connection.unanswered[-1].answer is None:
             connection.unanswered[-1].handler_ns = elapsed_ns
 
-    def _record_time(self, context: RequestContext, now_ms: int) -> int:
+    def _record_time(
+        self, context: RequestContext, now_ms: int, envelope: RequestContext | None = None
+    ) -> int:
+        """Record the time of a handler; that of a request in an envelope is the envelope's."""
         if not self.times_requests:
             return 0
         is_handled = context.connection is self._handling
-        elapsed_ns = self.time_ns() - self._started_ns if is_handled else context.handler_ns
+        handler_ns = (context if envelope is None else envelope).handler_ns
+        elapsed_ns = self.time_ns() - self._started_ns if is_handled else handler_ns
         percent = elapsed_ns * _PERCENT_PER_NS
         return self._requests.record(context.principal.name, context.client_id, percent, now_ms)
 
@@ -131,7 +135,7 @@ class Throttling:
         connection: ClientConnection = context.connection
         authentication = connection.authentication
         is_unknown = authentication is not None and authentication.state is not State.COMPLETE
-        return is_unknown or connection.is_exempt or is_of_broker(context.client_id, self._cluster_id)
+        return is_unknown or connection.is_exempt or self._is_broker(context)
 
     def _replied(self, context: RequestContext, response: Any) -> Any:
         """Record a request that is answered; return its response, with the time for which its client is throttled."""
@@ -141,8 +145,8 @@ class Throttling:
         throttle_ms = self._record_time(context, now_ms)
         if context.api_key == _PRODUCE:
             throttle_ms = max(throttle_ms, self._record_produced(context, now_ms))
-        elif self._mutations.is_set:
-            throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))  # of `mutated`
+        else:  # of `mutated`, or of the broker to which the request was passed on
+            throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
         if not throttle_ms:
             return response
         self._mute(context.connection, throttle_ms)
@@ -151,6 +155,15 @@ class Throttling:
         if context.api_key != _DESCRIBE_QUORUM:
             response.throttle_time_ms = throttle_ms
         return response
+
+    def forwarded(self, context: RequestContext, envelope: RequestContext) -> int:
+        """Record a request that another broker has passed on; return for how many ms its client is throttled.
+
+        That broker mutes the client. The connection between brokers is not muted.
+        """
+        if not self.is_active:
+            return 0
+        return self._record_time(context, self._scheduler.clock.now().mono_ms, envelope)
 
     def _record_produced(self, context: RequestContext, now_ms: int) -> int:
         return self._producers.record(context.principal.name, context.client_id, context.frame_bytes, now_ms)

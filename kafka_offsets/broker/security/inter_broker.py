@@ -1,4 +1,4 @@
-"""Inter-broker security: how a broker connects to the others of its cluster, and which peers are brokers.
+"""Inter-broker security: how a broker connects to the others of its cluster, and which principals are brokers.
 
 The listener of `inter.broker.listener.name` serves the requests of other brokers, and this broker connects to the same
 listener of theirs: with its certificates, and with a login. Source: KafkaConfig, ChannelBuilders and

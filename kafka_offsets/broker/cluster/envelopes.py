@@ -1,0 +1,193 @@
+"""Envelopes: a client's request on its way from one broker to another, with the client's principal and address.
+
+The broker that receives an Envelope decides the request in it as the client's: by the rights of the client's principal
+at the client's address, and on its quotas. Kafka's brokers send Envelopes to the controller alone (KIP-590); here they
+go to the coordinator of a group, with `offsets.forward`. Source: ForwardingManager, EnvelopeUtils and
+KafkaApis.handleEnvelope of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any
+
+from kafka_offsets.broker.api.row import Api, Apis, Route
+from kafka_offsets.broker.authorization import rights
+from kafka_offsets.broker.authorization.rows import authorized
+from kafka_offsets.broker.cluster.held_answers import decide, pass_on
+from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.security.broker_peers import is_between_brokers, is_trusted
+from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import (
+    Parts,
+    encode_response,
+    read_api_key_and_version,
+    read_request_header,
+)
+from kafka_offsets.security.principal import Principal
+
+ENVELOPE_VERSION = 0
+_ENVELOPE = 58
+_PRINCIPAL_VERSION = 0
+_SHORT_BYTES = 2
+_SIZE_BYTES = 4
+
+
+class Enveloped(Held):
+    """The context of a request in an envelope: its sender is the client, not the broker whose connection it is."""
+
+    __slots__ = ("_principal",)
+
+    def __init__(
+        self, envelope: RequestContext, principal: Principal, host: str, take: Callable[[Any], None]
+    ) -> None:
+        super().__init__(envelope, None, take)
+        self._principal, self.client_host = principal, host
+
+    @property
+    def principal(self) -> Principal:
+        """The principal that the other broker's listener has given to the client."""
+        return self._principal
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Always True: it is passed on no further, or brokers with different metadata would send it in a circle."""
+        return True
+
+
+# -- the broker of the client
+
+
+def sealed(request: messages.MessageValue, context: RequestContext) -> messages.EnvelopeRequest:
+    """Return a request of a client, or a part of it, in an envelope.
+
+    context  of the client's request
+    """
+    frame = encode_request(request, context.api_version, context.correlation_id, context.client_id)
+    host = context.client_host.removeprefix("/")
+    return messages.EnvelopeRequest(frame[_SIZE_BYTES:], _encoded(context.principal), ip_address(host).packed)
+
+
+def unsealed(
+    request: messages.MessageValue, context: RequestContext, answer: messages.EnvelopeResponse
+) -> Any:
+    """Return the response to the request in an envelope. Raises ProtocolError if the other broker has refused it."""
+    if answer.error_code or answer.response_data is None:
+        raise ProtocolError(f"the envelope is refused with {ErrorCode(answer.error_code).name}", 0)
+    frame = bytes(answer.response_data)
+    return decode_response(type(request), context.api_version, frame, context.correlation_id)
+
+
+def _encoded(principal: Principal) -> bytes:
+    form = messages.DefaultPrincipalData(principal.type, principal.name, False)
+    return _PRINCIPAL_VERSION.to_bytes(_SHORT_BYTES, "big") + messages.encode(form, _PRINCIPAL_VERSION)
+
+
+# -- the broker that decides
+
+
+def _envelope(core: Context, request: messages.EnvelopeRequest, context: RequestContext, now: Now) -> Any:
+    """Decide the request in an envelope as its client's."""
+    if not is_between_brokers(core, context):
+        # As on a listener of Kafka that is not of the controller.
+        error = ProtocolError(f"API key {_ENVELOPE} is not served at this listener", 0)
+        core.answers.refuse(context.connection, error)
+        return None
+    if not is_trusted(core, context):
+        return messages.EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    try:
+        principal = _decoded(bytes(request.request_principal or b""))
+    except ProtocolError:
+        return messages.EnvelopeResponse(None, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+    try:
+        host = f"/{ip_address(bytes(request.client_host_address))}"
+        opened = _Opened(core, context, bytes(request.request_data), principal, host)
+    except (ValueError, ProtocolError):
+        return messages.EnvelopeResponse(None, ErrorCode.INVALID_REQUEST)
+    opened.decide(now)
+    return None
+
+
+ENVELOPE = Api(
+    _ENVELOPE,
+    "Envelope",
+    (0, 0),
+    Route.BROKER,
+    _envelope,
+    rights.NONE,
+    pipelined=True,
+    is_between_brokers=True,
+)
+"""The row of brokers of a cluster; ApiVersions does not list it."""
+
+
+def _decoded(data: bytes) -> Principal:
+    """Read a principal. Raises ProtocolError."""
+    if int.from_bytes(data[:_SHORT_BYTES], "big") != _PRINCIPAL_VERSION:
+        raise ProtocolError("a principal of an unknown version", 0)
+    form, _ = messages.decode(messages.DefaultPrincipalData, data, _PRINCIPAL_VERSION, _SHORT_BYTES)
+    return Principal(form.type, form.name)
+
+
+class _Opened:
+    """A request that was in an envelope. Raises ProtocolError if it is none that a broker passes on."""
+
+    def __init__(
+        self, core: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
+    ) -> None:
+        key, version = read_api_key_and_version(frame)
+        rows = envelope.connection.apis
+        found = (core.apis if rows is None else rows).by_key.get(key)
+        codecs = None if found is None or not found.forwarded else found.codecs(version)
+        if found is None or codecs is None:
+            raise ProtocolError(f"API key {key} in version {version} is not forwarded", 0)
+        if rows is not None:  # those of a connection in this process do not check rights
+            (found,) = authorized(core.authorizer, Apis([found]))
+        self._core, self._envelope, self._row, self._codecs = core, envelope, found, codecs
+        context = self._context = Enveloped(envelope, principal, host, self._answer)
+        correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
+        context.api_key, context.api_version, context.codecs = key, version, codecs
+        context.correlation_id, context.client_id = correlation_id, client_id
+        context.request = codecs.decode(frame, body)[0]
+
+    def decide(self, now: Now) -> None:
+        """Decide it as if the client had sent it to this broker."""
+        response = decide(self._core, self._row, self._context.request, self._context, now)
+        if response is not None:
+            self._context.hand_over(response)
+
+    def _answer(self, answer: Any) -> None:
+        """Put the response in an envelope, with the time for which the client is throttled."""
+        context, codecs = self._context, self._codecs
+        throttle_ms = self._core.throttling.forwarded(context, self._envelope)
+        if throttle_ms:
+            answer = self._throttled(answer, throttle_ms)
+        if isinstance(answer, Parts):
+            frame = b"".join(answer.pieces)
+        elif isinstance(answer, (bytes, bytearray)):
+            frame = bytes(answer)
+        else:
+            encode = codecs.echo if answer is context.request else codecs.encode
+            tagged = codecs.has_tagged_response_header
+            frame = bytes(encode_response(encode, answer, context.correlation_id, tagged))
+        response = messages.EnvelopeResponse(frame[_SIZE_BYTES:], ErrorCode.NONE)
+        pass_on(self._core, self._envelope, response)
+
+    def _throttled(self, answer: Any, throttle_ms: int) -> Any:
+        context = self._context
+        if isinstance(answer, Parts):
+            answer = b"".join(answer.pieces)
+        if isinstance(answer, (bytes, bytearray)):
+            frame = bytes(answer[_SIZE_BYTES:])
+            answer = decode_response(
+                type(context.request), context.api_version, frame, context.correlation_id
+            )
+        elif answer is context.request:
+            answer = self._row.fail(answer, ErrorCode.NONE, context.api_version)
+        answer.throttle_time_ms = throttle_ms
+        return answer

@@ -42,8 +42,11 @@ _RECORDS = {
 }
 """The commands for records."""
 
+_ACLS = {"acls": "list, add or remove ACLs, on any Kafka broker, with the options of kafka-acls.sh"}
+
 _LATE = (
     _ASKS
+    | _ACLS
     | _RECORDS
     | {
         "spark": (
@@ -124,6 +127,10 @@ def _run(words: list[str]) -> int:
 
         rest = arguments.with_action(words[1:]) if words[0] == "groups" else words[1:]
         return arguments.run(_parser_of(words[0]).parse_args(rest))
+    if words and words[0] in _ACLS:
+        from kafka_offsets.commands.acls import arguments as of_acls
+
+        return of_acls.run(_parser_of(words[0]).parse_args(of_acls.with_action(words[1:])))
     if words and words[0] in _RECORDS:
         from kafka_offsets.commands.records import arguments as of_records
 
@@ -171,6 +178,10 @@ def _fill(parser: argparse.ArgumentParser, command: str) -> None:
         from kafka_offsets.commands import inspect
 
         inspect.add_arguments(parser)
+    elif command in _ACLS:
+        from kafka_offsets.commands.acls import arguments as of_acls
+
+        of_acls.add_command(parser)
     elif command in _RECORDS:
         from kafka_offsets.commands.records import arguments as of_records
 

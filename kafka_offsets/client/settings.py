@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any, NamedTuple
 
 from kafka_offsets.client.cluster import Cluster
-from kafka_offsets.client.connection import Address, connect_to_any, parse_addresses
+from kafka_offsets.client.connection import Address, Connection, connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, take_security
 from kafka_offsets.errors import ConfigError
@@ -24,6 +24,12 @@ class ConnectionSettings(NamedTuple):
     addresses: tuple[Address, ...]
     timeout_s: float = 30.0
     security: ClientSecurity = PLAINTEXT
+
+    def any_broker(self) -> Connection:
+        """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""
+        return connect_to_any(
+            self.addresses, lambda address: Connection(*address, self.timeout_s, self.security)
+        )
 
     def cluster(self) -> Cluster:
         """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""

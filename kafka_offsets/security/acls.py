@@ -97,12 +97,38 @@ class AclBinding(NamedTuple):
     operation: AclOperation
     permission: Permission
 
+    @property
+    def text(self) -> str:
+        """The binding in a line, for errors."""
+        return " ".join(self.texts().values())
+
     def texts(self) -> dict[str, str]:
         """Return the fields as texts, by their names: those of the enums are Kafka's names."""
         return {
             name: value.name if isinstance(value, IntEnum) else value
             for name, value in self._asdict().items()
         }
+
+
+def binding_of(
+    resource_type: int,
+    name: str,
+    pattern_type: int,
+    principal: str,
+    host: str,
+    operation: int,
+    permission: int,
+) -> AclBinding:
+    """Return the binding of the numbers and texts of a message, whose fields have this order."""
+    return AclBinding(
+        ResourceType(resource_type),
+        name,
+        PatternType(pattern_type),
+        principal,
+        host,
+        AclOperation(operation),
+        Permission(permission),
+    )
 
 
 def acl_of_texts(texts: Mapping[str, Any]) -> AclBinding:

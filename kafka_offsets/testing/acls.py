@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol import messages
 from kafka_offsets.security.acls import (
     CLUSTER_NAME,
     AclBinding,
@@ -17,9 +16,6 @@ from kafka_offsets.security.acls import (
     check_new_acl,
 )
 from kafka_offsets.security.principal import USER_TYPE, Principal
-
-VERSION = 3
-"""Of CreateAcls and DeleteAcls."""
 
 
 def allow(
@@ -89,44 +85,6 @@ def deny(
         host=host,
     )
     return allowed._replace(permission=Permission.DENY)
-
-
-def creation(acls: Iterable[AclBinding]) -> messages.CreateAclsRequest:
-    """Return the request that creates ACLs."""
-    made = messages.CreateAclsRequest
-    return made(
-        [
-            made.AclCreation(
-                acl.resource_type,
-                acl.name,
-                acl.pattern_type,
-                acl.principal,
-                acl.host,
-                acl.operation,
-                acl.permission,
-            )
-            for acl in acls
-        ]
-    )
-
-
-def deletion(acls: Iterable[AclBinding]) -> messages.DeleteAclsRequest:
-    """Return the request that deletes ACLs."""
-    made = messages.DeleteAclsRequest
-    return made(
-        [
-            made.DeleteAclsFilter(
-                acl.resource_type,
-                acl.name,
-                acl.pattern_type,
-                acl.principal,
-                acl.host,
-                acl.operation,
-                acl.permission,
-            )
-            for acl in acls
-        ]
-    )
 
 
 class _Result(Protocol):

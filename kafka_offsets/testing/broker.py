@@ -19,6 +19,7 @@ from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
 from kafka_offsets.broker.partition.partitions import LogLoadingError
+from kafka_offsets.client import acls as acl_requests
 from kafka_offsets.client.commits import check_places
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -28,9 +29,7 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.sasl.authentication import State
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
-from kafka_offsets.testing.acls import VERSION as ACLS_VERSION
 from kafka_offsets.testing.acls import check as check_results
-from kafka_offsets.testing.acls import creation, deletion
 from kafka_offsets.testing.events import Event, Watches
 from kafka_offsets.testing.groups import GroupView, Overview, Place, overview
 from kafka_offsets.testing.recording import Recorder, Requests, Tape
@@ -134,12 +133,16 @@ class Broker(EmbeddedBroker):
 
         RuntimeError when the broker has no authorizer, when it refuses one of them, or when it is not running.
         """
-        answer = self._wait_for(lambda server: server.exchange(creation(acls), ACLS_VERSION))
+        answer = self._wait_for(
+            lambda server: server.exchange(acl_requests.creation(acls), acl_requests.VERSION)
+        )
         check_results(answer.results)
 
     def remove_acls(self, *acls: AclBinding) -> None:
         """Remove ACLs; those that do not exist are none. RuntimeError as `add_acls`."""
-        answer = self._wait_for(lambda server: server.exchange(deletion(acls), ACLS_VERSION))
+        answer = self._wait_for(
+            lambda server: server.exchange(acl_requests.deletion(acls), acl_requests.VERSION)
+        )
         check_results(answer.filter_results)
 
     # -- records -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.authorization import acl_requests
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.client import acls
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
@@ -19,7 +20,7 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.principal import Principal
 from kafka_offsets.storage.client_settings import ACLS
 from kafka_offsets.storage.files import Files
-from kafka_offsets.testing.acls import allow, creation, deletion, deny
+from kafka_offsets.testing.acls import allow, deny
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.storage.faults import FaultyFiles
 
@@ -218,10 +219,10 @@ def test_there_are_at_most_so_many_acls(monkeypatch: pytest.MonkeyPatch) -> None
     core = broker()
     admin = client(core, "admin")
     wanted = [allow("alice", "READ", topic=name) for name in ("a", "b", "c")]
-    found = admin.call(creation(wanted), 3)
+    found = admin.call(acls.creation(wanted), 3)
     assert [each.error_code for each in found.results] == [0, 0, ErrorCode.POLICY_VIOLATION]
     assert core.directory.clients.acls == set(wanted[:2])
-    found = admin.call(creation(wanted[:1]), 3)
+    found = admin.call(acls.creation(wanted[:1]), 3)
     assert [each.error_code for each in found.results] == [0]
 
 
@@ -231,8 +232,8 @@ def test_what_the_disk_refuses_is_not_in_force() -> None:
     core = broker(rule, files=files)
     admin, alice = client(core, "admin"), client(core)
     for request in (
-        deletion([rule]),
-        creation([deny("alice", "READ", group="g"), allow("x", "ALL", topic="y")]),
+        acls.deletion([rule]),
+        acls.creation([deny("alice", "READ", group="g"), allow("x", "ALL", topic="y")]),
     ):
         files.only = lambda operation, path: path.startswith(ACLS)
         files.calls.clear()

@@ -116,6 +116,13 @@ def one_broker(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 @contextmanager
+def with_authorizer(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the address of a broker that serves ACLs, to clients that do not authenticate."""
+    with Broker({"super.users": "User:ANONYMOUS"}, acls=[]) as broker:
+        yield broker.bootstrap_servers, folder
+
+
+@contextmanager
 def in_repository(block: Block, folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield the repository, where the data of tests are; no broker."""
     yield ADDRESS, REPOSITORY
@@ -200,6 +207,7 @@ def over_http(block: Block, folder: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 SEEDS: dict[str, Callable[[Block, Path], "contextmanager[tuple[str, ...]]"]] = {
+    "acls.md": with_authorizer,
     "directories.md": directories,
     "groups.md": groups,
     "http.md": over_http,

@@ -22,6 +22,7 @@ from kafka_offsets.security.acls import (
     PatternType,
     Permission,
     ResourceType,
+    binding_of,
     check_filter,
     check_new_acl,
     is_filter,
@@ -129,20 +130,7 @@ def delete_acls(
             continue
         found = selected(before, wanted)
         removed.update(found)
-        matching = [
-            answer.DeleteAclsMatchingAcl(
-                ErrorCode.NONE,
-                None,
-                acl.resource_type,
-                acl.name,
-                acl.pattern_type,
-                acl.principal,
-                acl.host,
-                acl.operation,
-                acl.permission,
-            )
-            for acl in found
-        ]
+        matching = [answer.DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in found]
         results.append(result(ErrorCode.NONE, None, matching))
     failed = _set(broker, before - removed)
     if failed is not None:
@@ -151,14 +139,14 @@ def delete_acls(
 
 
 def _acl_of(creation: messages.CreateAclsRequest.AclCreation) -> AclBinding:
-    return AclBinding(
-        ResourceType(creation.resource_type),
+    return binding_of(
+        creation.resource_type,
         creation.resource_name,
-        PatternType(creation.resource_pattern_type),
+        creation.resource_pattern_type,
         creation.principal,
         creation.host,
-        AclOperation(creation.operation),
-        Permission(creation.permission_type),
+        creation.operation,
+        creation.permission_type,
     )
 
 

@@ -1,0 +1,91 @@
+"""ACLs of a cluster: the requests that list, create and delete them, and their responses (KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.errors import RefusedError
+from kafka_offsets.protocol import messages
+from kafka_offsets.security.acls import AclBinding, AclFilter, binding_of
+
+if TYPE_CHECKING:
+    from kafka_offsets.client.connection import Connection
+
+VERSION = 3
+"""The latest version of the three requests."""
+
+_DESCRIBE, _CREATE, _DELETE = 29, 30, 31
+
+
+def creation(acls: Iterable[AclBinding]) -> messages.CreateAclsRequest:
+    """Return the request that creates ACLs."""
+    made = messages.CreateAclsRequest
+    return made([made.AclCreation(*acl) for acl in acls])
+
+
+def deletion(filters: Iterable[AclBinding | AclFilter]) -> messages.DeleteAclsRequest:
+    """Return the request that deletes ACLs, by filters or one by one."""
+    made = messages.DeleteAclsRequest
+    return made([made.DeleteAclsFilter(*each) for each in filters])
+
+
+def describe(broker: Connection, wanted: AclFilter) -> list[AclBinding]:
+    """Return the ACLs that a filter selects, sorted. Raises RefusedError."""
+    answer = broker.call(messages.DescribeAclsRequest(*wanted), _version(broker, _DESCRIBE))
+    if answer.error_code:
+        raise RefusedError(_why("list of ACLs", answer), answer.error_code)
+    return sorted(
+        binding_of(
+            each.resource_type,
+            each.resource_name,
+            each.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        for each in answer.resources
+        for acl in each.acls
+    )
+
+
+def create(broker: Connection, acls: Iterable[AclBinding]) -> None:
+    """Create ACLs; one that exists is no error. RefusedError for the first refused one; others may be created."""
+    wanted = list(acls)
+    answer = broker.call(creation(wanted), _version(broker, _CREATE))
+    for acl, each in zip(wanted, answer.results, strict=True):
+        if each.error_code:
+            raise RefusedError(_why(f"ACL {acl.text}", each), each.error_code)
+
+
+def delete(broker: Connection, filters: Iterable[AclFilter]) -> list[AclBinding]:
+    """Delete the ACLs that any filter selects; return them, sorted. RefusedError for the first refused filter."""
+    answer = broker.call(deletion(filters), _version(broker, _DELETE))
+    found = set()
+    for result in answer.filter_results:
+        for each in (result, *result.matching_acls):
+            if each.error_code:
+                raise RefusedError(_why("deletion of ACLs", each), each.error_code)
+        for each in result.matching_acls:
+            found.add(
+                binding_of(
+                    each.resource_type,
+                    each.resource_name,
+                    each.pattern_type,
+                    each.principal,
+                    each.host,
+                    each.operation,
+                    each.permission_type,
+                )
+            )
+    return sorted(found)
+
+
+def _version(broker: Connection, api_key: int) -> int:
+    return min(broker.latest_version(api_key), VERSION)
+
+
+def _why(what: str, answer: Any) -> str:
+    """Return what is refused, with the message of the broker."""
+    return f"{what}: {(answer.error_message or '').rstrip('.')}"

@@ -68,12 +68,16 @@ def check_timeout(seconds: float) -> float:
 
 
 class BrokerView(NamedTuple):
-    """One broker: its id, the address for clients, the number of its nodes, and whether its clock is a manual one."""
+    """One broker: its id, the address for clients, the number of its nodes, and whether its clock is a manual one.
+
+    listeners  the address of each listener, by its name
+    """
 
     broker: str
     bootstrap_servers: str
     brokers: int
     manual_clock: bool
+    listeners: dict[str, str]
 
 
 class ClockView(NamedTuple):
@@ -204,10 +208,11 @@ class ControlledBroker:
         )
 
     def view(self) -> BrokerView:
-        """Return the broker: its address, the number of its nodes, and whether its clock is a manual one."""
+        """Return the broker: its addresses, the number of its nodes, and whether its clock is a manual one."""
         nodes = len(self.broker.nodes) if isinstance(self.broker, Cluster) else 1
         is_manual = isinstance(self.broker.clock, ManualClock)
-        return BrokerView(self.id, self.broker.bootstrap_servers, nodes, is_manual)
+        listeners = {each.name: self.broker.address_of(each.name) for each in self.broker.config.endpoints()}
+        return BrokerView(self.id, self.broker.bootstrap_servers, nodes, is_manual, listeners)
 
     def now(self) -> ClockView:
         """Return the time of the broker's clock."""
@@ -418,6 +423,7 @@ class Control:
         manual_clock: bool = False,
         name: str | None = None,
         topics: Mapping[str, int] | None = None,
+        users: Mapping[str, str] | None = None,
     ) -> BrokerView:
         """Start a broker in memory, for one test: on a port of its own, with its own clock, and recording.
 
@@ -427,6 +433,7 @@ class Control:
         manual_clock  its time passes only by `clock/advance`
         name          its id; an earlier broker of this name stops first. Default: a number
         topics        names of topics to numbers of partitions
+        users         names to passwords of clients, which then authenticate with SASL
         """
         broker_id = str(next(self._numbers)) if name is None else _checked(name)
         if broker_id in self._starting:
@@ -436,11 +443,8 @@ class Control:
         clock = ManualClock() if manual_clock else None
         if Config.load(config).data_directory() is not None:
             raise ConfigError("this broker is in memory: log.dirs is for `kafka-offsets serve`")
-        made: Broker
-        if brokers == 1:
-            made = Broker(config, host=self._host, port=port, clock=clock, record=True)
-        else:
-            made = Cluster(config, brokers=brokers, host=self._host, port=port, clock=clock, record=True)
+        make = Broker if brokers == 1 else partial(Cluster, brokers=brokers)
+        made: Broker = make(config, host=self._host, port=port, clock=clock, users=users, record=True)
         self._starting.add(broker_id)
         try:
             if broker_id in self._running:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, overload
 
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.broker import Broker
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class BrokerFactory:
         brokers: None = None,
         port: int | None = None,
         data_directory: str | Path | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding] | None = None,
     ) -> Broker: ...
 
     @overload
@@ -48,6 +51,8 @@ class BrokerFactory:
         brokers: int,
         port: int | None = None,
         data_directory: None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding] | None = None,
     ) -> "Cluster": ...
 
     def __call__(
@@ -58,6 +63,8 @@ class BrokerFactory:
         brokers: int | None = None,
         port: int | None = None,
         data_directory: str | Path | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Iterable[AclBinding] | None = None,
     ) -> Broker:
         """Start a broker; return it once clients can connect.
 
@@ -65,12 +72,23 @@ class BrokerFactory:
         brokers  starts a `Cluster` of so many nodes instead
         The other parameters are those of `Broker`. Errors are those of `Broker` and of `create_topic`.
         """
+        made: Broker
         if brokers is None:
-            made = Broker(config, port=port, data_directory=data_directory, clock=self._clock, record=True)
+            made = Broker(
+                config,
+                port=port,
+                data_directory=data_directory,
+                clock=self._clock,
+                users=users,
+                record=True,
+                acls=acls,
+            )
         elif data_directory is None:
             from kafka_offsets.testing.cluster.cluster import Cluster  # no import cost for single brokers
 
-            made = Cluster(config, brokers=brokers, port=port, clock=self._clock, record=True)
+            made = Cluster(
+                config, brokers=brokers, port=port, clock=self._clock, users=users, record=True, acls=acls
+            )
         else:
             raise ConfigError("a cluster is in memory: data_directory is for one broker")
         self._running.enter_context(made)

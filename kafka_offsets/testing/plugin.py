@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.factory import BrokerFactory
 
 MARKER = (
-    "kafka(topics=None, config=None, brokers=None): how the broker of the fixture kafka_broker is made, or the cluster "
-    "of kafka_cluster; on a class or module also kafka_class_broker and kafka_module_broker. topics: a list of names, "
-    "or a dict of names to numbers of partitions; config: a dict of Kafka's keys to values; brokers: how many, 3 for "
-    "kafka_cluster and 1 for the others unless it is said"
+    "kafka(topics=None, config=None, brokers=None, users=None, acls=None): how the broker of the fixture kafka_broker "
+    "is made, or the cluster of kafka_cluster; on a class or module also kafka_class_broker and kafka_module_broker. "
+    "topics: a list of names, or a dict of names to numbers of partitions; config: a dict of Kafka's keys to values; "
+    "brokers: how many, 3 for kafka_cluster and 1 for the others unless it is said; users: a dict of names to "
+    "passwords; acls: a list of ACLs"
 )
 
 _SHOWN_REQUESTS = 30
@@ -182,12 +183,12 @@ def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":
     """Start what a marker describes."""
     from kafka_offsets.errors import ConfigError
 
+    given: dict[str, Any] = {name: value for name, value in wanted._asdict().items() if value is not None}
     try:
-        if wanted.brokers is not None:
-            return factory(topics=wanted.topics, config=wanted.config, brokers=wanted.brokers)
-        return factory(topics=wanted.topics, config=wanted.config)
-    except (ConfigError, ValueError) as error:
+        started: Broker = factory(**given)
+    except (ConfigError, TypeError, ValueError) as error:
         _refuse(str(error))
+    return started
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -266,14 +267,20 @@ class _Wanted(NamedTuple):
 
     topics: dict[str, int]
     config: dict[str, object]
-    brokers: int | None
+    brokers: int | None = None
+    users: dict[str, str] | None = None
+    acls: list[Any] | None = None
+
+
+_OTHERS = ("brokers", "users", "acls")
+_NAMES = "topics=, config=, brokers=, users= and acls="
 
 
 def _wanted(item: pytest.Item) -> _Wanted:
     """Return the settings in the markers of a test, its class and its module; the nearest marker counts."""
     topics: dict[str, int] = {}
     config: dict[str, object] = {}
-    brokers = None
+    others: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers("kafka"))):
         problem = _problem(marker)
         if problem:
@@ -281,17 +288,17 @@ def _wanted(item: pytest.Item) -> _Wanted:
         named = marker.kwargs.get("topics") or {}
         topics |= dict(named) if isinstance(named, Mapping) else dict.fromkeys(named, 1)
         config |= marker.kwargs.get("config") or {}
-        brokers = marker.kwargs.get("brokers", brokers)
-    return _Wanted(topics, config, brokers)
+        others |= {name: marker.kwargs[name] for name in _OTHERS if name in marker.kwargs}
+    return _Wanted(topics, config, **others)
 
 
 def _problem(marker: pytest.Mark) -> str:
     """Describe what is wrong with the arguments of a marker; empty if they are valid."""
     if marker.args:
-        return f"it takes topics=, config= and brokers=, by name; {marker.args[0]!r} has none"
-    unknown = sorted(marker.kwargs.keys() - {"topics", "config", "brokers"})
+        return f"it takes {_NAMES}, by name; {marker.args[0]!r} has none"
+    unknown = sorted(marker.kwargs.keys() - {*_Wanted._fields})
     if unknown:
-        return f"it takes topics=, config= and brokers=, not {unknown[0]}="
+        return f"it takes {_NAMES}, not {unknown[0]}="
     brokers = marker.kwargs.get("brokers", 1)
     if not isinstance(brokers, int) or isinstance(brokers, bool) or brokers < 1:
         return f"brokers= is a number of brokers, not {brokers!r}"
@@ -304,4 +311,9 @@ def _problem(marker: pytest.Mark) -> str:
             return f"topics= has {name!r}: {count!r}, where a name and its number of partitions are expected"
     if not isinstance(config, (Mapping, type(None))):
         return f"config= is a dict of Kafka's keys to values, not {config!r}"
+    users, acls = marker.kwargs.get("users"), marker.kwargs.get("acls")
+    if not isinstance(users, (Mapping, type(None))):
+        return f"users= is a dict of names to passwords, not {users!r}"
+    if not isinstance(acls, (list, tuple, set, frozenset, type(None))):
+        return f"acls= is a list of ACLs, not {acls!r}"
     return ""

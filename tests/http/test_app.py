@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from kafka_offsets.client.commits import VERSION, request
-from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.errors import RefusedError
 from kafka_offsets.http import app, control
 from kafka_offsets.http.control import Control
 from kafka_offsets.http.operations import operations
 from kafka_offsets.http.server import Address, HttpServer
+from kafka_offsets.protocol.messages import MetadataRequest
+from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import Broker
 from kafka_offsets.testing.broker import InspectedServer
 from tests.http.conftest import Client, OneBroker
@@ -83,6 +87,20 @@ def test_there_is_a_limit_of_brokers(client: Client, start: Start, monkeypatch: 
 def test_a_broker_starts_with_its_topics(start: Start) -> None:
     ends = start(topics={"orders": 3, "payments": 1}).get("overview")["partitions"]
     assert {topic: len(partitions) for topic, partitions in ends.items()} == {"orders": 3, "payments": 1}
+
+
+def test_a_broker_starts_with_its_users_and_says_where_its_listeners_are(client: Client) -> None:
+    config = {"listeners": "INNER://:0,SASL_PLAINTEXT://:0"}
+    config["listener.security.protocol.map"] = "INNER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    made = client.post("/brokers", users={"alice": "secret"}, config=config).value
+    inner, secured = (parse_address(made["listeners"][name]) for name in ("INNER", "SASL_PLAINTEXT"))
+    with Connection(*inner) as connection:
+        connection.call(MetadataRequest([]), 4)
+    for password in ("secret", "wrong"):
+        security = ClientSecurity("SASL_PLAINTEXT", None, Login("PLAIN", "alice", Secret(password)))
+        with contextlib.nullcontext() if password == "secret" else pytest.raises(RefusedError):
+            Connection(*secured, security=security).close()
+    client.delete(f"/brokers/{made['broker']}")
 
 
 def test_a_broker_with_a_name_replaces_an_earlier_one(client: Client) -> None:

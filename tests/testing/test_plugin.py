@@ -87,9 +87,43 @@ def test_markers_of_module_class_and_function_add_up_and_the_nearest_counts(run)
     result.assert_outcomes(passed=2)
 
 
+def test_a_marker_has_users_and_acls(run) -> None:
+    run("""
+        import pytest
+        from kafka_offsets.client.connection import Connection, parse_address
+        from kafka_offsets.client.security import ClientSecurity, Login
+        from kafka_offsets.errors import RefusedError
+        from kafka_offsets.security.secret import Secret
+        from kafka_offsets.testing import allow
+
+        pytestmark = pytest.mark.kafka(users={"alice": "secret"})
+        ACLS = [allow("alice", "write", topic="orders")]
+
+        def connect(address, password):
+            security = ClientSecurity("SASL_PLAINTEXT", None, Login("PLAIN", "alice", Secret(password)))
+            Connection(*parse_address(address), security=security).close()
+
+        @pytest.mark.kafka(topics=["orders"], acls=ACLS)
+        def test_broker(kafka_broker):
+            assert kafka_broker.acls == frozenset(ACLS)
+            connect(kafka_broker.bootstrap_servers, "secret")
+            with pytest.raises(RefusedError):
+                connect(kafka_broker.bootstrap_servers, "wrong")
+
+        def test_cluster(kafka_cluster):
+            for node in kafka_cluster.nodes:
+                connect(node.address, "secret")
+                with pytest.raises(RefusedError):
+                    connect(node.address, "wrong")
+    """).assert_outcomes(passed=2)
+
+
 WRONG = [
-    ("partitions=3", "it takes topics=, config= and brokers=, not partitions="),
-    ("{'orders': 3}", "it takes topics=, config= and brokers=, by name; {'orders': 3} has none"),
+    ("partitions=3", "it takes topics=, config=, brokers=, users= and acls=, not partitions="),
+    (
+        "{'orders': 3}",
+        "it takes topics=, config=, brokers=, users= and acls=, by name; {'orders': 3} has none",
+    ),
     ("brokers=0", "brokers= is a number of brokers, not 0"),
     ("brokers=101", "a cluster has between 1 and 100 brokers, not 101"),
     (
@@ -101,6 +135,9 @@ WRONG = [
         "topics= has 'orders': 0, where a name and its number of partitions are expected",
     ),
     ("topics=['a/b']", "topic 'a/b': *"),
+    ("users=['alice']", "users= is a dict of names to passwords, not [[]'alice']"),
+    ("users={'alice': 1}", "users is a dict of names to passwords, both of them texts"),
+    ("acls='all'", "acls= is a list of ACLs, not 'all'"),
     ("config=['a']", "config= is a dict of Kafka's keys to values, not [[]'a']"),
     ("config={'num.partition': 3}", "unknown configuration key num.partition; did you mean num.partitions?"),
 ]

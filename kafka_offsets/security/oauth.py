@@ -42,6 +42,17 @@ class Claims(NamedTuple):
     expires_ms: int
 
 
+class MissingScopeError(ValueError):
+    """A token lacks a scope.
+
+    required  all scopes that it must have
+    """
+
+    def __init__(self, required: tuple[str, ...]) -> None:
+        super().__init__("the token lacks a scope")
+        self.required = required
+
+
 class TokenKeys:
     """The public keys of a JWKS file. Raises ConfigError if it cannot be used."""
 
@@ -88,8 +99,13 @@ class TokenKeys:
         return _checked(found, rules, now_ms)
 
     def _key_of(self, header: dict[str, Any]) -> jwt.PyJWK:
+        """Return the key by the id that a token names; by its algorithm, if it names none."""
         wanted = header.get("kid")
-        found = [key for key in self._keys if wanted is None or key.key_id == wanted]
+        found = [
+            key
+            for key in self._keys
+            if (header.get("alg") == key.algorithm_name if wanted is None else wanted == key.key_id)
+        ]
         if len(found) != 1:
             raise ValueError("the token names no key of the file")
         return found[0]
@@ -110,6 +126,7 @@ def _checked(claims: dict[str, Any], rules: Rules, now_ms: int) -> Claims:
     skew_ms = rules.skew_s * 1000
     if now_ms >= times_ms["exp"] + skew_ms:
         raise ValueError("the token has expired")
-    if max(times_ms["iat"], times_ms.get("nbf", 0)) > now_ms + skew_ms:
+    # As in Kafka, a token may be issued later than now: only the claim nbf says when it begins.
+    if times_ms["exp"] < times_ms["iat"] or times_ms.get("nbf", 0) > now_ms + skew_ms:
         raise ValueError("the token is not valid yet")
     return Claims(name, times_ms["exp"])

@@ -10,6 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
+from kafka_offsets.broker.config.security_keys import UNSECURED_VALIDATOR
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ConfigError, ErrorCode
@@ -36,12 +37,12 @@ def jwks(tmp_path: Path) -> Path:
 
 
 def secured(jwks: Path, **config: object) -> BrokerCore:
-    return make_core(
-        listeners="SASL_PLAINTEXT://:1",
-        sasl_enabled_mechanisms="OAUTHBEARER",
-        sasl_oauthbearer_jwks_endpoint_url=jwks.as_uri(),
-        **config,
-    )
+    keys = {
+        "listeners": "SASL_PLAINTEXT://:1",
+        "sasl_enabled_mechanisms": "OAUTHBEARER",
+        "sasl_oauthbearer_jwks_endpoint_url": jwks.as_uri(),
+    }
+    return make_core(**keys | config)
 
 
 def token_of(
@@ -152,7 +153,7 @@ def test_a_message_that_has_no_token_or_another_name_fails(jwks: Path, token: by
 def test_clocks_may_differ(jwks: Path) -> None:
     core = secured(jwks, sasl_oauthbearer_clock_skew_seconds=5, sasl_oauthbearer_sub_claim_name="email")
     now_s = core.clock.now().wall_ms // 1000
-    for claims, is_valid in (({"iat": now_s + 4}, True), ({"iat": now_s + 6}, False)):
+    for claims, is_valid in (({"nbf": now_s + 4}, True), ({"nbf": now_s + 6}, False)):
         client = begun(core)
         token = token_of(core, email="a@b", **claims)
         answer = client.call(messages.SaslAuthenticateRequest(first(token)), 2)
@@ -185,3 +186,26 @@ def test_keys_that_cannot_be_used_are_a_mistake_of_the_operator(
     with pytest.raises(ConfigError) as caught:
         make_core(**keys)
     assert str(caught.value).startswith(message)
+
+
+def test_only_a_listener_that_asks_for_it_takes_unsigned_tokens(
+    jwks: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    unsecured = UNSECURED_VALIDATOR
+    with pytest.raises(ConfigError, match="the validators are"):
+        secured(jwks, sasl_server_callback_handler_class="com.example.Mine")
+    for keys, is_taken in (
+        ({"sasl.server.callback.handler.class": unsecured}, False),
+        ({"listener.name.other.oauthbearer.sasl.server.callback.handler.class": unsecured}, False),
+        ({"listener.name.clients.oauthbearer.sasl.server.callback.handler.class": unsecured}, True),
+    ):
+        caplog.clear()
+        core = secured(
+            jwks,
+            **keys
+            | {"listeners": "CLIENTS://:1", "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT"},
+        )
+        token = token_of(core, "", "none")
+        answer = begun(core).call(messages.SaslAuthenticateRequest(first(token)), 2)
+        assert (bytes(answer.auth_bytes) == b"") == is_taken
+        assert ("every peer may take any name" in caplog.text) == is_taken

@@ -27,6 +27,9 @@ from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
 
 _PREFIX = "listener.name."
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+UNSECURED_VALIDATOR = f"{_OAUTH}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+TOKEN_VALIDATORS = (f"{_OAUTH}.OAuthBearerValidatorCallbackHandler", UNSECURED_VALIDATOR)
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
 
 
@@ -37,6 +40,11 @@ def known_rules(rules: str) -> str | None:
     except ConfigError as error:
         return str(error)
     return None
+
+
+def known_validator(name: str) -> str | None:
+    """Return why a validator of tokens cannot be used, or None."""
+    return None if name in TOKEN_VALIDATORS else f"the validators are {' and '.join(TOKEN_VALIDATORS)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,13 @@ class SecurityKeys(AuthorizationKeys):
         at_least=0,
     )
 
+    sasl_server_callback_handler_class: str | None = setting(
+        Type.CLASS,
+        None,
+        "With the prefix listener.name.NAME.oauthbearer.: what validates tokens, Kafka's class for signed ones, also "
+        "the default, or that for unsigned ones, which is Kafka's default. Without a prefix it has no effect.",
+        check=known_validator,
+    )
     sasl_oauthbearer_jwks_endpoint_url: str | None = setting(
         Type.STRING,
         None,

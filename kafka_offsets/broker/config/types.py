@@ -24,6 +24,7 @@ class Type(IntEnum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    CLASS = 8
     PASSWORD = 9
 
 
@@ -271,5 +272,6 @@ _PARSERS: dict[Type, Callable[[str, object], Any]] = {
     Type.LONG: _integer(Type.LONG, 64),
     Type.DOUBLE: _double,
     Type.LIST: _list,
+    Type.CLASS: _string,
     Type.PASSWORD: _password,
 }

@@ -82,8 +82,8 @@ _NAMES = """
     sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.jwks.endpoint.refresh.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-    security.providers server.max.startup.time.ms
+    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.token.endpoint.url security.providers
+    server.max.startup.time.ms
     share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
     share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
     share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec

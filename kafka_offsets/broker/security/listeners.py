@@ -10,9 +10,11 @@ from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Endpoint
+from kafka_offsets.broker.config.security_keys import UNSECURED_VALIDATOR
 from kafka_offsets.broker.security.listener_tls import ListenerTls
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.oauth import Rules, TokenKeys
@@ -28,10 +30,14 @@ from kafka_offsets.security.scram import (
     new_credential,
 )
 from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.unsecured_tokens import unsecured_claims, unsecured_rules
+
+logger = new_logger(__name__)
 
 SERVED_MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
 _PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
 _SALT_BYTES = 16
+_VALIDATOR_KEY = "listener.name.{}.oauthbearer.sasl.server.callback.handler.class"
 _JAAS_USER = "user_"
 
 
@@ -95,6 +101,8 @@ class ListenerSecurity:
         def value(name: str) -> Any:
             return config.of_listener(self.endpoint.name, f"sasl.oauthbearer.{name}", OAUTHBEARER)
 
+        if config.of_listeners.get(_VALIDATOR_KEY.format(self.endpoint.name.lower())) == UNSECURED_VALIDATOR:
+            return self._unsecured_check(config)
         try:
             keys = TokenKeys(value("jwks.endpoint.url"))
         except ConfigError as error:
@@ -107,13 +115,23 @@ class ListenerSecurity:
         )
         return lambda token: keys.claims(token, rules, self._clock.now().wall_ms)
 
+    def _unsecured_check(self, config: Config) -> CheckToken:
+        """Return what checks tokens without a signature, by the rules of the JAAS configuration. Raises ConfigError."""
+        rules = unsecured_rules(self._jaas_options(config, OAUTHBEARER))
+        logger.warning(
+            "listener %s: tokens need no signature: every peer may take any name", self.endpoint.name
+        )
+        return lambda token: unsecured_claims(token, rules, self._clock.now().wall_ms)
+
+    def _jaas_options(self, config: Config, mechanism: str) -> dict[str, str]:
+        jaas = config.of_listener(self.endpoint.name, "sasl.jaas.config", mechanism)
+        return {} if jaas is None else jaas_options(jaas.value)
+
     def _of_plain(self, config: Config) -> dict[str, str]:
         """Return the users that the JAAS configuration has for PLAIN, as in Kafka for this mechanism alone."""
-        jaas = config.of_listener(self.endpoint.name, "sasl.jaas.config", PLAIN)
-        options = {} if jaas is None else jaas_options(jaas.value)
         return {
             name.removeprefix(_JAAS_USER): value
-            for name, value in options.items()
+            for name, value in self._jaas_options(config, PLAIN).items()
             if name.startswith(_JAAS_USER)
         }
 

@@ -2,7 +2,7 @@
 
     n,[a=authorization id], 0x01 auth=Bearer token 0x01 [name=value 0x01 …] 0x01
 
-A token that is refused gets a status in JSON, and the next message of the client the failure.
+A token that is refused gets a status in JSON. The client confirms that, which ends the exchange, or sends another one.
 Source: OAuthBearerSaslServer, OAuthBearerClientInitialResponse of Kafka 4.3.
 """
 
@@ -11,12 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from kafka_offsets.security.oauth import Claims
+from kafka_offsets.security.oauth import Claims, MissingScopeError
 from kafka_offsets.security.principal import USER_TYPE, Principal
 from kafka_offsets.security.sasl.mechanism import AuthenticationFailedError
 
 OAUTHBEARER = "OAUTHBEARER"
 _INVALID = '{"status":"invalid_token"}'
+_MISSING_SCOPE = '{{"status":"insufficient_scope", "scope":"[{}]"}}'
+_CONFIRMATION = b"\x01"
+"""What a client sends after the status of a refused token (RFC 7628)."""
+
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01", re.DOTALL)
 _BEARER = re.compile(r"bearer +([-_.a-zA-Z0-9]+)", re.IGNORECASE)
@@ -32,14 +36,14 @@ class OAuthBearerServer:
 
     def __init__(self, check: CheckToken) -> None:
         self._check = check
-        self._has_failed = False
+        self._refused = ""
         self.expires_ms: int | None = None
         self.principal: Principal | None = None
 
     def evaluate(self, token: bytes) -> bytes:
         """Check the token. Raises AuthenticationFailedError."""
-        if self._has_failed:
-            raise AuthenticationFailedError("the token was refused", _INVALID)
+        if self._refused and token == _CONFIRMATION:
+            raise AuthenticationFailedError("the token was refused", self._refused)
         found = _FIRST.fullmatch(token.decode("utf-8", "replace"))
         pairs = dict(each.split("=", 1) for each in found[2].split("\x01") if each) if found else {}
         bearer = _BEARER.fullmatch(pairs.get("auth", ""))
@@ -47,9 +51,12 @@ class OAuthBearerServer:
             raise AuthenticationFailedError("Invalid OAUTHBEARER client first message")
         try:
             claims = self._check(bearer[1])
+        except MissingScopeError as error:
+            self._refused = _MISSING_SCOPE.format(", ".join(error.required))
+            return self._refused.encode()
         except ValueError:
-            self._has_failed = True
-            return _INVALID.encode()
+            self._refused = _INVALID
+            return self._refused.encode()
         if found[1] not in (None, claims.name):
             message = (
                 f"Authentication failed: Client requested an authorization id ({found[1]}) that is different from "

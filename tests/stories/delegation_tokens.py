@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kafka_offsets.client.acls import VERSION as ACLS_VERSION
+from kafka_offsets.client.acls import creation
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
-from kafka_offsets.testing.acls import VERSION as ACLS_VERSION
-from kafka_offsets.testing.acls import creation
 from tests.stories.authentication import KAFKA, Line, SocketLine, Talk, properties
 
 FILE = Path(__file__).with_name("delegation_tokens.txt")

@@ -27,6 +27,7 @@ NOT_IN_SOURCES = {".git", ".github"}
 """What the source distribution does not have."""
 FOUND_BY_SPARK = "pyspark_kafka_offsets"
 HEAVY = (
+    "numba",
     "numpy",
     "pyarrow",
     "pyspark",
@@ -183,7 +184,9 @@ def test_the_wheel_holds_the_package_its_schemas_and_its_types_and_nothing_else(
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
         licences = [name for name in archive.namelist() if name.endswith("/LICENSE")]
     code = {
-        path.relative_to(REPOSITORY).as_posix() for path in PACKAGE.rglob("*.py*") if path.suffix != ".pyc"
+        path.relative_to(REPOSITORY).as_posix()
+        for path in PACKAGE.rglob("*.py*")
+        if path.suffix in (".py", ".pyi")
     }
     data = ("page.css", "http/page.html", "spark/log4j2.properties", "spark/report.html")
     code.update(f"kafka_offsets/{name}" for name in data)

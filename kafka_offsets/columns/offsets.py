@@ -1,7 +1,7 @@
 """Committed offsets among the records of the offsets topic, in columns, for the usual layouts.
 
-The coordinator's `stored` reads one record; `OffsetKeys` and `OffsetValues` read all records of some megabytes, each
-column on request, and report which records have another layout. They do not check that names and metadata are UTF-8;
+The coordinator's `stored` reads one record; `offset_keys` and `offset_values` read all records of some megabytes
+and report which records have another layout. They do not check that names and metadata are UTF-8;
 the decoder of the text does. Usual are tombstones, and:
 
 ::
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kafka_offsets.columns import compiled
 from kafka_offsets.columns.fields import PADDING, Booleans, Integers, fields, words
 from kafka_offsets.columns.offset_layout import (
     BARE_TAIL_BYTES,
@@ -53,6 +54,7 @@ _TAIL = np.dtype([("timestamp", ">i8"), ("tag", ">u4")])
 """What follows the metadata."""
 
 _INT16, _INT32, _INT64 = np.dtype(">i2"), np.dtype(">i4"), np.dtype(">i8")
+_ID_AT = TIMESTAMP_BYTES + len(TOPIC_ID_TAG)
 _TOPIC_ID_TAG = int.from_bytes(TOPIC_ID_TAG)
 _SHORTEST_COMPACT = METADATA_AT[COMPACT] + BARE_TAIL_BYTES
 _LONGEST_STRING = 0x7FFF
@@ -75,69 +77,138 @@ def is_offset(heads: Integers) -> Booleans:
     return found
 
 
-class OffsetKeys:
+class OffsetKeys(NamedTuple):
     """The keys of some records that are of committed offsets and usual.
 
-    usual  which records have such a key; other columns are 0 where not
+    usual      which records have such a key; lengths are 0 where not
+    partition  undefined where not `usual`
     """
 
-    def __init__(self, records: RecordColumns, heads: Integers) -> None:
-        """Read the keys; `heads` is the result of `key_heads`."""
-        buffer, start, length = records.buffer, records.key_start, records.key_length
-        self._buffer = buffer
-        usual = (length >= _LEAST_KEY_BYTES) & is_offset(heads)
-        group_length = heads & 0xFFFF
-        usual &= group_length <= length - _LEAST_KEY_BYTES
-        usual &= group_length <= _LONGEST_STRING
-        if not usual.all():
-            group_length *= usual
-        self.group_start = start + 4
-        topic_start = self.group_start + group_length
-        topic_length = words(buffer, topic_start, _INT16).astype(np.int64)
-        topic_start += 2
-        self._partition_at = topic_start + topic_length
-        usual &= (topic_length >= 0) & (self._partition_at + 4 == start + length)
-        self.usual: Booleans = usual
-        if not usual.all():
-            group_length, topic_length = group_length * usual, topic_length * usual
-            self._partition_at = np.where(usual, self._partition_at, 0)
-        self.group_length, self.topic_start, self.topic_length = group_length, topic_start, topic_length
-
-    @property
-    def partition(self) -> Integers:
-        """Return the partitions; undefined where not `usual`."""
-        found: Integers = words(self._buffer, self._partition_at, _INT32)
-        return found
+    usual: Booleans
+    group_start: Integers
+    group_length: Integers
+    topic_start: Integers
+    topic_length: Integers
+    partition: Integers
 
 
-class OffsetValues:
+def offset_keys(records: RecordColumns, heads: Integers) -> OffsetKeys:
+    """Read keys; `heads` is the result of `key_heads`."""
+    buffer, start, length = records.buffer, records.key_start, records.key_length
+    if (fast := compiled.chosen()) is not None:
+        return OffsetKeys._make(fast.offset_keys(buffer, start, length))
+    usual = (length >= _LEAST_KEY_BYTES) & is_offset(heads)
+    group_length = heads & 0xFFFF
+    usual &= group_length <= length - _LEAST_KEY_BYTES
+    usual &= group_length <= _LONGEST_STRING
+    if not usual.all():
+        group_length *= usual
+    group_start = start + 4
+    topic_start = group_start + group_length
+    topic_length = words(buffer, topic_start, _INT16).astype(np.int64)
+    topic_start += 2
+    partition_at = topic_start + topic_length
+    usual &= (topic_length >= 0) & (partition_at + 4 == start + length)
+    if not usual.all():
+        group_length, topic_length = group_length * usual, topic_length * usual
+        partition_at = np.where(usual, partition_at, 0)
+    partition = words(buffer, partition_at, _INT32)
+    return OffsetKeys(usual, group_start, group_length, topic_start, topic_length, partition)
+
+
+class OffsetValues(NamedTuple):
     """The values of records that are usual committed offsets, including tombstones.
 
-    usual         which records have such a value
-    is_tombstone  other columns are undefined for a tombstone, and where not `usual`
+    usual             which records have such a value
+    is_tombstone      other columns are undefined for a tombstone, and where not `usual`
+    leader_epoch      -1 for none
+    commit_timestamp  ms
+    expire_timestamp  ms, -1 for none; None if no value has one
+    id_start          position of the topic id, -1 for none
     """
+
+    usual: Booleans
+    is_tombstone: Booleans
+    offset: Integers
+    leader_epoch: Integers
+    commit_timestamp: Integers
+    expire_timestamp: Integers | None
+    id_start: Integers
+    metadata_start: Integers
+    metadata_length: Integers
+
+
+def offset_values(records: RecordColumns) -> OffsetValues:
+    """Read values."""
+    if (fast := compiled.chosen()) is not None:
+        return OffsetValues._make(
+            fast.offset_values(records.buffer, records.value_start, records.value_length)
+        )
+    return _ValueSteps(records).result()
+
+
+def topic_ids(buffer: bytes, id_start: Integers) -> tuple[Integers, Integers] | None:
+    """Return topic ids, first and last eight bytes unchanged, 0 for none; None if no value has one.
+
+    id_start  as in `OffsetValues`
+    """
+    has_id = id_start >= 0
+    if not has_id.any():
+        return None
+    halves = words(buffer, id_start * has_id, "V16")
+    parts = halves.view(np.int64).reshape(-1, 2) * has_id[:, None]
+    return parts[:, 0], parts[:, 1]
+
+
+class _ValueSteps:
+    """Reads values, a field of all records at a time."""
 
     def __init__(self, records: RecordColumns) -> None:
         """Read the fields that decide which values are usual."""
         self._buffer, start, length = records.buffer, records.value_start, records.value_length
         self._head: Any = words(self._buffer, start, _HEAD)
         self._version = self._head["version"].astype(np.int16)
-        self.is_tombstone: Booleans = length < 0
-        first = int(self._version[self.is_tombstone.argmin()]) if len(start) else 0
+        self._is_tombstone: Booleans = length < 0
+        first = int(self._version[self._is_tombstone.argmin()]) if len(start) else 0
         # Most logs have only one version: a broker uses the same one for years.
-        self._one = first if bool(((self._version == first) | self.is_tombstone).all()) else None
+        self._one = first if bool(((self._version == first) | self._is_tombstone).all()) else None
         text_at, text_length, fits = self._text(length)
         tail_length = length - text_at
         tail_length -= text_length
         fits &= (text_length >= 0) & (tail_length >= TIMESTAMP_BYTES)
         if not fits.all():
             text_length, tail_length, text_at = text_length * fits, tail_length * fits, text_at * fits
-        self.metadata_start = start + text_at
-        self.metadata_length = text_length
-        self._tail_at = self.metadata_start + text_length
+        self._metadata_start = start + text_at
+        self._metadata_length = text_length
+        self._tail_at = self._metadata_start + text_length
         self._tail: Any = words(self._buffer, self._tail_at, _TAIL)
         self._has_id, self._expires = self._ends(tail_length, fits)
-        self.usual: Booleans = fits | self.is_tombstone
+        self._usual: Booleans = fits | self._is_tombstone
+
+    def result(self) -> OffsetValues:
+        """Return the columns."""
+        return OffsetValues(
+            self._usual,
+            self._is_tombstone,
+            self._head["offset"],
+            self._leader_epoch(),
+            self._tail["timestamp"].astype(np.int64),
+            self._expire_timestamp(),
+            np.where(self._has_id, self._tail_at + _ID_AT, -1),
+            self._metadata_start,
+            self._metadata_length,
+        )
+
+    def _leader_epoch(self) -> Integers:
+        epoch: Integers = self._head["epoch"].astype(np.int64)
+        known = self._version >= WITH_EPOCH[0]
+        return epoch if known.all() else np.where(known, epoch, -1)
+
+    def _expire_timestamp(self) -> Integers | None:
+        if not self._expires.any():
+            return None
+        at = self._tail_at + TIMESTAMP_BYTES * self._expires
+        return np.where(self._expires, words(self._buffer, at, _INT64).astype(np.int64), -1)
 
     def _text(self, length: Integers) -> tuple[Any, Integers, Booleans]:
         """Return the start and length of metadata in the values, and which values are long enough for it."""
@@ -220,46 +291,6 @@ class OffsetValues:
         fits &= ends
         return has_id, expires
 
-    @property
-    def offset(self) -> Integers:
-        """Return the committed offsets."""
-        found: Integers = self._head["offset"]
-        return found
-
-    @property
-    def leader_epoch(self) -> Integers:
-        """Return the leader epochs, -1 for none."""
-        epoch: Integers = self._head["epoch"].astype(np.int64)
-        known = self._version >= WITH_EPOCH[0]
-        return epoch if known.all() else np.where(known, epoch, -1)
-
-    @property
-    def commit_timestamp(self) -> Integers:
-        """Return the commit timestamps in ms."""
-        found: Integers = self._tail["timestamp"].astype(np.int64)
-        return found
-
-    @property
-    def expire_timestamp(self) -> Integers | None:
-        """Return the expire timestamps in ms, -1 for none; None if no value has one."""
-        if not self._expires.any():
-            return None
-        found: Integers = words(self._buffer, self._tail_at + TIMESTAMP_BYTES * self._expires, _INT64).astype(
-            np.int64
-        )
-        return np.where(self._expires, found, -1)
-
-    @property
-    def topic_id(self) -> tuple[Integers, Integers] | None:
-        """Return the topic ids, first and last eight bytes unchanged, 0 for none; None if no value has one."""
-        if not self._has_id.any():
-            return None
-        halves = words(
-            self._buffer, self._tail_at + (TIMESTAMP_BYTES + len(TOPIC_ID_TAG)) * self._has_id, "V16"
-        )
-        parts = halves.view(np.int64).reshape(-1, 2) * self._has_id[:, None]
-        return parts[:, 0], parts[:, 1]
-
 
 class OffsetColumns(NamedTuple):
     """Committed offsets and their tombstones, in record order.
@@ -292,9 +323,9 @@ class OffsetColumns(NamedTuple):
 
 def split(records: RecordColumns) -> tuple[OffsetColumns, Integers]:
     """Return the committed offsets with usual layouts, and the indexes of all other records."""
-    keys, values = OffsetKeys(records, key_heads(records)), OffsetValues(records)
+    keys, values = offset_keys(records, key_heads(records)), offset_values(records)
     count = len(records.offset)
-    expires, topic_id = values.expire_timestamp, values.topic_id
+    expires, topic_id = values.expire_timestamp, topic_ids(records.buffer, values.id_start)
     no_id = np.zeros(count, np.int64)
     columns: tuple[Any, ...] = (
         records.key_start + 2,

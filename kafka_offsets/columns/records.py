@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 
+from kafka_offsets.columns import compiled
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, fields
 from kafka_offsets.columns.varints import ADVANCE, Varints, read_varints
@@ -210,6 +211,24 @@ def _read_usual(
 ) -> tuple[RecordColumns, Integers]:
     """Read the records of the `usual` batches; return also which of these turned out to be unusual."""
     counts = np.where(usual, batches.record_count, 0)
+    if (fast := compiled.chosen()) is None:
+        found, is_wrong = _read_in_steps(batches, bodies, counts)
+    else:
+        bases = batches.base_offset, batches.base_timestamp
+        found, is_wrong = fast.record_fields(*bodies, counts, bases)
+    columns = RecordColumns(path, bodies.buffer, batches, *found)
+    append_time = batches.attributes & LOG_APPEND_TIME != 0
+    if append_time.any():
+        batch = columns.batch
+        timestamp = np.where(append_time[batch], batches.max_timestamp[batch], columns.timestamp)
+        columns = columns._replace(timestamp=timestamp)
+    return columns, np.flatnonzero(is_wrong)
+
+
+def _read_in_steps(
+    batches: BatchColumns, bodies: _Bodies, counts: Integers
+) -> tuple[list[Integers], Booleans]:
+    """Return the columns of all records, see `RecordColumns`, and which batches are unusual."""
     data = np.frombuffer(bodies.buffer, np.uint8)
     batch = np.repeat(np.arange(len(counts)), counts)
     starts, ends, is_wrong = _record_starts(bodies, data, counts)
@@ -218,25 +237,10 @@ def _read_usual(
         block = slice(first, first + _BLOCK)
         _read_block(data, starts[block], ends[block], found.part(block))
     is_wrong[batch[found.wrong]] = True
-    timestamp = found.timestamp
+    timestamp, offset, *places, _ = found
     timestamp += batches.base_timestamp.take(batch)
-    append_time = batches.attributes & LOG_APPEND_TIME != 0
-    if append_time.any():
-        timestamp = np.where(append_time[batch], batches.max_timestamp[batch], timestamp)
-    columns = RecordColumns(
-        path,
-        bodies.buffer,
-        batches,
-        batch,
-        np.add(found.offset, batches.base_offset.take(batch), out=found.offset),
-        timestamp,
-        found.key_start,
-        found.key_length,
-        found.value_start,
-        found.value_length,
-        ends - starts,
-    )
-    return columns, np.flatnonzero(is_wrong)
+    offset += batches.base_offset.take(batch)
+    return [batch, offset, timestamp, *places, ends - starts], is_wrong
 
 
 class _Fields(NamedTuple):

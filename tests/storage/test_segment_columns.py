@@ -7,10 +7,19 @@ from hypothesis import strategies as st
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records
+from kafka_offsets.protocol.records import (
+    HEADER_BYTES,
+    LENGTH_POSITION,
+    LOG_OVERHEAD,
+    encode_batch,
+    read_batch_header,
+    read_records,
+)
 from kafka_offsets.storage.files import File, MemoryFiles
 from kafka_offsets.storage.segment_columns import read_columns
 from kafka_offsets.testing import strategies
+
+pytestmark = pytest.mark.usefixtures("each_loop")
 
 Row = tuple[int, int, int, bytes | None, bytes | None]
 
@@ -117,3 +126,14 @@ def test_a_batch_that_swells_beyond_the_bound_is_refused() -> None:
     assert len(next(read).offset) == 2
     with pytest.raises(StorageError, match=r"records of a batch: more than 100000 bytes|damaged batch"):
         next(read)
+
+
+@pytest.mark.parametrize("varint", ["80 80 80 80 10", "80 80 80 80 80 01"])
+def test_an_offset_of_more_than_32_bits_is_refused(varint: str) -> None:
+    header = encode_batch([(b"k", None, (), 0)])[:HEADER_BYTES]
+    record = bytes(2) + bytes.fromhex(varint) + bytes.fromhex("02 6b 01 00")
+    length = HEADER_BYTES - LOG_OVERHEAD + 1 + len(record)
+    header[LENGTH_POSITION:LOG_OVERHEAD] = length.to_bytes(4, "big")
+    file = stored(bytes(header) + bytes([2 * len(record)]) + record)
+    with pytest.raises(StorageError, match="varint of more than 32 bits at byte 69"):
+        next(read_columns(file, 0, file.size, verify=False))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.columns.fields import PADDING, Booleans, Integers, words
-from kafka_offsets.columns.offsets import OffsetKeys, OffsetValues, is_offset, key_heads
+from kafka_offsets.columns.offsets import is_offset, key_heads, offset_keys, offset_values, topic_ids
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import arrays, plain
@@ -217,11 +217,11 @@ class _Rows:
         self._is_control = _control(records)
         if wanted & _OF_RECORD:
             self._heads = key_heads(records) if heads is None else heads
-            self._keys = OffsetKeys(records, self._heads)
+            self._keys = offset_keys(records, self._heads)
             self._reads_values = bool(wanted & _OF_VALUE)
             usual = self._keys.usual
             if self._reads_values:
-                self._values = OffsetValues(records)
+                self._values = offset_values(records)
                 usual = usual & self._values.usual
             if self._is_control is not None:
                 usual = usual & ~self._is_control
@@ -328,7 +328,7 @@ class _Rows:
             length[places] = lengths
             known = known.copy()
             known[places] = True
-            buffer = b"".join((buffer, *(text for _, text in texts)))
+            buffer = b"".join((buffer, *(text for _, text in texts), bytes(PADDING)))
         return arrays.strings(buffer, start, length, known)
 
     def _rare_text(self, name: str) -> pa.Array:
@@ -408,7 +408,7 @@ class _Rows:
         return self._time("expire_timestamp", self._values.expire_timestamp, self._committed())
 
     def _make_topic_id(self) -> pa.Array:
-        ids, known = self._values.topic_id, self._committed()
+        ids, known = topic_ids(self._records.buffer, self._values.id_start), self._committed()
         if ids is None:
             made = arrays.repeated(None, self._count)
         else:

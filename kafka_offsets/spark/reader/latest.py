@@ -6,12 +6,13 @@ as much. Tombstones win as well: the offsets that they delete may be in earlier 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kafka_offsets.columns.fields import Booleans, Integers, fields
+from kafka_offsets.columns import compiled
+from kafka_offsets.columns.fields import PADDING, Booleans, Integers, fields
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark.reader import arrays
 from kafka_offsets.spark.reader.columnar import choose
@@ -22,7 +23,7 @@ HELD_BYTES = 128 << 20
 HELD_ROWS = 1 << 20
 """How many decoded winners wait for later ones: some 200 MB. With more keys than half of that a key may win again."""
 
-_LEAST_KEY_BYTES = 6
+_PARTITION_BYTES = 4
 _DENSE = 4
 
 
@@ -42,7 +43,7 @@ class Winners:
 
     def add(self, records: RecordColumns, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Add winners that are later than all others, and their rows; yield rows that need not wait longer."""
-        self._held.append((_keys(records), rows))
+        self._held.append((_keys(records).copied(), rows))
         self._rows += rows.num_rows
         if self._rows > HELD_ROWS:
             self._reduce()
@@ -62,32 +63,42 @@ class Winners:
             if keep.all():
                 reduced.append((keys, rows))
             elif keep.any():
-                kept = pa.array(keep)
-                reduced.append((_Keys(keys.names.filter(kept), keys.partitions[keep]), rows.filter(kept)))
+                reduced.append(
+                    (_Keys(keys.buffer, keys.start[keep], keys.length[keep]), rows.filter(pa.array(keep)))
+                )
         self._held = reduced
         self._rows = sum(rows.num_rows for _, rows in reduced)
 
 
 class _Keys(NamedTuple):
-    """Keys of offsets.
+    """Keys of offsets without their version: places in a buffer with PADDING bytes at its end."""
 
-    names  the bytes between version and partition: group and topic with their lengths
-    """
+    buffer: Any
+    start: Integers
+    length: Integers
 
-    names: pa.Array
-    partitions: Integers
+    def copied(self) -> "_Keys":
+        """Return the same keys in a buffer of their own."""
+        data = arrays.binaries(self.buffer, self.start, self.length)
+        _, offsets, content = data.buffers()
+        places = np.frombuffer(offsets, np.int32)[: len(self.start) + 1].astype(np.int64)
+        held = b"".join((memoryview(content)[: int(places[-1])], bytes(PADDING)))
+        return _Keys(held, places[:-1], np.diff(places))
 
 
 def _last(keys: Sequence[_Keys]) -> Iterator[Booleans]:
     """Yield, for each part of a sequence of keys, which of them do not occur again later."""
-    sizes = [len(each.partitions) for each in keys]
+    if (fast := compiled.chosen()) is not None:
+        yield from fast.keep_last(keys)
+        return
+    sizes = [len(each.start) for each in keys]
     count = sum(sizes)
     if not count:
         yield from (np.zeros(0, np.bool_) for _ in keys)
         return
-    names = pa.chunked_array([each.names for each in keys]).dictionary_encode()
+    names = pa.chunked_array([_names(each) for each in keys]).dictionary_encode()
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in names.chunks]).astype(np.int64)
-    partitions = np.concatenate([each.partitions for each in keys])
+    partitions = np.concatenate([_partitions(each) for each in keys])
     lowest, width = int(partitions.min()), int(partitions.max()) - int(partitions.min()) + 1
     distinct = len(names.chunks[0].dictionary)
     numbers = codes * width + (partitions - lowest)
@@ -107,16 +118,14 @@ def _last(keys: Sequence[_Keys]) -> Iterator[Booleans]:
 
 
 def _keys(records: RecordColumns) -> _Keys:
-    return _Keys(_names(records), _partition(records))
+    return _Keys(records.buffer, records.key_start + 2, np.maximum(records.key_length - 2, 0))
 
 
-def _names(records: RecordColumns) -> pa.Array:
-    """Return the bytes between version and partition: group and topic with their lengths."""
-    length = np.maximum(records.key_length - _LEAST_KEY_BYTES, 0)
-    return arrays.binaries(records.buffer, records.key_start + 2, length)
+def _names(keys: _Keys) -> pa.Array:
+    """Return the bytes before the partition: group and topic with their lengths."""
+    return arrays.binaries(keys.buffer, keys.start, np.maximum(keys.length - _PARTITION_BYTES, 0))
 
 
-def _partition(records: RecordColumns) -> Integers:
-    length = records.key_length
-    at = records.key_start + np.maximum(length, _LEAST_KEY_BYTES) - 4
-    return fields(records.buffer, at, ">i4")
+def _partitions(keys: _Keys) -> Integers:
+    at = keys.start + np.maximum(keys.length, _PARTITION_BYTES) - _PARTITION_BYTES
+    return fields(keys.buffer, at, ">i4")

@@ -12,6 +12,7 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 
+from kafka_offsets.columns import compiled
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
@@ -344,6 +345,7 @@ def read_segment(
     winners      as for `Rows`
     is_continued as for `Run`
     """
+    compiled.announce(segment.size)
     source = RecordSource(segment.log_partition, segment.path)
     limits = [offset for offset in (stop, segment.next_offset) if offset is not None]
     rows = Rows(query, source, start, min(limits, default=None), winners)

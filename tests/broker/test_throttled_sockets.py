@@ -2,14 +2,18 @@
 
 import select
 import socket
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from cryptography.x509.oid import NameOID
 
 from kafka_offsets import Broker
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from tests.broker.test_throttling import METADATA, produce_request, set_quota
+from tests.certificates import Authority
 from tests.drivers.core import CoreClient, request_frame
 
 LARGE = 8 << 20
@@ -103,6 +107,38 @@ def test_a_connection_that_waits_for_its_end_does_not_delay_a_stop(broker: Broke
     assert [answer(client) for client in clients] == [b""] * 11
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[Broker]:
+    """A broker with a listener SSL."""
+    keystore = Authority().sign((NameOID.COMMON_NAME, "server")).write_pem(tmp_path / "server.pem")
+    keys = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", "ssl.keystore.location": keystore}
+    with Broker(keys, clock=ManualClock()) as broker:
+        yield broker
+
+
+def test_a_connection_counts_before_its_tls_handshake(encrypted: Broker) -> None:
+    """Peers that never shake hands use up the quota of their address; above it no handshake begins."""
+    set_quota_of(encrypted, "connection_creation_rate", 1.0, ip="127.0.0.1")
+    assert encrypted.clock is not None
+    silent = [connect(encrypted) for _ in range(10)]
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with connect(encrypted) as last:
+        last.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            context.wrap_socket(last, do_handshake_on_connect=True)
+    with connect(encrypted) as last:
+        encrypted.clock.advance(1000)
+        last.settimeout(20)
+        assert answer(last) == b""
+    for client in silent:
+        client.close()
+    encrypted.clock.advance(seconds=60)
+    with connect(encrypted) as plain, context.wrap_socket(plain) as client:
+        client.sendall(request_frame(messages.ApiVersionsRequest(), 0))
+        assert client.recv(4)
 
 
 def test_what_the_test_itself_does_is_not_throttled(broker: Broker) -> None:

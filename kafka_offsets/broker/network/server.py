@@ -81,7 +81,8 @@ class Peer(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport, self._writer = transport, SocketWriter(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
-        if self._server.throttles(self, peername):
+        is_counted = transport.get_extra_info("ssl_object") is not None  # before its handshake
+        if not is_counted and self._server.throttles(self, peername):
             self.pause_reading()
             return
         self.connection = self._server.admit(self, peername)
@@ -382,6 +383,14 @@ class Server:
             if listener.tls is not None:
                 listener.tls.reload()
 
+    def delays_handshake(self, handshake: Handshake, host: str) -> bool:
+        """Whether a connection exceeds the quota of its address: as `throttles`, before its TLS handshake."""
+        if not self._is_throttled(handshake, host):
+            return False
+        self._handshakes.add(handshake)
+        self._per_host[host] = self._per_host.get(host, 0) + 1
+        return True
+
     def begin_handshake(self, handshake: Handshake, host: str) -> bool:
         """Count a connection during its TLS handshake; return whether there are not too many."""
         if self._stopping or self.refuses is not None or not self._has_room(host):
@@ -490,13 +499,19 @@ class Server:
 
     def throttles(self, peer: Peer, peername: tuple[str, int]) -> bool:
         """Whether a connection exceeds the quota of its address: it stays unread, and is closed later (KIP-612)."""
+        if not self._is_throttled(peer, peername[0]):
+            return False
+        self._peers.add(peer)
+        return True
+
+    def _is_throttled(self, connection: Peer | Handshake, host: str) -> bool:
+        """Count a new connection for the quota of its address; abort it after a while if that is exceeded."""
         now = self._clock.now()
-        throttle_ms = self.core.throttling.connected(peername[0], now)
+        throttle_ms = self.core.throttling.connected(host, now)
         if not throttle_ms or self._stopping:
             return False
-        logger.info("%s:%d: connection refused: too many in a short time", *peername[:2])
-        self._peers.add(peer)
-        self.core.scheduler.at(now.mono_ms + throttle_ms, lambda _: peer.abort())
+        logger.info("%s: connection refused: too many in a short time", host)
+        self.core.scheduler.at(now.mono_ms + throttle_ms, lambda _: connection.abort())
         self._schedule_timer()
         return True
 

@@ -20,6 +20,9 @@ logger = new_logger(__name__)
 class Handshakes(Protocol):
     """The used methods of the server."""
 
+    def delays_handshake(self, handshake: Handshake, host: str) -> bool:
+        """Whether its address has exceeded its quota: the connection is counted, stays unread, and is closed later."""
+
     def begin_handshake(self, handshake: Handshake, host: str) -> bool:
         """Count a connection; return whether it may go on."""
 
@@ -56,6 +59,9 @@ class Handshake(asyncio.Protocol):
         self._transport = transport
         transport.pause_reading()  # until TLS reads
         self._host = (transport.get_extra_info("peername") or ("unknown",))[0]
+        if self._server.delays_handshake(self, self._host):
+            self._is_counted = True
+            return
         if not self._server.begin_handshake(self, self._host):
             transport.abort()
             return
@@ -109,6 +115,8 @@ class Handshake(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Note that there is no connection to hand over."""
         self._is_lost = True
+        if self._task is None:
+            self._end()
 
     def abort(self) -> None:
         """Close at once."""

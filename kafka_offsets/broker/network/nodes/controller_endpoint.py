@@ -85,6 +85,10 @@ class ControllerEndpoint:
         tls = None if self._logins is None else self._logins.tls
         return new_peer if tls is None else partial(Handshake, self, lambda: tls.context, new_peer)
 
+    def delays_handshake(self, handshake: Handshake, host: str) -> bool:
+        """Return False: brokers have no quota."""
+        return False
+
     def begin_handshake(self, handshake: Handshake, host: str) -> bool:
         """Count a connection during its TLS handshake; False if there are too many or the endpoint is stopped."""
         if self._is_stopped or len(self._peers) + len(self._handshakes) >= _MOST_CONNECTIONS:

@@ -16,7 +16,7 @@ import uvicorn
 
 from kafka_offsets.broker.network.log_writer import announce, announce_listeners
 from kafka_offsets.broker.network.server import Server
-from kafka_offsets.broker.network.server_process import collect_rarely
+from kafka_offsets.broker.network.server_process import collect_rarely, reload_at_signal
 from kafka_offsets.http import metrics
 from kafka_offsets.http.app import App, Guard
 from kafka_offsets.http.control import Control
@@ -135,6 +135,7 @@ def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server
             broker._call(lambda server: loop.set_exception_handler(server.on_loop_error))
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, stopped.set)
+            broker._call(reload_at_signal)
             collect_rarely()
             announce(f"HTTP on {http.url}/")
             announce_listeners(

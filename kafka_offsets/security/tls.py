@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.cipher_suites import choose_suites
 from kafka_offsets.security.tls_alerts import AlertingContext
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -57,10 +58,19 @@ def check_installed(what: str) -> None:
 
 
 def server_context(
-    keystore: Store, truststore: Store, client_auth: str, protocols: tuple[str, ...]
+    keystore: Store,
+    truststore: Store,
+    client_auth: str,
+    protocols: tuple[str, ...],
+    suites: tuple[str, ...] = (),
 ) -> ssl.SSLContext:
-    """Return the context of a listener, from the files as they are now. Raises ConfigError."""
+    """Return the context of a listener, from the files as they are now. Raises ConfigError.
+
+    suites  the cipher suites that it may use, by the names of the IANA; empty: those of OpenSSL
+    """
     context = _limited(AlertingContext(ssl.PROTOCOL_TLS_SERVER), protocols)
+    if suites:
+        choose_suites(context, suites)
     if keystore.is_empty:
         raise ConfigError(
             "a listener with TLS needs ssl.keystore.location, or ssl.keystore.key and its chain"

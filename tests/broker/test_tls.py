@@ -115,6 +115,55 @@ def test_a_version_of_tls_that_is_not_enabled_is_refused(
         pass
 
 
+def offering(authority: Authority, version: ssl.TLSVersion, suites: str = "") -> ssl.SSLContext:
+    context = trusting(authority)
+    context.minimum_version = context.maximum_version = version
+    if suites:
+        context.set_ciphers(suites)
+    return context
+
+
+def test_only_the_cipher_suites_that_are_set_are_used(
+    tmp_path: Path, server: Signed, authority: Authority
+) -> None:
+    one, other = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"
+    suites = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384"
+    with Broker(keys(tmp_path, server, authority, ssl_cipher_suites=suites)) as broker:
+        with connected(broker, offering(authority, ssl.TLSVersion.TLSv1_2)) as encrypted:
+            found = encrypted.cipher()
+            assert found is not None and found[0] == one and versions(encrypted)
+        for context in (
+            offering(authority, ssl.TLSVersion.TLSv1_2, other),
+            offering(authority, ssl.TLSVersion.TLSv1_3),
+        ):
+            with pytest.raises(ssl.SSLError), connected(broker, context):
+                pass
+    newer = "TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"
+    with Broker(keys(tmp_path, server, authority, ssl_cipher_suites=newer)) as broker:
+        with connected(broker, offering(authority, ssl.TLSVersion.TLSv1_3)) as encrypted:
+            assert versions(encrypted)
+        with pytest.raises(ssl.SSLError), connected(broker, offering(authority, ssl.TLSVersion.TLSv1_2)):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("suites", "message"),
+    [
+        ("TLS_AES_256_GCM_SHA384", "of TLS 1.3 all are served or none"),
+        ("TLS_ECDHE_RSA_WITH_NOTHING", "TLS_ECDHE_RSA_WITH_NOTHING is not served"),
+        ("ALL", "ALL is not served"),
+        ("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256:ALL", "is not served"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "has none for the versions in ssl.enabled.protocols"),
+    ],
+)
+def test_cipher_suites_that_cannot_be_used_are_a_mistake_of_the_operator(
+    tmp_path: Path, server: Signed, authority: Authority, suites: str, message: str
+) -> None:
+    given = keys(tmp_path, server, authority, ssl_cipher_suites=suites, ssl_enabled_protocols="TLSv1.3")
+    with pytest.raises(ConfigError, match=message):
+        Broker(given).start()
+
+
 def in_pem_with_a_password(path: Path, server: Signed) -> dict[str, object]:
     return {"ssl.keystore.location": server.write_pem(path, PASSWORD), "ssl.key.password": PASSWORD}
 
@@ -356,6 +405,9 @@ def test_a_handshake_that_ends_before_its_first_step_is_counted_no_longer() -> N
     class Counting:
         def __init__(self) -> None:
             self.under_way = 0
+
+        def delays_handshake(self, handshake: Handshake, host: str) -> bool:
+            return False
 
         def begin_handshake(self, handshake: Handshake, host: str) -> bool:
             self.under_way += 1

@@ -3,15 +3,19 @@
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from cryptography.x509.oid import NameOID
 
 from kafka_offsets import cli
+from tests.certificates import Authority
 from tests.conftest import REPOSITORY
 from tests.http.conftest import Client, OneBroker
 
@@ -53,6 +57,28 @@ def test_a_real_client_under_a_fault_and_another_time() -> None:
         broker.post("clock/advance", days=8)
         assert broker.get("committed?group=billing") == {}
         consumer.close()
+
+
+def test_sighup_reloads_certificates(tmp_path: Path) -> None:
+    authority, keystore = Authority(), tmp_path / "server.pem"
+    name = authority.sign((NameOID.COMMON_NAME, "first")).write_pem(keystore)
+    context = ssl.create_default_context(cadata=authority.certificate_pem)
+    keys = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", "ssl.keystore.location": name}
+    options = [option for key, value in keys.items() for option in ("--set", f"{key}={value}")]
+    with serving("--http", "0", *options) as (client, process):
+        host, _, port = client.get("/brokers/main").value["bootstrap_servers"].rpartition(":")
+
+        def subject() -> str:
+            with (
+                socket.create_connection((host, int(port)), 10) as plain,
+                context.wrap_socket(plain, server_hostname="localhost") as encrypted,
+            ):
+                return encrypted.getpeercert()["subject"][0][0][1]  # type: ignore[index,return-value]
+
+        assert subject() == "first"
+        authority.sign((NameOID.COMMON_NAME, "second")).write_pem(keystore)
+        process.send_signal(signal.SIGHUP)
+        assert any(subject() == "second" for _ in range(500))
 
 
 def test_a_request_that_waits_does_not_hold_up_the_end() -> None:

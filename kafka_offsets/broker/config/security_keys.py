@@ -218,6 +218,12 @@ class SecurityKeys(AuthorizationKeys):
     ssl_enabled_protocols: tuple[str, ...] = setting(
         Type.LIST, PROTOCOLS, "The versions of TLS.", choices=PROTOCOLS
     )
+    ssl_cipher_suites: tuple[str, ...] = setting(
+        Type.LIST,
+        (),
+        "The cipher suites that clients may use, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384; if empty, those of "
+        "OpenSSL. Those of TLS 1.3 only all together.",
+    )
     ssl_principal_mapping_rules: str = setting(
         Type.STRING,
         "DEFAULT",

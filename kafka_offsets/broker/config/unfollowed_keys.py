@@ -92,7 +92,7 @@ _NAMES = """
     share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes
-    socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+    socket.send.buffer.bytes ssl.allow.dn.changes ssl.allow.san.changes
     ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol
     ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm telemetry.max.bytes
     transaction.partition.verification.enable transaction.state.log.load.buffer.size

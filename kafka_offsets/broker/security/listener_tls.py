@@ -67,6 +67,7 @@ class ListenerTls:
                 self._store("truststore"),
                 self._client_auth(),
                 self._value("ssl.enabled.protocols"),
+                self._value("ssl.cipher.suites"),
             )
 
     @contextmanager

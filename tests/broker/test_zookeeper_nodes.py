@@ -1,14 +1,19 @@
 """Brokers over a ZooKeeper in memory, in one process: election, failover, and a ZooKeeper that cannot be reached."""
 
 import asyncio
+import json
 import logging
+import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
@@ -26,6 +31,7 @@ from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import encode_configs
 from kafka_offsets.zookeeper.requests import State
+from tests.drivers.secured_cluster import Keys
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 
 DEADLINE_S = 20.0
@@ -57,9 +63,10 @@ class PostingZooKeeper(MemoryZooKeeper):
 
 
 class Nodes:
-    """The brokers that run, with their clients of ZooKeeper."""
+    """The brokers that run, with their clients of ZooKeeper; `config` is that of all."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Mapping[str, object] = MappingProxyType({})) -> None:
+        self._config = config
         self.server, self._lock = MemoryServer(), threading.RLock()
         self.nodes: dict[int, ZooKeeperNode] = {}
         self.clients: dict[int, PostingZooKeeper] = {}
@@ -77,6 +84,7 @@ class Nodes:
                 "default.replication.factor": "3",
                 "offsets.topic.num.partitions": "2",
                 "replica.fetch.backoff.ms": "20",
+                **self._config,
                 **{name.replace("_", "."): value for name, value in settings.items()},
             }
         )
@@ -169,8 +177,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def three() -> AsyncIterator[Nodes]:
-    nodes = Nodes()
+async def three(config: Mapping[str, object]) -> AsyncIterator[Nodes]:
+    nodes = Nodes(config)
     try:
         for broker_id in (1, 2, 3):
             await nodes.start(broker_id)
@@ -187,9 +195,9 @@ async def three() -> AsyncIterator[Nodes]:
 Story = Callable[[Nodes], Coroutine[Any, Any, None]]
 
 
-def play(story: Story) -> None:
+def play(story: Story, config: Mapping[str, object] = MappingProxyType({})) -> None:
     async def main() -> None:
-        async with three() as nodes:
+        async with three(config) as nodes:
             await story(nodes)
 
     asyncio.run(main())
@@ -207,6 +215,36 @@ def test_the_next_controller_has_what_the_last_one_has_saved() -> None:
         assert "later" in nodes.nodes[1]._membership.image.topics
 
     play(story)
+
+
+@pytest.mark.slow
+def test_brokers_and_controllers_authenticate_to_each_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    config = Keys(tmp_path).config | {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "inter.broker.listener.name": "SASL_SSL",
+        "sasl.users": "broker=hush",
+        "sasl.inter.broker.user": "broker",
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:broker;User:ANONYMOUS",  # the second one is this process
+    }
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.stop(1)
+        await until(lambda: nodes.controller in (2, 3))
+        await nodes.commit(2)
+        assert await nodes.committed() == {2}
+        with socket.create_connection(nodes.nodes[2]._controller_address(), 10) as peer:
+            peer.sendall(b"plain text")
+            await asyncio.to_thread(peer.recv, 100)
+        registered = json.loads(nodes.server.nodes["/brokers/ids/2"].data)
+        assert {each.partition(":")[0] for each in registered["endpoints"]} <= {"SASL_SSL", "CONTROLLER"}
+
+    play(story, config)
+    assert "TLS handshake failed" in caplog.text
+    assert "hush" not in caplog.text
 
 
 @pytest.mark.slow

@@ -186,3 +186,18 @@ def test_the_users_of_a_cluster_have_their_rights_at_every_node_and_after_a_fail
                     assert set(commit(client, "g", 5, ("t", 0)).values()) == expected
             cluster.kill(coordinator.id)
         assert cluster.acls == set(rights)
+
+
+def test_a_request_that_a_node_passes_on_needs_the_rights_of_its_client() -> None:
+    users, rights = (
+        {"alice": "secret", "bob": "hidden"},
+        [allow("alice", "READ", group="g"), allow("*", "READ", topic="t")],
+    )
+    with Cluster({"offsets.forward": "true"}, users=users, acls=rights) as cluster:
+        cluster.create_topic("t")
+        other = next(each for each in cluster.nodes if each.id != cluster.coordinator("g"))
+        for user, expected in (("alice", {0}), ("bob", {GROUP_DENIED})):
+            security = ClientSecurity("SASL_PLAINTEXT", None, Login("PLAIN", user, Secret(users[user])))
+            with Connection(*parse_address(other.address), 10, security) as client:
+                assert set(commit(client, "g", 5, ("t", 0)).values()) == expected
+        assert cluster.committed("g")["t", 0].offset == 5

@@ -1,5 +1,6 @@
 """Listeners of a cluster: each node serves all of them, and clients get the addresses of theirs (KIP-103)."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kafka_offsets.metadata.image import Brokers
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import Cluster
+from tests.drivers.secured_cluster import Keys
 
 TWO = {
     "listeners": "INTERNAL://127.0.0.1:0,CLIENTS://127.0.0.1:0",
@@ -98,3 +100,13 @@ def test_two_listeners_that_need_the_same_ports_are_a_mistake_of_the_operator() 
     with pytest.raises(ConfigError, match="A and B both need 9093"):
         Cluster(listeners)
     Config.load(listeners)  # one broker needs one port for each
+
+
+def test_clients_connect_to_every_node_with_tls(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    security = keys.client("alice", "secret", "SCRAM-SHA-256")
+    with Cluster(keys.config | {"listeners": "SASL_SSL://127.0.0.1:0"}, users=USERS) as cluster:
+        for node in cluster.nodes:
+            with Connection(node.host, node.port, 20, security) as connection:
+                answer = connection.call(messages.MetadataRequest([]), 12)
+            assert {each.node_id for each in answer.brokers} == {1, 2, 3}

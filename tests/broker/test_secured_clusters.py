@@ -17,15 +17,17 @@ from kafka_offsets.broker.network.nodes.controller_endpoint import framed
 from kafka_offsets.broker.network.nodes.controller_login import secured
 from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
-from kafka_offsets.client import commits, connection
+from kafka_offsets.client import acls, commits, connection
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode
+from kafka_offsets.metadata.json_form import encode_image, to_json
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.secret import Secret
-from kafka_offsets.testing import acls, allow
+from kafka_offsets.testing import allow
 from tests.drivers.secured_cluster import CLUSTER_ID, NODES, Controller, Keys, SecuredCluster
+from tests.interop.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +131,24 @@ def test_brokers_replicate_over_every_protocol(
         made = messages.OffsetFetchRequest
         answer = cluster.call(second, made("billing", [made.Topic("orders", [0])]), 7, client)
         assert answer.topics[0].partitions[0].committed_offset == 5
+
+
+def test_metadata_of_many_partitions_reach_brokers_over_tls(keys: Keys) -> None:
+    """A message of several records of TLS, also where a broker waits for it."""
+    with SecuredCluster(listening("SSL") | keys.config | {"ssl.client.auth": "required"}) as cluster:
+        client = keys.client(keystore=keys.keystore)
+        made = messages.CreateTopicsRequest
+        request = made([made.CreatableTopic("orders", 500, 3)], 10_000)
+        assert cluster.call(2, request, 5, client).topics[0].error_code == 0
+        assert len(to_json(encode_image(cluster.image))) > 2 * 16_384
+
+        def known() -> dict[int, int]:
+            return cluster.read(
+                lambda node: sum(len(topic.partitions) for topic in node._membership.image.topics.values())
+            )
+
+        assert known()[2] == 500, "it has waited for that"
+        until(lambda: known() == dict.fromkeys(NODES, 500), "the other brokers have received them")
 
 
 # -- who is no broker

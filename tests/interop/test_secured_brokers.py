@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.drivers.secured_cluster import Keys
+from kafka_offsets.broker.config.listeners import address_text
+from kafka_offsets.client import acls
+from kafka_offsets.protocol import messages
+from kafka_offsets.testing import allow
+from tests.drivers.secured_cluster import NODES, Keys, SecuredCluster
 from tests.interop.broker_process import COMMAND, OVERRIDE
 from tests.interop.cluster_process import ClusterProcess
 from tests.interop.waiting import until
@@ -17,6 +21,7 @@ pytestmark = [
 ]
 
 PATIENCE_S = 20
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 def test_records_and_commits_survive_the_end_of_a_broker(tmp_path: Path) -> None:
@@ -29,7 +34,7 @@ def test_records_and_commits_survive_the_end_of_a_broker(tmp_path: Path) -> None
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "sasl.users": "broker=broker-hush,alice=alice-hush",
         "sasl.inter.broker.user": "broker",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "authorizer.class.name": AUTHORIZER,
         "super.users": "User:broker;User:alice",
         "offsets.topic.num.partitions": "1",
     }
@@ -74,3 +79,56 @@ def test_records_and_commits_survive_the_end_of_a_broker(tmp_path: Path) -> None
     cluster.stop()
     assert not failed
     assert not [line for line in cluster.log if "hush" in line]
+
+
+def test_transactions_of_a_client_end_at_the_leaders_of_their_partitions(tmp_path: Path) -> None:
+    """Coordinators send markers to leaders, and leaders ask coordinators about transactions, with brokers' rights."""
+    keys = Keys(tmp_path)
+    config = keys.config | {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "inter.broker.listener.name": "SASL_SSL",
+        "sasl.users": "broker=broker-hush,alice=alice-hush",
+        "sasl.inter.broker.user": "broker",
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:broker",
+        "transaction.state.log.num.partitions": "3",
+    }
+    rights = [
+        allow("alice", "ALL", topic="orders"),
+        allow("alice", "ALL", transactional_id="t", prefix=True),
+        allow("alice", "READ", group="billing"),
+    ]
+    with SecuredCluster(config) as cluster:
+        broker = keys.client("broker", "broker-hush")
+        made = messages.CreateTopicsRequest
+        cluster.call(1, made([made.CreatableTopic("orders", 3, 3)], 10_000), 5, broker)
+        assert not any(
+            each.error_code for each in cluster.call(1, acls.creation(rights), acls.VERSION, broker).results
+        )
+        client = {
+            "bootstrap.servers": ",".join(address_text(*cluster.address(node)) for node in NODES),
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "alice",
+            "sasl.password": "alice-hush",
+            "ssl.ca.location": keys.truststore,
+            "log_level": 0,
+        }
+        for number in range(3):  # with coordinators of their own
+            producer = Producer(client | {"transactional.id": f"t{number}"})
+            producer.init_transactions(PATIENCE_S)
+            producer.begin_transaction()
+            for partition in range(3):
+                producer.produce("orders", b"%d" % number, partition=partition)
+            producer.commit_transaction(PATIENCE_S)
+        settings = {
+            "group.id": "billing",
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
+        with closing(Consumer(client | settings)) as consumer:
+            consumer.subscribe(["orders"])
+            read = consumer.consume(9, PATIENCE_S)
+        assert sorted((each.partition(), each.value()) for each in read) == [
+            (partition, b"%d" % number) for partition in range(3) for number in range(3)
+        ]

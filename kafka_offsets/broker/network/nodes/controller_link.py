@@ -33,6 +33,8 @@ _SILENT = f"no answer in {_ANSWER_SECONDS:g} s"
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _HEARTBEATS_PER_TIMEOUT = 4
 _READ_BYTES = 1 << 18
+"""More than a record of TLS: it is read whole, as a rest would not make the socket readable."""
+
 _HEARTBEAT = framed(b'{"heartbeat":true}')
 
 _NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -235,13 +237,7 @@ class ControllerLink:
         self._request_turn()
 
     def _receive(self) -> None:
-        """Pass on what has arrived; all of it, as what TLS has decrypted does not make the socket readable."""
-        received = self._socket
-        self._receive_once()
-        while received is self._socket and isinstance(received, ssl.SSLSocket) and received.pending():
-            self._receive_once()
-
-    def _receive_once(self) -> None:
+        """Pass on what has arrived."""
         if self._socket is None:
             return
         try:

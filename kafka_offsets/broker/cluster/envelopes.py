@@ -105,9 +105,15 @@ def _envelope(core: Context, request: messages.EnvelopeRequest, context: Request
     except ProtocolError:
         return messages.EnvelopeResponse(None, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
     try:
-        host = f"/{ip_address(bytes(request.client_host_address))}"
+        address = ip_address(bytes(request.client_host_address))
+    except ValueError:
+        return messages.EnvelopeResponse(None, ErrorCode.INVALID_REQUEST)
+    host = f"/{getattr(address, 'ipv4_mapped', None) or address}"
+    try:
         opened = _Opened(core, context, bytes(request.request_data), principal, host)
-    except (ValueError, ProtocolError):
+    except ProtocolError:
+        return messages.EnvelopeResponse(None, ErrorCode.UNSUPPORTED_VERSION)
+    if not opened.is_forwardable:
         return messages.EnvelopeResponse(None, ErrorCode.INVALID_REQUEST)
     opened.decide(now)
     return None
@@ -135,7 +141,10 @@ def _decoded(data: bytes) -> Principal:
 
 
 class _Opened:
-    """A request that was in an envelope. Raises ProtocolError if it is none that a broker passes on."""
+    """A request that was in an envelope. Raises ProtocolError if it is none of a served API and version.
+
+    is_forwardable  whether brokers pass requests of its API on
+    """
 
     def __init__(
         self, core: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
@@ -143,9 +152,10 @@ class _Opened:
         key, version = read_api_key_and_version(frame)
         rows = envelope.connection.apis
         found = (core.apis if rows is None else rows).by_key.get(key)
-        codecs = None if found is None or not found.forwarded else found.codecs(version)
+        codecs = None if found is None else found.codecs(version)
         if found is None or codecs is None:
-            raise ProtocolError(f"API key {key} in version {version} is not forwarded", 0)
+            raise ProtocolError(f"API key {key} is not served in version {version}", 0)
+        self.is_forwardable = found.forwarded
         if rows is not None:  # those of a connection in this process do not check rights
             (found,) = authorized(core.authorizer, Apis([found]))
         self._core, self._envelope, self._row, self._codecs = core, envelope, found, codecs

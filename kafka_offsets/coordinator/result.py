@@ -55,6 +55,7 @@ class RequestContext:
     codecs       how the answer is encoded, opaque here
     frame_bytes  size of the request's frame
     answer       the encoded response, once there is one; responses are sent in the order of their requests
+    sees         whether the sender may describe a topic; None: it may describe all
     handler_ns   time that its handler has taken, if it is answered later and a quota needs it
     """
 
@@ -69,6 +70,7 @@ class RequestContext:
     frame_bytes: int = 0
     answer: bytes | bytearray | Parts | None = None
     handler_ns: int = 0
+    sees: Callable[[str], bool] | None = None
 
     @property
     def principal(self) -> Principal:
@@ -113,6 +115,7 @@ class Held(RequestContext):
             whole.codecs,
         )
         self.whole = whole
+        self.sees = whole.sees
         self._take = take
 
     @property

@@ -187,6 +187,41 @@ def test_pipelined_commits_are_answered_in_their_order() -> None:
     assert answers == [{"free": 0}, {"secret": DENIED}, {"secret": DENIED, "free": 0}, {"free": 0}]
 
 
+def test_a_regular_expression_matches_only_topics_that_its_sender_may_describe() -> None:
+    core = broker(allow("alice", "READ", group="g"), allow("alice", "DESCRIBE", topic="orders", prefix=True))
+    for topic in ("orders-eu", "secret-eu"):
+        core.topics.create(topic, 1)
+    member = client(core)
+
+    def beat(epoch: int, member_id: str) -> Any:
+        request = messages.ConsumerGroupHeartbeatRequest(
+            "g",
+            member_id,
+            epoch,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_regex=".*-eu",
+            topic_partitions=[],
+        )
+        answer = member.call(request, 1)
+        assert answer.error_code == 0
+        member.turn()
+        return answer
+
+    member_id = "m" * 22
+    epoch = beat(0, member_id).member_epoch
+    assert isinstance(core.clock, ManualClock)
+    assigned: set[bytes] = set()
+    for _ in range(5):
+        core.clock.advance(1000)
+        core.run_due()
+        core.end_turn()
+        answer = beat(epoch, member_id)
+        epoch = answer.member_epoch
+        if answer.assignment is not None:
+            assigned |= {each.topic_id for each in answer.assignment.topic_partitions}
+    assert assigned == {core.topics.id_and_partition_count("orders-eu")[0]}
+
+
 def test_a_resource_of_an_unknown_type_does_not_let_the_others_be_altered() -> None:
     """A request with such a resource was decided without a check: anybody could alter every topic with it."""
     core = broker()

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_offsets.broker.api.row import Api, Apis, Route
 from kafka_offsets.broker.authorization import rights, special_rows
-from kafka_offsets.broker.authorization.changes import CHANGES
+from kafka_offsets.broker.authorization.changes import CHANGES, DESCRIBE_TOPIC
 from kafka_offsets.broker.authorization.parts import decide_rest, join_topics, refuse_topics, tell
 from kafka_offsets.broker.authorization.sender import Sender, sender_of
 from kafka_offsets.broker.cluster.held_answers import decide, names_of
@@ -54,6 +54,7 @@ def _decide(
 ) -> Any:
     """Refuse what the sender may not do, and decide the rest of the request."""
     sender, needed = sender_of(authorizer, context), row.rights
+    context.sees = partial(sender.sees, DESCRIBE_TOPIC)
     if needed.unless is not None and sender.sees(needed.unless):
         return decide(core, row, request, context, now)
     for right in needed.whole:

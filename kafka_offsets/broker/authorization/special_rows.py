@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.api import transactions
@@ -345,6 +346,7 @@ def _consumer_group_heartbeat(
     sender, version = sender_of(authorizer, context), context.api_version
     if not sender.may(_READ_GROUP, request.group_id):
         return row.fail(request, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
+    context.sees = partial(sender.sees, DESCRIBE_TOPIC)
     names = sorted({*(request.subscribed_topic_names or ())})
     if not all(sender.may(DESCRIBE_TOPIC, name) for name in names):
         return row.fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, version)

@@ -85,6 +85,7 @@ class ConsumerDraft:
     records   of other kinds; they are written first
     changes   in order
     afterwards  calls that adjust timers after the decision is applied
+    sees      whether the sender of the request may describe a topic; None: it may describe all
     """
 
     def __init__(self, shard: ShardState, group: ConsumerGroup, now: Now) -> None:
@@ -92,6 +93,7 @@ class ConsumerDraft:
         self.group = group
         self.now = now
         self.is_upgrade = False
+        self.sees: Callable[[str], bool] | None = None
         self.records: list[CoordinatorRecord] = []
         self.replies: list[Reply] = []
         self.changes: list[Change] = []
@@ -221,7 +223,7 @@ class ConsumerDraft:
         if is_due and wanted:
 
             def resolve() -> None:
-                group.is_resolving = True
+                group.is_resolving, group.sees = True, self.sees
                 self.shard.timers.schedule(self.now.mono_ms, REGEX_TIMER, group.group_id)
 
             self.afterwards.append(resolve)

@@ -126,6 +126,7 @@ class ConsumerGroup:
     holders          topic id -> partition -> how many members have it or have not yet given it up
     seen_version     `TopicView.version` at which the metadata hash was computed; None: not yet
     resolved_version `TopicView.created_version` at which the expressions were resolved; None: not yet
+    sees             whether the member whose request resolves the expressions may describe a topic; None: all topics
     is_resolving     whether the resolution of expressions is scheduled or in progress
     resolution       its progress; None before it begins
     is_dead          whether this broker is no longer the coordinator
@@ -153,6 +154,7 @@ class ConsumerGroup:
         self.seen_version: int | None = None
         self.resolved_version: int | None = None
         self.is_resolving = False
+        self.sees: Callable[[str], bool] | None = None
         self.resolution: Resolution | None = None
         self.is_dead = False
         self.sessions: dict[str, MemberSession] = {}

@@ -133,6 +133,7 @@ def _beat(
         draft = migration.group_for_joining(shard, request.group_id, now, others)
     else:
         draft = _draft(shard, request, now)
+    draft.sees = context.sees
     group = draft.group
     check_room(shard, group, request.member_id)
     owned = request.topic_partitions
@@ -343,6 +344,8 @@ def _note_resolved(shard: ShardState, group: ConsumerGroup, resolution: Resoluti
     for expression, found in resolution.found.items():
         if expression not in group.regex_members:
             continue  # its last member has left in the meantime
+        if group.sees is not None:  # as in Kafka: what the sender may not describe does not exist for it
+            found = frozenset(filter(group.sees, found))
         known = group.regexes.get(expression)
         before = frozenset() if known is None else known.topics
         if found != before:

@@ -428,7 +428,8 @@ def _created(broker: Context, plan: _Plan) -> messages.CreateTopicsResponse.Crea
         num_partitions=plan.partition_count,
         replication_factor=1,
         configs=[
-            _created_config(described) for described in _sorted(describe_topic(broker.config, plan.configs))
+            _created_config(described, plan.configs.get(described.name))
+            for described in _sorted(describe_topic(broker.config, plan.configs))
         ],
     )
 
@@ -437,9 +438,13 @@ def _sorted(described: list[Described]) -> list[Described]:
     return sorted(described, key=lambda each: each.name)
 
 
-def _created_config(described: Described) -> messages.CreateTopicsResponse.CreatableTopicConfigs:
+def _created_config(
+    described: Described, given: str | None
+) -> messages.CreateTopicsResponse.CreatableTopicConfigs:
+    """A key of a new topic; as in Kafka, the text of the request itself is its value, " 5 " for example."""
+    value = described.value if given is None else given
     return messages.CreateTopicsResponse.CreatableTopicConfigs(
-        described.name, described.value, described.read_only, described.source, is_sensitive=False
+        described.name, value, described.read_only, described.source, is_sensitive=False
     )
 
 

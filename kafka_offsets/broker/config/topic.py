@@ -324,8 +324,8 @@ def _described(config: Config, key: Key, override: str | None) -> Described:
     value = text_of(_inherited(config, key))
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     if override is not None:
-        value, source = override, ConfigSource.TOPIC
-        synonyms = (Synonym(key.name, override, source), *synonyms)
+        value, source = text_of(key.parse(override)), ConfigSource.TOPIC  # "+5" and " 5 " are described as 5
+        synonyms = (Synonym(key.name, value, source), *synonyms)
     return Described(key.name, value, False, source, key.kind, synonyms, key.doc)
 
 

@@ -4,9 +4,11 @@ Types, ranges and error messages are Kafka's (ConfigDef.java), so that a client 
 message of a real broker. The keys themselves are in `keys.py` for the broker and in `topic.py` for topics.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import field, fields
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -72,6 +74,8 @@ class Key(NamedTuple):
         parsed = _PARSERS[self.kind](self.name, value)
         if self.kind is Type.LIST:
             self._check_elements(parsed)
+            if self.choices:
+                parsed = tuple(dict.fromkeys(parsed))  # as in Kafka, which then describes each once
         elif self.choices and parsed not in self.choices:
             raise _refused(self.name, parsed, _one_of(self.choices))
         if self.at_least is not None and parsed < self.at_least:
@@ -181,13 +185,16 @@ def keys_of(configuration: Any) -> dict[str, Key]:
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as Kafka writes it: true and false, lists with commas; None stays None."""
+    """Return a value as Kafka writes it: true and false, lists with commas, 1.0E-4; None stays None."""
     if value is None:
         return None
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, float) and math.isfinite(value) and value and not 1e-3 <= abs(value) < 1e7:
+        digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")  # as Double.toString of Java
+        return f"{float(digits)}E{int(exponent)}"
     return str(value)  # of a password "[hidden]"
 
 

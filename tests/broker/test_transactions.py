@@ -404,6 +404,25 @@ def test_a_marker_that_a_log_refuses_is_written_later(monkeypatch: pytest.Monkey
     assert producer.produce(TOPIC, b"more") == 0
 
 
+def test_a_transaction_that_an_administrator_has_ended_in_a_later_epoch_gets_no_older_marker() -> None:
+    """The marker of the coordinator set the producer back to its old epoch; Kafka refuses it."""
+    core = new_core()
+    producer = Producer(core)
+    assert producer.init() == 0
+    assert producer.produce(TOPIC, b"one") == 0
+    request = messages.WriteTxnMarkersRequest
+    topics = [request.WritableTxnMarkerTopic(TOPIC, [0])]
+    marker = request.WritableTxnMarker(producer.id, producer.epoch + 5, False, topics, 5)
+    producer.client.call(request([marker]), 1)
+    partition = core.topics.partition(TOPIC, 0)
+    assert partition is not None
+    assert (partition.log.log_end_offset, partition.last_stable_offset) == (2, 2)
+    assert producer.end(True) == 0
+    assert partition.log.log_end_offset == 2
+    assert dict(partition.producers)[producer.id].epoch == 5
+    assert states(core)[-1] is State.COMPLETE_COMMIT
+
+
 def test_a_log_of_transactions_that_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     core = new_core()
     producer = Producer(core)

@@ -178,7 +178,15 @@ _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 def write_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
 ) -> messages.WriteTxnMarkersResponse | None:
-    """Write markers to partitions, whatever the state of the transaction coordinator."""
+    """Write markers to partitions, whatever the state of the transaction coordinator.
+
+    A negative producer id or epoch fails the whole request, as it fails in Kafka when the marker is built. The results
+    of markers of one producer are merged.
+    """
+    if any(
+        marker.topics and min(marker.producer_id, marker.producer_epoch) < 0 for marker in request.markers
+    ):
+        return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     asked = [
         (number, (named.name, index))
         for number, marker in enumerate(request.markers)
@@ -265,14 +273,18 @@ def _markers_answer(
     request: messages.WriteTxnMarkersRequest, verdicts: list[dict[TopicPartition, ErrorCode]]
 ) -> messages.WriteTxnMarkersResponse:
     answer = messages.WriteTxnMarkersResponse
-    results = []
+    by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for marker, verdict in zip(request.markers, verdicts, strict=True):
+        if verdict:
+            by_producer.setdefault(marker.producer_id, {}).update(verdict)
+    results = []
+    for producer_id, verdict in by_producer.items():
         by_topic: dict[str, list[messages.WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
         for (topic, index), error in verdict.items():
             result = answer.WritableTxnMarkerPartitionResult(index, error)
             by_topic.setdefault(topic, []).append(result)
         topics = [answer.WritableTxnMarkerTopicResult(*item) for item in by_topic.items()]
-        results.append(answer.WritableTxnMarkerResult(marker.producer_id, topics))
+        results.append(answer.WritableTxnMarkerResult(producer_id, topics))
     return answer(markers=results)
 
 

@@ -42,6 +42,9 @@ _LONGEST_ID = 32767
 _RETRY_MS = 1000
 """The delay after which a marker that a log refused is written again."""
 
+_ANY_VERSION = 0
+"""The transaction version of a marker whose epoch may be the one that the producer has in the partition."""
+
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 """A newer transaction of the producer, or a newer coordinator, has ended this one there."""
 
@@ -429,16 +432,15 @@ class _Ending:
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
         partition = self._coordinator.topics.partition(*each)
         if partition is not None:  # otherwise its topic is deleted, and the transaction ends without it
-            prepared = self._prepared
-            partition.append_marker(
-                prepared.producer_id,
-                prepared.producer_epoch,
-                self._partition.leader_epoch,
-                now,
-                is_commit=prepared.commits,
-            )
-            self._coordinator.growth.note(partition)
-            self._written.append(partition.log)
+            prepared, coordinator_epoch = self._prepared, self._partition.leader_epoch
+            producer = prepared.producer_id, prepared.producer_epoch
+            known = partition.producers
+            # What an administrator has ended in a later epoch is not ended again in this one.
+            is_open = known.open_from(prepared.producer_id) is not None
+            if is_open or not known.check_marker(*producer, coordinator_epoch, _ANY_VERSION):
+                partition.append_marker(*producer, coordinator_epoch, now, is_commit=prepared.commits)
+                self._coordinator.growth.note(partition)
+                self._written.append(partition.log)
         del self._left[each]
 
     def _write_to_shard(self, each: TopicPartition) -> None:

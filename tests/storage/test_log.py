@@ -305,6 +305,12 @@ def test_the_latest_timestamp_is_the_first_record_that_has_it() -> None:
     assert log.max_timestamp() == (9, 1), "as in Kafka, as long as its segment remains"
 
 
+def test_of_records_without_a_timestamp_the_first_is_the_latest() -> None:
+    log = Log.open(MemoryFiles(), "t-0", SMALL)
+    log.append(batch([b"a", b"b"], timestamps=[-1, -1]))
+    assert log.max_timestamp() == (-1, 0)
+
+
 def test_deleted_records_take_whole_segments_with_them(files: Files) -> None:
     log = Log.open(files, "t-0", SMALL)
     fill(log, 20)

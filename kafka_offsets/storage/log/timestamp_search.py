@@ -19,14 +19,15 @@ def offset_for_timestamp(
 
 
 def max_timestamp(segments: Sequence[Segment]) -> tuple[int, int] | None:
-    """Return the latest timestamp and the offset of the first record that has it, deleted or not; or None."""
+    """Return the latest timestamp and the offset of the first record that has it, deleted or not.
+
+    If all records are without a timestamp, that is -1 and the first of them, as in Kafka. None if there are no records.
+    """
     latest = max(segments, key=lambda segment: segment.max_timestamp)
-    if latest.max_timestamp < 0:
-        return None
-    return _search(latest, latest.base_offset, latest.max_timestamp) or (
-        latest.max_timestamp,
-        latest.max_timestamp_offset,  # compaction has removed the record and kept its batch
-    )
+    found = _search(latest, latest.base_offset, latest.max_timestamp)
+    if found is None and latest.max_timestamp >= 0:
+        return latest.max_timestamp, latest.max_timestamp_offset  # compaction kept the batch, not the record
+    return found
 
 
 def _search(segment: Segment, start_offset: int, timestamp: int) -> tuple[int, int] | None:

@@ -225,10 +225,7 @@ def read_request_header(frame: bytes, tagged: bool) -> tuple[int, str, int]:
         body += length
         if body > len(frame):
             raise ProtocolError("the client id extends past the end of the frame", 8)
-        try:
-            client_id = frame[SMALLEST_FRAME:body].decode()
-        except UnicodeDecodeError as error:
-            raise ProtocolError(f"client id: {error}", SMALLEST_FRAME) from error
+        client_id = frame[SMALLEST_FRAME:body].decode("utf-8", "replace")
     if tagged:
         if frame[body : body + 1] == b"\x00":
             body += 1

@@ -65,9 +65,12 @@ def test_a_null_where_none_is_allowed_is_refused_by_name() -> None:
         messages.decode(messages.HeartbeatRequest, b"\xff\xff" + bytes(20), 0)
 
 
-def test_a_string_that_is_not_utf_8_is_refused() -> None:
-    with pytest.raises(ProtocolError, match="HeartbeatRequest v0"):
-        messages.decode(messages.HeartbeatRequest, b"\x00\x01\xff" + bytes(20), 0)
+@pytest.mark.parametrize(
+    ("version", "data"), [(0, b"\x00\x03g\xffh" + bytes(8)), (4, b"\x04g\xffh" + bytes(4) + b"\1\0\0")]
+)
+def test_bytes_of_a_string_that_are_not_utf_8_are_replaced(version: int, data: bytes) -> None:
+    """Kafka decodes strings as Java does. Some clients send names in Latin-1, and get an answer from Kafka."""
+    assert messages.decode(messages.HeartbeatRequest, data, version)[0].group_id == "g\ufffdh"
 
 
 @pytest.mark.parametrize(

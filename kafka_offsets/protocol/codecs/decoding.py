@@ -45,7 +45,7 @@ class Decoding(CodecWriter):
     names: ClassVar[dict[str, object]] = {
         "new": object.__new__,
         "repeat": repeat,
-        "errors": (struct.error, IndexError, UnicodeDecodeError, ProtocolError),
+        "errors": (struct.error, IndexError, ProtocolError),
         "refusal": refusal,
         "plain_rows": plain_rows,
         **{
@@ -281,7 +281,9 @@ class Decoding(CodecWriter):
             self.elements(field, place, length)
             return
         end = self.at(1 if self.is_compact(field) else 0, f" + {length}")
-        decoded = ".decode()" if field.type == "string" else ""
+        decoded = (
+            ".decode('utf-8', 'replace')" if field.type == "string" else ""
+        )  # as Java, which Kafka is in
         self.out.add(f"{place} = buf[{self.at()}:(p := {end})]{decoded}")
         self.ahead = 0
 

@@ -96,7 +96,7 @@ def strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list
         size = buffer[position]
         if not size or size > 127:
             size, position = length(buffer, position, size, 1, field)
-        found.append(buffer[position + 1 : (position := position + size)].decode())
+        found.append(buffer[position + 1 : (position := position + size)].decode("utf-8", "replace"))
     if position > len(buffer):
         raise ProtocolError(f"{field} extends past the end of the message", position)
     return found, position
@@ -110,7 +110,7 @@ def plain_strings(buffer: bytes, position: int, number: int, field: str) -> tupl
         position += 2
         if size > 0x7FFF:
             raise null(field, position)
-        found.append(buffer[position : (position := position + size)].decode())
+        found.append(buffer[position : (position := position + size)].decode("utf-8", "replace"))
     if position > len(buffer):
         raise ProtocolError(f"{field} extends past the end of the message", position)
     return found, position
@@ -152,7 +152,7 @@ def nullable_string(buffer: bytes, position: int, field: str) -> tuple[str | Non
     if size > 127:
         size, position = long_length(buffer, position, size, 1)
     end = position + size
-    return (buffer[position + 1 : end].decode(), end) if size else (None, position + 1)
+    return (buffer[position + 1 : end].decode("utf-8", "replace"), end) if size else (None, position + 1)
 
 
 def brief_string(buffer: bytes, position: int, field: str) -> tuple[str, int]:
@@ -161,7 +161,7 @@ def brief_string(buffer: bytes, position: int, field: str) -> tuple[str, int]:
     if not size or size > 127:
         size, position = length(buffer, position, size, 1, field)
     end = position + size
-    return buffer[position + 1 : end].decode(), end
+    return buffer[position + 1 : end].decode("utf-8", "replace"), end
 
 
 def _count(buffer: bytes, position: int, field: str, minimal: int) -> tuple[int, int]:

@@ -44,6 +44,7 @@ PARTS = (
     "transactions",
     "transaction_partitions",
     "transactional_offsets",
+    "odd_requests",
 )
 """The modules of tests/differential/situations, in the order of the table."""
 

@@ -232,12 +232,16 @@ def delete_records(
     """
     response = messages.DeleteRecordsResponse
     deleted: _DeletedRecords = {}
-    topics = []
+    last: dict[str, dict[int, messages.DeleteRecordsRequest.DeleteRecordsPartition]] = {}
     for named in request.topics:
-        last = {asked.partition_index: asked for asked in named.partitions}
-        answers = [_delete_one(broker, named.name, asked, deleted) for asked in last.values()]
-        if answers:
-            topics.append(response.DeleteRecordsTopicResult(named.name, answers))
+        for asked in named.partitions:
+            last.setdefault(named.name, {})[asked.partition_index] = asked
+    topics = [
+        response.DeleteRecordsTopicResult(
+            name, [_delete_one(broker, name, asked, deleted) for asked in by_index.values()]
+        )
+        for name, by_index in last.items()
+    ]
     answer = response(topics=topics)
     if broker.replicas is None or not deleted:
         return answer

@@ -340,7 +340,9 @@ def describe_cluster(
     """Name the brokers of the cluster."""
     answer = messages.DescribeClusterResponse
     error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
+    cluster_id = ""  # of a refused request, as in Kafka
     if request.endpoint_type == _BROKERS:
+        cluster_id = broker.cluster_id
         brokers = [answer.DescribeClusterBroker(broker.node_id, *broker.address_for(context.connection))]
         controller = broker.node_id
         if request.include_cluster_authorized_operations:
@@ -356,7 +358,7 @@ def describe_cluster(
     return answer(
         error_code=error,
         error_message=message,
-        cluster_id=broker.cluster_id,
+        cluster_id=cluster_id,
         controller_id=controller,
         brokers=brokers,
         cluster_authorized_operations=operations,

@@ -274,7 +274,8 @@ def _append_all(
                 refused = invalid.get((_key(named, context), data.index)) if invalid else None
                 if refused is not None and 0 <= data.index < topic.partition_count:
                     answers[-1] = _refused(data.index, refused, -1)
-        responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
+        if answers:  # Kafka's response names partitions, and a topic without any is not in it
+            responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
     if request.acks == 0:
         _finish_unanswered(broker, context, responses)
     elif broker.replicas is not None and request.acks == ACKS_ALL:

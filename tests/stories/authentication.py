@@ -582,6 +582,10 @@ class SocketLine:
     def pause(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
+    def close(self) -> None:
+        """Close the socket."""
+        self._connection.socket.close()
+
 
 def settings(port: int) -> dict[str, str]:
     """Return the keys of a Kafka for these situations: a port for each of LISTENERS, from `port` on."""

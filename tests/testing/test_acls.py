@@ -1,5 +1,7 @@
 """ACLs of a broker in a test: what clients may do, in memory, on a disk, in a snapshot, in a cluster; and the fault."""
 
+from base64 import b64encode
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,11 @@ from kafka.errors import TopicAuthorizationFailedError
 from kafka_offsets import ConfigError, ErrorCode
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.protocol import messages
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import Broker, Cluster, allow, deny
 from tests.broker.fault_requests import commit, connect
+from tests.stories.authentication import SocketLine, Talk
 
 TOPIC_DENIED, GROUP_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED
 EVERYTHING = [
@@ -201,3 +205,25 @@ def test_a_request_that_a_node_passes_on_needs_the_rights_of_its_client() -> Non
             with Connection(*parse_address(other.address), 10, security) as client:
                 assert set(commit(client, "g", 5, ("t", 0)).values()) == expected
         assert cluster.committed("g")["t", 0].offset == 5
+
+
+def test_a_delegation_token_is_one_of_the_whole_cluster() -> None:
+    """Made at one node, renewed at another, used at the third, also once the first is gone."""
+    made = messages.CreateDelegationTokenRequest
+    with Cluster({"delegation.token.secret.key": "key"}, users={"alice": "secret"}) as cluster:
+        alice = ClientSecurity("SASL_PLAINTEXT", None, Login("PLAIN", "alice", Secret("secret")))
+        first, second, third = (parse_address(node.address) for node in cluster.nodes)
+        with Connection(*first, 10, alice) as client:
+            token = client.call(made("", "", [], -1), 3)
+            assert token.error_code == 0
+        with Connection(*second, 10, alice) as client:
+            renewed = client.call(messages.RenewDelegationTokenRequest(token.hmac, 60_000), 2)
+            assert renewed.error_code == 0 and renewed.expiry_timestamp_ms < token.expiry_timestamp_ms
+        cluster.kill(1)
+        with closing(SocketLine(third[1])) as line:
+            talk = Talk(line)
+            talk.handshake("SCRAM-SHA-256")
+            text = talk.first(token.token_id, rest=",tokenauth=true")
+            answer = talk.final(text, b64encode(token.hmac).decode())
+            assert answer.error_code == 0 and 0 < answer.session_lifetime_ms <= 60_000
+            assert talk.metadata().brokers

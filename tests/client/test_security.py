@@ -161,11 +161,7 @@ def test_a_broker_that_refuses_the_certificate_of_the_client_is_reported(
     secured: Secured, tmp_path: Path
 ) -> None:
     """With TLS 1.3 the handshake of the client has ended by then."""
-    config = secured.config("SSL") | {
-        "ssl.client.auth": "required",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(secured.trusted),
-    }
+    config = secured.config("SSL") | {"ssl.client.auth": "required"}
     with Broker(config) as running:
         given = secured.java(running.bootstrap_servers, "SSL")
         for call in (lambda: Admin(given).list_groups(), lambda: read(given)):

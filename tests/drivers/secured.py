@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cryptography.x509.oid import NameOID
-
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -14,24 +12,21 @@ USER, PASSWORD = "alice", "secret"
 
 
 class Secured:
-    """The certificates of a broker in a folder.
+    """The certificates of a broker.
 
+    folder   for the file
     trusted  the file with the certificate of the authority
     """
 
     def __init__(self, folder: Path) -> None:
-        authority = Authority()
+        self._authority = CertificateAuthority()
         self.trusted = folder / "ca.pem"
-        self.trusted.write_text(authority.certificate_pem, encoding="ascii")
-        self._server = authority.sign((NameOID.COMMON_NAME, "server")).write_pem(folder / "server.pem")
+        self._authority.write_certificate(self.trusted)
 
     def config(self, *protocols: str) -> dict[str, object]:
         """Return the configuration of a broker with a listener of each protocol."""
-        return {
-            "listeners": ",".join(f"{name}://127.0.0.1:0" for name in protocols),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": self._server,
-        }
+        listeners = ",".join(f"{name}://127.0.0.1:0" for name in protocols)
+        return {"listeners": listeners} | self._authority.broker_config()
 
     def java(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_offsets.broker.api.row import Api, Apis, Route
 from kafka_offsets.broker.authorization import rights, special_rows
@@ -28,6 +28,25 @@ from kafka_offsets.security.authorizer import Authorizer
 
 Change = Callable[[Any], Any]
 """response -> the response that the sender gets"""
+
+
+class _Asked(NamedTuple):
+    """A request of a sender, with the row that decides it."""
+
+    row: Api
+    sender: Sender
+    core: Context
+    request: Any
+    context: RequestContext
+    now: Now
+
+    def decide(self) -> Any:
+        """Decide the whole request, unchanged."""
+        return decide(self.core, self.row, self.request, self.context, self.now)
+
+    def decide_rest(self, request: Any, change: Change | None) -> Any:
+        """Decide what is left of the request, and change the response."""
+        return decide_rest(self.core, self.row, request, self.context, self.now, change)
 
 
 def authorized(authorizer: Authorizer | None, rows: Apis) -> Apis:
@@ -55,8 +74,9 @@ def _decide(
     """Refuse what the sender may not do, and decide the rest of the request."""
     sender, needed = sender_of(authorizer, context), row.rights
     context.sees = partial(sender.sees, DESCRIBE_TOPIC)
+    asked = _Asked(row, sender, core, request, context, now)
     if needed.unless is not None and sender.sees(needed.unless):
-        return decide(core, row, request, context, now)
+        return asked.decide()
     for right in needed.whole:
         name = getattr(request, right.field) if right.field else CLUSTER_NAME
         if not sender.may(right, name):
@@ -66,10 +86,10 @@ def _decide(
             return refused
     change = _change_of(row, sender, core, request)
     if needed.each is None:
-        return decide_rest(core, row, request, context, now, change)
+        return asked.decide_rest(request, change)
     if needed.each.resource_type is ResourceType.TOPIC:
-        return _decide_topics(row, needed.each, sender, core, request, context, now)
-    return _decide_keys(row, needed.each, sender, core, request, context, now, change)
+        return _decide_topics(asked, needed.each)
+    return _decide_keys(asked, needed.each, change)
 
 
 def _change_of(row: Api, sender: Sender, core: Context, request: Any) -> Change | None:
@@ -93,62 +113,43 @@ def _change_of(row: Api, sender: Sender, core: Context, request: Any) -> Change 
     return hide
 
 
-def _decide_keys(
-    row: Api,
-    right: rights.Right,
-    sender: Sender,
-    core: Context,
-    request: Any,
-    context: RequestContext,
-    now: Now,
-    change: Change | None,
-) -> Any:
+def _decide_keys(asked: _Asked, right: rights.Right, change: Change | None) -> Any:
     """Decide a request for several groups or transactional ids, each by itself."""
-    named = row.named(context.api_version)
-    allowed = {key: sender.may(right, key) for key in dict.fromkeys(named.keys(request))}
+    row, request, version = asked.row, asked.request, asked.context.api_version
+    named = row.named(version)
+    allowed = {key: asked.sender.may(right, key) for key in dict.fromkeys(named.keys(request))}
     if all(allowed.values()):
-        return decide_rest(core, row, request, context, now, change)
+        return asked.decide_rest(request, change)
     denied, rest = named.split_by_key(request, lambda key: not allowed[key])
-    refused = row.fail(denied, right.error, context.api_version)
+    refused = row.fail(denied, right.error, version)
     if rest is None:
         return refused
-    return decide_rest(
-        core,
-        row,
+    return asked.decide_rest(
         rest,
-        context,
-        now,
         lambda response: named.join_by_key(
             request, refused, response if change is None else change(response)
         ),
     )
 
 
-def _decide_topics(
-    row: Api,
-    right: rights.Right,
-    sender: Sender,
-    core: Context,
-    request: Any,
-    context: RequestContext,
-    now: Now,
-) -> Any:
+def _decide_topics(asked: _Asked, right: rights.Right) -> Any:
     """Decide a request for several topics, each by itself."""
-    version, name_of = context.api_version, names_of(core)
+    row, request, version = asked.row, asked.request, asked.context.api_version
+    name_of = names_of(asked.core)
     named = row.named(version)
     names = {name_of(topic) for topic in named.topics(request)} - {""}  # an unknown id is no name
-    denied = {name for name in names if not sender.may(right, name)}
+    denied = {name for name in names if not asked.sender.may(right, name)}
     if not denied:
-        return decide(core, row, request, context, now)
+        return asked.decide()
     struck, rest = named.split_by_topic(request, lambda topic: name_of(topic) in denied)
     refused = refuse_topics(row, struck, right.error, version)
     if row.rights.message is not None:
         tell(refused, row.rights.message)
     if rest is None:
         return refused
-    if _is_whole(core, request):
+    if _is_whole(asked.core, request):
         return join_topics(row, version, refused, row.fail(rest, ErrorCode.OPERATION_NOT_ATTEMPTED, version))
-    return decide_rest(core, row, rest, context, now, partial(join_topics, row, version, refused))
+    return asked.decide_rest(rest, partial(join_topics, row, version, refused))
 
 
 def _is_whole(core: Context, request: Any) -> bool:

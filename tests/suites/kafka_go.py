@@ -9,32 +9,32 @@ from pathlib import Path
 
 from tests.suites.outcomes import Outcome, Outcomes, leaves
 from tests.suites.suite import SuiteError, run_in_group
+from tests.suites.targets import AUTHORIZER
 
 MODULE = "github.com/segmentio/kafka-go"
 ACTIONS = {"run": Outcome.FAILED, "pass": Outcome.PASSED, "fail": Outcome.FAILED, "skip": Outcome.SKIPPED}
 """A test that begins and does not end has failed."""
 PORT = 9092
-SETTINGS = {
+SETTINGS = AUTHORIZER | {
     "node.id": "1",
-    "advertised.listeners": f"PLAINTEXT://localhost:{PORT}",
+    "listeners": f"PLAINTEXT://127.0.0.1:{PORT},SASL_PLAINTEXT://127.0.0.1:{PORT + 1}",
+    "advertised.listeners": f"PLAINTEXT://localhost:{PORT},SASL_PLAINTEXT://localhost:{PORT + 1}",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="adminplain" password="admin-secret" user_adminplain="admin-secret";'
+    ),
     "message.max.bytes": "200000000",
 }
+"""As in docker-compose.yml of the module."""
 PANICS = (
     "panics in its own helper before it sends a request (`getOffsets` makes a ConsumerGroup without "
     "`connect`), which ends the process and all later tests"
-)
-NO_AUTHORIZER = (
-    "needs a broker with an authorizer, which is not configured here. "
-    "Also fails with Kafka, which has none configured here"
 )
 NOT_RUN = {
     "TestReaderConsumerGroup/consumer_group_commits_on_close": PANICS,
     "TestReaderConsumerGroup/verify_offset_committed": PANICS,
     "TestReaderConsumerGroup/verify_offset_committed_when_using_interval_committer": PANICS,
-    "TestUnsupportedSASLMechanism": "needs a second listener with SASL on port 9093, which is not configured here",
-    "TestClientCreateACLs": NO_AUTHORIZER,
-    "TestClientDeleteACLs": NO_AUTHORIZER,
-    "TestClientDescribeACLs": NO_AUTHORIZER,
 }
 
 

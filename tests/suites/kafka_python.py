@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.suites.outcomes import Outcome, Outcomes
 from tests.suites.suite import run_in_group
+from tests.suites.targets import AUTHORIZER
 
 SERVICE = '''\
 """Replaces the module that starts brokers, which is not in the source distribution: the broker is there already."""
@@ -42,7 +43,7 @@ NEEDS = (
 TLS = "starts its own Kafka with TLS, whichever broker is given"
 SSL_TESTS = "test/integration/test_ssl_integration.py"
 PORT = 21852
-SETTINGS = {
+SETTINGS = AUTHORIZER | {
     "node.id": "0",
     "advertised.listeners": f"PLAINTEXT://127.0.0.1:{PORT}",
     "num.partitions": "4",
@@ -51,12 +52,7 @@ SETTINGS = {
 }
 """The keys that the project's own brokers get, as far as they matter to clients."""
 
-NOT_RUN = {
-    SSL_TESTS: TLS,
-    "test/integration/test_admin_integration.py::test_create_describe_delete_acls": (
-        "needs a broker with an authorizer, which is not configured here"
-    ),
-}
+NOT_RUN = {SSL_TESTS: TLS}
 
 
 class KafkaPython:

@@ -19,6 +19,14 @@ SINGLE = {
 }
 """What a single broker for tests needs, and benchmarks/peers/kafka.sh sets too."""
 
+PROTOCOLS = ("PLAINTEXT", "SASL_PLAINTEXT")
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
+}
+"""For suites that create ACLs."""
+
 
 class TargetError(Exception):
     """A broker that does not start."""
@@ -69,12 +77,15 @@ def kafka(directory: Path, port: int, settings: Mapping[str, str]) -> Iterator[N
         free.bind(("127.0.0.1", 0))
         controller = f"127.0.0.1:{free.getsockname()[1]}"
     node = settings["node.id"]
+    own = settings.get("listeners", f"PLAINTEXT://127.0.0.1:{port}")
     listeners = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://{controller}",
+        "listeners": f"{own},CONTROLLER://{controller}",
         "controller.quorum.voters": f"{node}@{controller}",
+        "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in PROTOCOLS)
+        + ",CONTROLLER:PLAINTEXT",
     }
     extra = directory / "extra.properties"
-    write_properties(extra, listeners | settings)
+    write_properties(extra, settings | listeners)
     subprocess.run(["bash", str(KAFKA), "start", str(port), str(directory), str(extra)], check=True)
     try:
         yield

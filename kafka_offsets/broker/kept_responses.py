@@ -1,15 +1,30 @@
 """Kept responses: a repeated request gets the bytes of its first response while nothing has changed in between."""
 
 from collections.abc import Callable
+from typing import Protocol
 
-_MOST_BYTES = 4 << 20
+_MOST_BYTES = 8 << 20
 """Limit of all kept responses with their requests; when it is reached, all are discarded."""
+
+_PAUSE = 64
+"""Then no response with a condition is kept for as many requests as there were responses, times this: of more groups
+than fit here, in turn, each would be discarded before it repeats, and to keep it takes half as long as to make it."""
 
 _LONGEST_BYTES = 64 << 10
 """The longest response that is kept."""
 
-_REQUEST_BYTES = 200
-"""Approximate memory of a kept request, without its bytes."""
+_REQUEST_BYTES = 400
+"""Approximate memory of a kept request and its condition, without its bytes."""
+
+_MOST_SEEN = 1 << 14
+"""Limit of the hashes of requests that were answered once."""
+
+
+class Condition(Protocol):
+    """What a single response depends on."""
+
+    def holds(self) -> bool:
+        """Whether the response would be the same now; once this is false, it may be true again for another one."""
 
 
 class KeptResponses:
@@ -21,8 +36,10 @@ class KeptResponses:
     def __init__(self, state: Callable[[], tuple[object, ...]]) -> None:
         self._state = state
         self._at: tuple[object, ...] = ()
-        self._frames: dict[bytes, bytes] = {}
+        self._frames: dict[bytes, tuple[bytes, Condition | None]] = {}
         self._bytes = 0
+        self._seen: set[int] = set()
+        self._pause = 0
 
     def __len__(self) -> int:
         """Return how many responses are kept."""
@@ -38,14 +55,41 @@ class KeptResponses:
         if state != self._at:
             self._discard()
             self._at = state
+        if not self._frames:
             return None
-        kept = self._frames.get(frame[:4] + frame[body:])
-        return None if kept is None else kept[:4] + frame[4:8] + kept[8:]
+        request = frame[:4] + frame[body:]
+        found = self._frames.get(request)
+        if found is None:
+            return None
+        kept, condition = found
+        if condition is not None and not condition.holds():
+            del self._frames[request]
+            self._bytes -= _REQUEST_BYTES + len(request) + len(kept)
+            self._seen.discard(hash(request))
+            return None
+        return kept[:4] + frame[4:8] + kept[8:]
 
-    def keep(self, frame: bytes, body: int, answer: bytearray) -> None:
+    def was_seen(self, frame: bytes, body: int) -> bool:
+        """Return whether a request that `find` has not found is repeated, and remember it.
+
+        A response that may change at any time is not worth its memory before. After such a change it is as new.
+        """
+        if self._pause:
+            self._pause -= 1
+            return False
+        seen = hash(frame[:4] + frame[body:])
+        if seen in self._seen:
+            return True
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(seen)
+        return False
+
+    def keep(self, frame: bytes, body: int, answer: bytearray, condition: Condition | None = None) -> None:
         """Keep the response to the request that `find` has not found.
 
-        answer  the response's bytes, its size in front
+        answer     the response's bytes, its size in front
+        condition  what it depends on besides the state of all
         The response to a request that has changed the state itself is discarded by the next `find`.
         """
         if len(answer) > _LONGEST_BYTES:
@@ -53,9 +97,10 @@ class KeptResponses:
         request = frame[:4] + frame[body:]
         self._bytes += _REQUEST_BYTES + len(request) + len(answer)
         if self._bytes > _MOST_BYTES:
+            self._pause = _PAUSE * len(self._frames)
             self._discard()
             return
-        self._frames[request] = bytes(answer)
+        self._frames[request] = bytes(answer), condition
 
     def _discard(self) -> None:
         self._frames.clear()

@@ -7,12 +7,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from kafka_offsets.broker.api import fetch, groups, metadata
+from kafka_offsets.broker.api import fetch, groups, log_offsets, metadata
 from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
 from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.coordination.known_commits import KnownCommits
-from kafka_offsets.broker.kept_responses import KeptResponses
+from kafka_offsets.broker.kept_responses import Condition, KeptResponses
 from kafka_offsets.broker.security.authentication import admits
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import requests as offsets
@@ -47,9 +47,15 @@ _KEPT: dict[Callable[..., Any], str] = {
 """The handlers whose responses are kept, with the array of the response whose elements have error codes.
 
 Each client that connects sends the same requests as those before it, and their responses depend only on the table of
-APIs and on the topics. OffsetFetch and ListOffsets are not here: each commit and each record would discard them. A
-handler that replaces one of these, such as that of a fault or of a cluster, is not here either.
+APIs and on the topics. A handler that replaces one of these, such as that of a fault or of a cluster, is not here.
 """
+
+_KEPT_WHILE: dict[Callable[..., Any], Callable[[Context, Any, int, Any], Condition | None]] = {
+    groups.offset_fetch: groups.unchanged_offsets,
+    log_offsets.list_offsets: log_offsets.unchanged_end,
+}
+"""The handlers whose responses are kept while a condition holds, with what returns it: (broker, request, version,
+response) -> the condition, None if the response is not kept. It is for one that has no error."""
 
 logger = new_logger(__name__)
 
@@ -62,7 +68,11 @@ class RequestDispatcher:
         self._answers = broker.answers
         self._commits = {version: KnownCommits(version) for version in TAILS}
         self._throttling = broker.throttling
-        self._kept = KeptResponses(lambda: (broker.apis, broker.topics.version, broker.topics.opened))
+
+        def state() -> tuple[object, ...]:
+            return broker.apis, broker.topics.version, broker.topics.opened
+
+        self._kept, self._kept_while = KeptResponses(state), KeptResponses(state)
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
         """Decide the complete requests, as far as earlier ones allow; release their answers."""
@@ -152,11 +162,31 @@ class RequestDispatcher:
                 response = api.handle(broker, request, context, now)
                 if response is not None:
                     self._answers.reply(context, response)
-                    answer = context.answer
-                    if kept is not None and isinstance(answer, bytearray) and not _has_error(api, response):
-                        kept.keep(frame, body, answer)
+                    if kept is not None:
+                        self._keep(kept, api, context, response, frame, body)
         except Exception as error:  # noqa: BLE001 - fail_request logs it
             fail_request(broker, api, context, error)
+
+    def _keep(
+        self,
+        kept: KeptResponses,
+        api: Api,
+        context: RequestContext,
+        response: Any,
+        frame: bytes,
+        body: int,
+    ) -> None:
+        """Keep a response, if it may be repeated."""
+        answer, condition_of = context.answer, _KEPT_WHILE.get(api.handle)
+        if not isinstance(answer, bytearray):
+            return
+        if condition_of is None:
+            if not _has_error(api, response):
+                kept.keep(frame, body, answer)
+        elif kept.was_seen(frame, body):
+            condition = condition_of(self._broker, context.request, context.api_version, response)
+            if condition is not None:
+                kept.keep(frame, body, answer, condition)
 
     def _read_header(self, connection: ClientConnection, frame: bytes) -> KnownHeader | None:
         """Parse a request's header, and remember it; None if the request is not served and was answered.
@@ -179,6 +209,8 @@ class RequestDispatcher:
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
         kept = self._kept if api.handle in _KEPT and self._names_first_listener(connection) else None
+        if api.handle in _KEPT_WHILE:
+            kept = self._kept_while
         commits = self._commits.get(version) if api.handle is offsets.commit else None
         known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, kept, commits)
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None

@@ -138,12 +138,16 @@ class Shard(ShardState):
             self._forget_offset(stored.OffsetKey(group, topic, partition))
             return
         self.offsets.put(group, topic, partition, entry, log_offset)
+        self.unchanged.pop(group, None)
         if self.retiring:
             self.groups.keep_deleted(group)
 
     def replay_columns(self, columns: RecordColumns, log_offset: int) -> None:
         """Apply offsets that have just become durable, as `replay_written` does with each record."""
         columns.put_into(self.offsets, log_offset)
+        if self.unchanged:
+            for group in columns.groups:
+                self.unchanged.pop(group, None)
         if self.retiring:
             for group in columns.groups:
                 self.groups.keep_deleted(group)
@@ -157,6 +161,7 @@ class Shard(ShardState):
         entry = stored.parse_offset_value(value, log_offset)
         if producer_id == -1:
             self.offsets.put(*key, entry)
+            self.unchanged.pop(key.group, None)
             if self.retiring:
                 self.groups.keep_deleted(key.group)
             return
@@ -166,6 +171,7 @@ class Shard(ShardState):
 
     def _forget_offset(self, key: stored.OffsetKey) -> None:
         """Remove an offset; a deletion also removes the pending offsets of open transactions."""
+        self.unchanged.pop(key.group, None)
         if self.offsets.remove(*key):
             self.groups.keep_empty(key.group)
         for offsets in self.pending.values():
@@ -183,6 +189,7 @@ class Shard(ShardState):
             current = self.offsets.get(*key)
             if current is None or current.log_offset < entry.log_offset:
                 self.offsets.put(*key, entry)
+                self.unchanged.pop(key.group, None)
                 self.groups.keep_deleted(key.group)
         if self.ended:
             for callback in self.ended.pop(producer_id, ()):

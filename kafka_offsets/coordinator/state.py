@@ -20,6 +20,9 @@ from kafka_offsets.coordinator.timers import Timers
 REPLY_TIMER = "reply"
 """The kind of the timer that sends the replies of :meth:`ShardState.reply_later`."""
 
+_MOST_UNCHANGED = 1 << 10
+"""Limit of the groups that are noted as unchanged."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
@@ -92,6 +95,7 @@ class ShardState:
     ended          producer id -> callback for when its open transaction has taken effect or was dropped; called once
     is_loading     True: the records of the log decide which groups exist; afterwards decisions do, before their
                    records are durable
+    unchanged      group -> a new object, for groups whose offsets were noted as the same; each change removes it
     early_deletions  how many records of this run deleted a group that still had offsets: the state of such a group
                      depends on the order of records with different keys
     """
@@ -113,6 +117,7 @@ class ShardState:
         self.meters = Meters() if meters is None else meters
         self.retiring: dict[str, Group] = {}
         self.resolving: dict[str, None] = {}
+        self.unchanged: dict[str, object] = {}
         self.replace_offsets(OffsetTable())
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}
@@ -125,7 +130,14 @@ class ShardState:
     def replace_offsets(self, offsets: OffsetTable) -> None:
         """Replace the offset table; no group remains."""
         self.offsets = offsets
+        self.unchanged.clear()
         self.groups = Groups(offsets, self.retiring)
+
+    def since_unchanged(self, group_id: str) -> object:
+        """Return what `unchanged` has for a group, from now on if it has nothing yet."""
+        if len(self.unchanged) >= _MOST_UNCHANGED:
+            self.unchanged.clear()
+        return self.unchanged.setdefault(group_id, object())
 
     def settings_of(self, group_id: str) -> GroupSettings:
         """Return the settings of a group."""

@@ -8,7 +8,7 @@ its step, while the offsets of one group are always a consistent snapshot. The r
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from kafka_offsets.broker.coordination.runtime import HostedShard
 from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
@@ -141,6 +141,57 @@ def offset_fetch(
     `offsets.commit.timeout.ms` at most until the in-sync replicas have them. Others see what is durable.
     """
     return broker.offset_manager.get_offset(_read_offsets, broker, request, context, now)
+
+
+class SameOffsets(NamedTuple):
+    """The condition of a kept response: no offset of its group was written or removed since.
+
+    since      what `ShardState.unchanged` has for the group
+    is_stable  whether the request waits for commits and transactions that have not taken effect
+    """
+
+    hosted: HostedShard
+    group_id: str
+    since: object
+    is_stable: bool
+
+    def holds(self) -> bool:
+        """Whether the group has the same offsets, and a reader of stable offsets need not wait."""
+        hosted, group_id, since, is_stable = self
+        shard = hosted.shard
+        if hosted.failed or shard.unchanged.get(group_id) is not since:
+            return False
+        return not is_stable or not (hosted.has_pending or shard.pending)
+
+
+def unchanged_offsets(
+    broker: Context,
+    request: messages.OffsetFetchRequest,
+    api_version: int,
+    response: messages.OffsetFetchResponse,
+) -> SameOffsets | None:
+    """Return the condition under which a response may be repeated.
+
+    None unless it has the offsets of one group, without errors, and does not depend on the sender.
+    """
+    group_id, found = request.group_id, cast("list[Any]", response.topics)
+    if api_version >= _GROUPS_SINCE:
+        if len(request.groups) != 1 or response.groups[0].error_code:
+            return None
+        asked = request.groups[0]
+        if asked.member_id is not None or asked.member_epoch >= 0:
+            return None
+        group_id, found = asked.group_id, response.groups[0].topics
+    if response.error_code or broker.config.offsets_fetch_members_only:
+        return None
+    for topic in found:  # rows have no errors
+        if type(topic.partitions) is list and any(each.error_code for each in topic.partitions):
+            return None
+    hosted = broker.runtime.by_group.get(group_id)
+    if hosted is None:  # also if it does not decide at once, but reads its offsets from elsewhere
+        return None
+    condition = SameOffsets(hosted, group_id, hosted.shard.since_unchanged(group_id), request.require_stable)
+    return condition if condition.holds() else None
 
 
 def _read_offsets(

@@ -91,6 +91,42 @@ def list_offsets(
     return response(topics=topics)
 
 
+class SameEnd(NamedTuple):
+    """The condition of a kept response: the log of its partition has the same end."""
+
+    partition: Partition
+    log_end_offset: int
+    leader_epoch: int
+
+    def holds(self) -> bool:
+        """Whether no record was appended since, and no leader epoch has begun."""
+        partition, log_end_offset, leader_epoch = self
+        return partition.log.log_end_offset == log_end_offset and partition.leader_epoch == leader_epoch
+
+
+def unchanged_end(
+    broker: Context,
+    request: messages.ListOffsetsRequest,
+    api_version: int,
+    response: messages.ListOffsetsResponse,
+) -> SameEnd | None:
+    """Return the condition under which a response may be repeated.
+
+    None unless it is the latest offset of one partition that has no other replicas, whatever is in a transaction.
+    """
+    topics = request.topics
+    if broker.replicas is not None or request.isolation_level or len(topics) != 1:
+        return None
+    partitions = topics[0].partitions
+    if len(partitions) != 1 or partitions[0].timestamp != LATEST:
+        return None
+    if response.topics[0].partitions[0].error_code:
+        return None
+    partition = broker.topics.partition(topics[0].name, partitions[0].partition_index)
+    assert partition is not None, "it was answered without an error"
+    return SameEnd(partition, partition.log.log_end_offset, partition.leader_epoch)
+
+
 def _list_one(
     broker: Context,
     topic: str,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from matplotlib.figure import Figure
 
-from kafka_offsets.spark import read_table
+from kafka_offsets.spark import to_parquet
 from kafka_offsets.testing import Broker, ManualClock
 
 DAY_MS = 86_400_000
@@ -39,7 +39,7 @@ def commit_for_a_month(data_directory: Path) -> None:
 def main(folder: Path) -> None:
     commit_for_a_month(folder)
     columns = "record_timestamp,group,committed_offset,tombstone"
-    pq.write_table(read_table(folder, types="offset", columns=columns), folder / "history.parquet")
+    to_parquet(folder, folder / "history.parquet", types="offset", columns=columns)
     history = pq.read_table(folder / "history.parquet").sort_by("record_timestamp")
     print(f"{len(history)} records of the offsets log, the last at {history['record_timestamp'][-1]}")
     axes = Figure().subplots()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         commit_checkpoint,
         group_starting_offsets,
     )
-    from kafka_offsets.spark.table import read_table
+    from kafka_offsets.spark.table import read_table, to_parquet
 
 __all__ = [
     "OffsetCommitListener",
@@ -29,6 +29,7 @@ __all__ = [
     "read_log",
     "read_table",
     "register",
+    "to_parquet",
 ]
 
 _HOMES = {
@@ -38,6 +39,7 @@ _HOMES = {
     "group_starting_offsets": "progress",
     "read_log": "hadoop",
     "read_table": "table",
+    "to_parquet": "table",
 }
 
 

@@ -1,12 +1,18 @@
-"""The offsets log as one Arrow table, in this process and without Spark."""
+"""The offsets log as Arrow batches, one Arrow table or a Parquet file, in this process and without Spark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import fsspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from kafka_offsets.spark import options
+from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.reader import segments
+
+_ROW_GROUP_BYTES = 32 << 20
+"""Rows in memory that become one row group of Parquet."""
 
 
 def read_batches(path: str | Path, **given: str) -> Iterator[pa.RecordBatch]:
@@ -26,6 +32,49 @@ def read_batches(path: str | Path, **given: str) -> Iterator[pa.RecordBatch]:
 
 def read_table(path: str | Path, **given: str) -> pa.Table:
     """Return the rows of a log directory; takes and raises what `read_batches` does."""
+    return pa.Table.from_batches(read_batches(path, **given), _schema(path, given))
+
+
+def to_parquet(
+    path: str | Path, file: str | Path, storage_options: Mapping[str, Any] | None = None, **given: str
+) -> int:
+    """Write the rows of a log directory to a Parquet file; return their number.
+
+    path, given      as for `read_batches`
+    file             a path, or a URL that fsspec knows; an existing file is replaced when all rows are written
+    storage_options  for fsspec, of `file`; those of the log are the option `storageOptions`
+    Raises what `read_batches` raises, and OSError. About 130 MB of memory, whatever the size of the log.
+    """
+    fs, where = fsspec.core.url_to_fs(str(file), **(storage_options or {}))
+    unfinished = f"{where}.unfinished"
+    try:
+        with fs.open(unfinished, "wb") as sink:
+            count = _write(path, given, sink)
+        fs.mv(unfinished, where)
+    except BaseException:
+        if fs.exists(unfinished):
+            fs.rm(unfinished)
+        raise
+    return count
+
+
+def _write(path: str | Path, given: Mapping[str, str], sink: Any) -> int:
+    fields = _schema(path, given)
+    held: list[pa.RecordBatch] = []
+    count = size = 0
+    with pq.ParquetWriter(sink, fields, compression="zstd") as writer:
+        for batch in read_batches(path, **given):
+            held.append(batch)
+            size += batch.nbytes
+            count += batch.num_rows
+            if size >= _ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(held, fields))
+                held, size = [], 0
+        if held:
+            writer.write_table(pa.Table.from_batches(held, fields))
+    return count
+
+
+def _schema(path: str | Path, given: Mapping[str, str]) -> pa.Schema:
     columns = options.parse({"path": str(path), **given}).query.columns
-    fields = pa.schema([pa.field(column.name, column.type) for column in columns])
-    return pa.Table.from_batches(read_batches(path, **given), fields)
+    return schema.arrow_schema(column.name for column in columns)

@@ -1,24 +1,32 @@
 """The offsets log as an Arrow table, without Spark."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_offsets.spark import schema, table
 from kafka_offsets.spark.options import OptionError
 from kafka_offsets.spark.reader.segments import NoLogError
-from kafka_offsets.spark.table import read_table
+from kafka_offsets.spark.table import read_table, to_parquet
 from tests.conftest import DATA
 
 LOG = DATA / "logs" / "classic"
 
 
 def test_a_log_directory_is_a_table() -> None:
-    table = read_table(LOG, types="offset", columns="group,topic,partition,committed_offset,tombstone")
-    assert table.column_names == ["group", "topic", "partition", "committed_offset", "tombstone"]
+    rows = read_table(LOG, types="offset", columns="group,topic,partition,committed_offset,tombstone")
+    assert rows.column_names == ["group", "topic", "partition", "committed_offset", "tombstone"]
     state = {}
-    for row in table.to_pylist():
+    for row in rows.to_pylist():
         place = f"{row['topic']}-{row['partition']}"
         state[row["group"], place] = row["committed_offset"]
     expected = json.loads((LOG / "expected.json").read_text())["listConsumerGroupOffsets"]
@@ -31,24 +39,85 @@ def test_a_log_directory_is_a_table() -> None:
 
 
 def test_a_table_of_no_rows_has_its_columns() -> None:
-    table = read_table(LOG, types="share")
-    assert table.num_rows == 0
-    assert "committed_offset" in table.column_names
+    rows = read_table(LOG, types="share")
+    assert rows.num_rows == 0
+    assert "committed_offset" in rows.column_names
 
 
 def test_pipelines_name_the_columns_and_types_that_they_need() -> None:
-    table = read_table(LOG, pipeline="latest,stale")
-    assert {"kind", "outcome", "value"} <= set(table.column_names)
-    assert not {"record_bytes", "file", "producer_id"} & set(table.column_names)
-    assert set(table["kind"].to_pylist()) == {"offset", "group"}
+    rows = read_table(LOG, pipeline="latest,stale")
+    assert {"kind", "outcome", "value"} <= set(rows.column_names)
+    assert not {"record_bytes", "file", "producer_id"} & set(rows.column_names)
+    assert set(rows["kind"].to_pylist()) == {"offset", "group"}
     whole = read_table(
-        LOG, isolation="uncommitted", columns=",".join(table.column_names), types="offset,group"
+        LOG, isolation="uncommitted", columns=",".join(rows.column_names), types="offset,group"
     )
-    assert table == whole
+    assert rows == whole
     assert read_table(LOG, pipeline="latest,audit", columns="kind", types="group").num_rows == sum(
-        kind == "group" for kind in table["kind"].to_pylist()
+        kind == "group" for kind in rows["kind"].to_pylist()
     )
     assert "producer_id" not in read_table(LOG, pipeline="activity").column_names
+
+
+def test_a_parquet_file_has_the_rows_of_the_table(tmp_path: Path) -> None:
+    file = tmp_path / "log.parquet"
+    rows = read_table(LOG)
+    assert to_parquet(LOG, file) == rows.num_rows
+    assert pq.read_table(file) == rows
+    assert to_parquet(LOG, file, types="share") == 0
+    assert pq.read_table(file) == rows.slice(0, 0), "an existing file is replaced"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_parquet_file_can_be_written_to_any_file_system_of_fsspec() -> None:
+    count = to_parquet(LOG, "memory://test_table/log.parquet", columns="group")
+    fs = fsspec.filesystem("memory")
+    with fs.open("/test_table/log.parquet", "rb") as file:
+        assert pq.read_table(file).num_rows == count > 0
+    fs.rm("/test_table", recursive=True)
+
+
+def test_rows_are_written_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory that a log takes does not depend on its size."""
+    batch = pa.RecordBatch.from_pydict({"log_offset": list(range(1000))}, schema.arrow_schema(["log_offset"]))
+    read, written, most = 0, 0, 0
+
+    def batches(*_: object, **__: object) -> Iterator[pa.RecordBatch]:
+        nonlocal read, most
+        for _number in range(50):
+            read += batch.nbytes
+            most = max(most, read - written)
+            yield batch
+
+    class Writer(pq.ParquetWriter):
+        def write_table(self, rows: pa.Table, *more: Any) -> None:
+            nonlocal written
+            written += rows.nbytes
+            super().write_table(rows, *more)
+
+    monkeypatch.setattr(table, "read_batches", batches)
+    monkeypatch.setattr(table, "_ROW_GROUP_BYTES", 4 * batch.nbytes)
+    monkeypatch.setattr(pq, "ParquetWriter", Writer)
+    assert to_parquet(LOG, tmp_path / "log.parquet", columns="log_offset") == 50_000
+    assert written == read == 50 * batch.nbytes
+    assert most == 4 * batch.nbytes
+    assert pq.ParquetFile(tmp_path / "log.parquet").num_row_groups == 13
+
+
+def test_an_error_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "log.parquet"
+    file.write_bytes(b"before")
+
+    rows = read_table(LOG, columns="group")
+
+    def fails(*_: object, **__: object) -> Iterator[pa.RecordBatch]:
+        yield from rows.to_batches()
+        raise NoLogError("gone")
+
+    monkeypatch.setattr(table, "read_batches", fails)
+    with pytest.raises(NoLogError, match="gone"):
+        to_parquet(LOG, file, columns="group")
+    assert (file.read_bytes(), list(tmp_path.iterdir())) == (b"before", [file])
 
 
 def test_what_is_asked_wrongly_is_refused(tmp_path) -> None:

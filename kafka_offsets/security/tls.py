@@ -84,13 +84,21 @@ def server_context(
 
 
 def client_context(
-    keystore: Store, truststore: Store, protocols: tuple[str, ...], *, checks_name: bool
+    keystore: Store,
+    truststore: Store,
+    protocols: tuple[str, ...],
+    *,
+    checks_name: bool,
+    suites: tuple[str, ...] = (),
 ) -> ssl.SSLContext:
     """Return the context of a client. Raises ConfigError.
 
     checks_name  whether the certificate must have the name of the server
+    suites       as in `server_context`
     """
     context = _limited(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), protocols)
+    if suites:
+        choose_suites(context, suites)
     context.check_hostname = checks_name
     _load_trusted(context, truststore, ssl.Purpose.SERVER_AUTH)
     if not keystore.is_empty:

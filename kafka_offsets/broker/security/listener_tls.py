@@ -53,6 +53,7 @@ class ListenerTls:
                 self._store("truststore"),
                 self._value("ssl.enabled.protocols"),
                 checks_name=self._value("ssl.endpoint.identification.algorithm") != "",
+                suites=self._value("ssl.cipher.suites"),
             )
 
     def principal_of(self, certificate: bytes) -> Principal | None:

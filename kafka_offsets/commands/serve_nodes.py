@@ -78,18 +78,19 @@ def _verbose_server(cluster_id: str) -> type[NodeServer]:
     from kafka_offsets.testing.broker import RecordedPeer
     from kafka_offsets.testing.recording import RecordedRequest
 
-    def write(request: RecordedRequest) -> None:
+    def write_of_clients(request: RecordedRequest) -> None:
         """Write the line of a client's request; other brokers send theirs all the time."""
         if not is_of_broker(request.client_id, cluster_id):
             write_request(request)
 
-    recorder = request_log(write)
+    of_clients, of_all = request_log(write_request), request_log(write_of_clients)
 
     class VerboseServer(NodeServer):
         """Writes a line for each request of a client."""
 
         def new_peer(self, listener: int = 0) -> Peer:
-            """Put a tape on a new connection."""
-            return RecordedPeer(self, recorder, listener, None)
+            """Put a tape on a new connection; brokers connect to one listener alone, whatever a client is named."""
+            is_of_all = self.core.listeners[listener].endpoint == self.core.config.inter_broker_endpoint()
+            return RecordedPeer(self, of_all if is_of_all else of_clients, listener, None)
 
     return VerboseServer

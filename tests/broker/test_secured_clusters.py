@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+import ssl
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,8 @@ from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.client import acls, commits, connection
 from kafka_offsets.client.frames import decode_response, encode_request
-from kafka_offsets.client.security import ClientSecurity, Login
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
+from kafka_offsets.commands.serve_nodes import _verbose_server
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode
 from kafka_offsets.metadata.json_form import encode_image, to_json
 from kafka_offsets.protocol import messages
@@ -486,6 +488,27 @@ def test_only_brokers_are_exempt_from_quotas_whatever_their_name(
         authorized.call(1, made([entity], False), 1, admin)
 
 
+def test_no_client_is_missing_in_the_log_of_requests_because_of_its_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`serve --brokers --verbose` leaves out what brokers send each other."""
+    caplog.set_level(logging.INFO, "kafka_offsets.requests")
+    config = {
+        "listeners": "CLIENTS://127.0.0.1:0,INTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
+    monkeypatch.setattr(connection, "_CLIENT_ID", broker_client_id(2, CLUSTER_ID))
+    with SecuredCluster(config, _verbose_server(CLUSTER_ID)) as cluster:
+        create(cluster, PLAINTEXT)
+        assert produce_error(produce(cluster, leader(cluster), PLAINTEXT)) == 0
+    logged = [each.getMessage() for each in caplog.records if each.name == "kafka_offsets.requests"]
+    assert [name for line in logged for name in ("CreateTopics", "Produce", "Fetch") if name in line] == [
+        "CreateTopics",
+        "Produce",
+    ]
+
+
 # -- mistakes of the operator
 
 
@@ -522,6 +545,17 @@ def test_brokers_that_could_not_reach_each_other_are_not_started(
         InterBrokerSecurity(Config.load(given))
     assert str(caught.value).startswith(message)
     assert "hush" not in str(caught.value)
+
+
+def test_the_cipher_suites_of_the_listener_are_those_between_brokers(keys: Keys) -> None:
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
+    given = listening("SSL") | keys.config | {"ssl.cipher.suites": suite}
+    tls = InterBrokerSecurity(Config.load(given)).client_security().tls
+    assert tls is not None
+    assert [each["name"] for each in tls.get_ciphers() if each["protocol"] == "TLSv1.2"] == [
+        "ECDHE-ECDSA-AES256-GCM-SHA384"
+    ]
+    assert tls.maximum_version is ssl.TLSVersion.TLSv1_2
 
 
 def test_certificates_between_brokers_are_reloaded(keys: Keys) -> None:

@@ -86,7 +86,8 @@ class Controller:
 class SecuredCluster:
     """Three brokers; `with` starts and stops them. All have the same configuration."""
 
-    def __init__(self, config: Mapping[str, object]) -> None:
+    def __init__(self, config: Mapping[str, object], new_server: type[NodeServer] = NodeServer) -> None:
+        self._new_server = new_server
         given = {"default.replication.factor": "3", "offsets.topic.num.partitions": "3"} | dict(config)
         self.config = Config.load(given)
         self._controller = Controller(given)
@@ -113,7 +114,7 @@ class SecuredCluster:
     async def _start(self) -> None:
         for node_id in NODES:
             place = NodePlace(node_id, CLUSTER_ID, lambda: self.controller)
-            self.nodes[node_id] = NodeServer(self.config, place, MemoryFiles())
+            self.nodes[node_id] = self._new_server(self.config, place, MemoryFiles())
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(node.start("127.0.0.1", 0) for node in self.nodes.values()))
 

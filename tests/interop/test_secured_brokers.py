@@ -1,13 +1,17 @@
 """`serve --brokers 3` over SASL_SSL between brokers and to clients: processes, and clients of others."""
 
+import signal
+import socket
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from cryptography.x509.oid import NameOID
 
 from kafka_offsets.broker.config.listeners import address_text
 from kafka_offsets.client import acls
+from kafka_offsets.client.connection import parse_address
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import allow
 from tests.drivers.secured_cluster import NODES, Keys, SecuredCluster
@@ -22,6 +26,14 @@ pytestmark = [
 
 PATIENCE_S = 20
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def name_at(address: str, keys: Keys) -> str:
+    """The name in the certificate of a broker."""
+    tls = keys.client().tls
+    host, port = parse_address(address)
+    with tls.wrap_socket(socket.create_connection((host, port), PATIENCE_S), server_hostname=host) as peer:
+        return peer.getpeercert()["subject"][0][0][1]
 
 
 def test_records_and_commits_survive_the_end_of_a_broker(tmp_path: Path) -> None:
@@ -76,6 +88,11 @@ def test_records_and_commits_survive_the_end_of_a_broker(tmp_path: Path) -> None
             return len(consumer.list_topics("orders", PATIENCE_S).topics["orders"].partitions[0].isrs)
 
         until(lambda: in_sync() == 3, "the broker is started again and in sync")
+
+    keys.authority.sign((NameOID.COMMON_NAME, "renewed")).write_pem(Path(keys.keystore))
+    cluster._process.send_signal(signal.SIGHUP)
+    for address in cluster.address.split(","):
+        until(lambda address=address: name_at(address, keys) == "renewed", "certificates are loaded again")
     cluster.stop()
     assert not failed
     assert not [line for line in cluster.log if "hush" in line]

@@ -25,6 +25,7 @@ from kafka_offsets.broker.replicas.interfaces import Replicas
 from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.broker.security.listener_stores import ListenerStores
 from kafka_offsets.clock import Clock
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.storage.data_directory import DataDirectory
@@ -39,6 +40,7 @@ class Context:
     addresses           the address for clients of each listener, by its name
     authorizer          decides what the sender of a request may do; None: every sender may do everything
     delegation_tokens   by which clients authenticate
+    listener_stores     keystores and truststores that are changed while the broker runs
     settings            changes what all brokers of a cluster have in common
     inter_broker        security of the listener for other brokers; None: they are in this process, or there are none
     broker_ids          ids of all brokers of its cluster
@@ -65,6 +67,7 @@ class Context:
     offset_manager: OffsetManager
     transactions: TransactionCoordinator
     delegation_tokens: DelegationTokens
+    listener_stores: ListenerStores
     expiry: Expiry
     node_id: int
     cluster_id: str

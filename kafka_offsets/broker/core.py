@@ -49,6 +49,7 @@ from kafka_offsets.broker.scheduler import Scheduler
 from kafka_offsets.broker.security.broker_peers import is_broker
 from kafka_offsets.broker.security.delegation_tokens import DelegationTokens
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.broker.security.listener_stores import ListenerStores
 from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
 from kafka_offsets.broker.security.token_expiry import start_expiry
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
@@ -286,6 +287,7 @@ class BrokerCore:
             offset_manager=self.offset_manager,
             transactions=self.transactions,
             delegation_tokens=self.delegation_tokens,
+            listener_stores=ListenerStores(config, directory.clients, self.listeners),
             expiry=self.expiry,
             node_id=directory.node_id,
             cluster_id=directory.cluster_id,

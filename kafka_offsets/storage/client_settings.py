@@ -22,6 +22,12 @@ the owner of the file may read it.
     {"version": 1, "tokens": 1} 2d6cc2a3
     {"tokenId": "…", "owner": "User:alice", "tokenRequester": "User:alice", "renewers": ["User:bob"], …} …
 
+`listener-stores` has a line for each key of a listener's keystore or truststore that was changed while the broker ran.
+It has passwords, so only the owner of the file may read it.
+
+    {"version": 1, "keys": 1} 78501e47
+    {"name": "listener.name.internal.ssl.keystore.location", "value": "/etc/kafka/new.pem"} …
+
 The lines are those of `checked_lines`. The first change creates a file; each change replaces it atomically.
 Sources: UserScramCredentialRecord, ClientQuotaRecord and AccessControlEntryRecord of Kafka 4.3; KIP-554, KIP-546.
 """
@@ -42,6 +48,7 @@ CREDENTIALS = "scram-credentials"
 QUOTAS = "client-quotas"
 ACLS = "acls"
 TOKENS = "delegation-tokens"
+STORES = "listener-stores"
 
 
 Entity = frozenset[tuple[str, str | None]]
@@ -70,6 +77,10 @@ class ClientSettings:
         self.quotas: Quotas = MappingProxyType({})
         self.acls: Acls = frozenset()
         self.tokens: Tokens = MappingProxyType({})
+        self._stores = KeptFile(files, STORES, exists=STORES in names, private=True)
+        self.listener_stores: Mapping[str, str] = MappingProxyType({})
+        if self._stores.content is not None:
+            self.listener_stores = decode_listener_stores(self._stores.content, STORES)
         if self._credentials.content is not None:
             self.credentials = decode_credentials(self._credentials.content, CREDENTIALS)
         if self._quotas.content is not None:
@@ -112,12 +123,21 @@ class ClientSettings:
             self._tokens.settle()
         self.tokens = MappingProxyType(dict(tokens))
 
+    def set_listener_stores(self, keys: Mapping[str, str]) -> None:
+        """Replace all changed keys of listeners. A change costs a sync. StorageError leaves them unchanged."""
+        if keys or self._stores.content is not None:
+            self._stores.replace(encode_listener_stores(keys))
+        else:
+            self._stores.settle()
+        self.listener_stores = MappingProxyType(dict(keys))
+
     def settle(self) -> None:
         """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
         self._credentials.settle()
         self._quotas.settle()
         self._acls.settle()
         self._tokens.settle()
+        self._stores.settle()
 
 
 def encode_credentials(credentials: Credentials) -> bytes:
@@ -209,4 +229,23 @@ def decode_tokens(data: bytes, path: str) -> Tokens:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
     if len(found) != len(rows):
         raise StorageError("a delegation token occurs twice", path, 0)
+    return MappingProxyType(found)
+
+
+def encode_listener_stores(keys: Mapping[str, str]) -> bytes:
+    """Return the bytes of the file of changed keys of listeners."""
+    lines = [encode_line({"version": VERSION, "keys": len(keys)})]
+    lines += [encode_line({"name": name, "value": value}) for name, value in sorted(keys.items())]
+    return b"".join(lines)
+
+
+def decode_listener_stores(data: bytes, path: str) -> Mapping[str, str]:
+    """Read the file of changed keys; StorageError with the position of the line that is damaged, and no value."""
+    _, rows = decode_lines(data, path, "keys")
+    try:
+        found = {str(row["name"]): str(row["value"]) for row in rows}
+    except KeyError as error:
+        raise StorageError(f"a field is missing: {error}", path, 0) from error
+    if len(found) != len(rows):
+        raise StorageError("a key occurs twice", path, 0)
     return MappingProxyType(found)

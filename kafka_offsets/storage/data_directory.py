@@ -5,7 +5,8 @@
     topics                             the catalogue: names, ids, partition counts, configurations; see below
     *-offset-checkpoint                Kafka's checkpoints, one offset for each partition: offset_checkpoints.py
     starts                             the number of starts, from the second one on: starts.py
-    scram-credentials, client-quotas, acls   settings of users and clients: client_settings.py
+    scram-credentials, client-quotas, acls, delegation-tokens, listener-stores
+                                       settings of users, clients and listeners: client_settings.py
     .kafka_cleanshutdown               exists only after a clean stop
     topic-0/ topic-1/ …                one log each
     topic-0.UUID-delete/               a log that is being deleted

@@ -143,6 +143,7 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
     directory.clients.set_quotas({frozenset({("user", None)}): {"consumer_byte_rate": 1.0}})
     directory.clients.set_acls([READS])
     directory.clients.set_tokens({TOKEN.token_id: TOKEN})
+    directory.clients.set_listener_stores({"k": "v"})
     directory.close()
     assert serious(store) == []
     for path in (
@@ -154,6 +155,7 @@ def test_small_files_that_do_not_parse_are_damaged(store: MemoryFiles) -> None:
         "client-quotas",
         "acls",
         "delegation-tokens",
+        "listener-stores",
         "starts",
     ):
         files = MemoryFiles()

@@ -21,6 +21,7 @@ from kafka_offsets.storage.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
+    STORES,
     TOKENS,
     decode_acls,
     decode_credentials,
@@ -28,6 +29,7 @@ from kafka_offsets.storage.client_settings import (
     decode_tokens,
     encode_acls,
     encode_credentials,
+    encode_listener_stores,
     encode_quotas,
     encode_tokens,
 )
@@ -62,6 +64,7 @@ TOKEN = DelegationToken(
     1_700_086_400_000,
     1_700_604_800_000,
 )
+STORE = {"listener.name.internal.ssl.keystore.location": "/etc/kafka/new.pem"}
 SOME = {TOKEN.token_id: TOKEN}
 RULES = frozenset({READS, READS._replace(name="ü", permission=Permission.DENY)})
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
@@ -152,14 +155,16 @@ def test_what_was_set_is_there_after_a_restart_and_what_was_removed_is_not() -> 
     directory = DataDirectory(files)
     clients = directory.clients
     assert (clients.credentials, clients.quotas, clients.acls, clients.tokens) == ({}, {}, frozenset(), {})
-    assert not {CREDENTIALS, QUOTAS, ACLS, TOKENS} & set(files.list_directory(""))
+    assert not {CREDENTIALS, QUOTAS, ACLS, TOKENS, STORES} & set(files.list_directory(""))
     directory.clients.set_credentials(BOTH)
     directory.clients.set_quotas(MANY)
     directory.clients.set_acls(RULES)
     directory.clients.set_tokens(SOME)
+    directory.clients.set_listener_stores(STORE)
     directory.close()
     again = opened(files).clients
     assert (again.credentials, again.quotas, again.acls, again.tokens) == (BOTH, MANY, RULES, SOME)
+    assert again.listener_stores == STORE
     DataDirectory(files).clients.set_credentials(ALICE)
     assert decode_credentials(files.read_all(CREDENTIALS), CREDENTIALS) == ALICE
 
@@ -174,6 +179,7 @@ def test_the_page_shows_the_files_as_they_are_written() -> None:
         {entity: {"consumer_byte_rate": 1000.0}}
     )
     lines += encode_acls(frozenset({READS})) + encode_tokens(SOME)
+    lines += encode_listener_stores(STORE)
     assert [line for line in lines.decode().splitlines() if f"    {line}\n" not in page] == []
 
 

@@ -1,9 +1,9 @@
 """DescribeConfigs and IncrementalAlterConfigs: the configuration of topics, groups and the broker.
 
 Topics can be configured, and their settings are stored with them. The broker's own keys are described and cannot change
-while it runs. Groups have the keys of consumer groups. Loggers and client metrics, which Kafka also has, have no
-configuration here: setting one is refused, as Kafka refuses an unknown one. The answers were recorded from Kafka 4.3.1;
-tests/broker/admin_situations.py lists the few that differ.
+while it runs, except for the keystores and truststores of listeners. Groups have the keys of consumer groups. Loggers
+and client metrics, which Kafka also has, have no configuration here: setting one is refused, as Kafka refuses an
+unknown one. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few that differ.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kafka_offsets.broker.config.keys import KEYS as BROKER_KEYS
 from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, describe_topic
 from kafka_offsets.broker.config.types import Described, Type, text_of
 from kafka_offsets.broker.partition.topic_names import invalid_topic_name
+from kafka_offsets.broker.security.listener_stores import STORE_KEYS
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
@@ -152,7 +153,7 @@ def _describe_broker(broker: Context, name: str) -> list[Described]:
         raise _invalid(
             f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
         )
-    return broker.config.describe()
+    return [*broker.config.describe(), *broker.listener_stores.described()]
 
 
 def _broker_id(name: str) -> int:
@@ -242,6 +243,8 @@ def _set_of(broker: Context, resource: Any) -> Iterable[str]:
     """The set keys of a topic or a group; other resources have none."""
     if resource.resource_type == Resource.GROUP:
         return broker.group_configs.of(resource.resource_name)
+    if resource.resource_type == Resource.BROKER:
+        return broker.listener_stores.names if resource.resource_name else ()
     topic = broker.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
     return () if topic is None else topic.configs
 
@@ -255,6 +258,7 @@ def _alter(
         _alter_topic(broker, name, changes, validate_only=validate_only)
     elif resource_type == Resource.BROKER:
         _check_broker_changes(broker, name, changes)
+        _alter_stores(broker, name, changes, validate_only=validate_only)
     elif resource_type == Resource.BROKER_LOGGER:
         _check_logger_changes(broker, name, changes)
     elif resource_type == Resource.CLIENT_METRICS:
@@ -371,9 +375,33 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
             verb = Operation(change.config_operation).name.lower()
             message = f"Config value {verb} is not allowed for config key: {change.name}"
             raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
-    names = [change.name for change in _without_deletions(changes)]
+    names = [
+        change.name for change in _without_deletions(changes) if not broker.listener_stores.has(change.name)
+    ]
+    unprefixed = [name for name in names if name in STORE_KEYS]
+    if unprefixed:
+        only = "These security configs can be dynamically updated only per-listener using the listener prefix"
+        raise _invalid(f"{only}: [{', '.join(unprefixed)}]")
     if names:
         raise _invalid(f"Cannot update these configs dynamically: [{', '.join(names)}]")
+
+
+def _alter_stores(broker: Context, name: str, changes: list[Change], *, validate_only: bool) -> None:
+    """Change keystores and truststores of listeners, and read them again."""
+    stores = {
+        change.name: None if change.config_operation == Operation.DELETE else change.value
+        for change in changes
+        if broker.listener_stores.has(change.name)
+    }
+    if not stores:
+        return
+    if not name:
+        needed = "Cannot update these configs at default cluster level, broker id must be specified"
+        raise _invalid(f"{needed}: [{', '.join(stores)}]")
+    try:
+        broker.listener_stores.alter(stores, validate_only=validate_only)
+    except ConfigError as error:
+        raise _invalid(str(error)) from error
 
 
 def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> None:

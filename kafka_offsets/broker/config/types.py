@@ -34,6 +34,7 @@ class ConfigSource(IntEnum):
     """The source of a value, with its number in DescribeConfigs (KIP-226)."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
     STATIC_BROKER = 4
     DEFAULT = 5
     GROUP = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ class ListenerTls:
 
     def __init__(self, endpoint: Endpoint, config: Config) -> None:
         self._endpoint, self._config = endpoint, config
+        self._changed: Mapping[str, Any] = {}
         self._rules = parse_rules(self._value("ssl.principal.mapping.rules"))
         self.context = self._new_context()
 
@@ -36,6 +37,22 @@ class ListenerTls:
         """Read the files again, for connections from now on. ConfigError leaves everything as it was."""
         context, outward = self._new_context(), None if self._outward is None else self._new_outward()
         self.context, self._outward = context, outward
+
+    def prepare(self, changed: Mapping[str, Any]) -> Callable[[], None]:
+        """Read the files as some keys that are changed name them; return what puts them in force. Raises ConfigError.
+
+        changed  all keys of this listener that override the configuration, without its prefix
+        """
+        before, self._changed = self._changed, changed
+        try:
+            context, outward = self._new_context(), None if self._outward is None else self._new_outward()
+        finally:
+            self._changed = before
+
+        def install() -> None:
+            self._changed, self.context, self._outward = changed, context, outward
+
+        return install
 
     def outward(self) -> ssl.SSLContext:
         """Return the context for connections to the same listener of other brokers. Raises ConfigError.
@@ -103,6 +120,8 @@ class ListenerTls:
         )
 
     def _value(self, name: str) -> Any:
+        if name in self._changed:
+            return self._changed[name]
         return self._config.of_listener(self._endpoint.name, name)
 
     def _secret(self, name: str) -> str | None:

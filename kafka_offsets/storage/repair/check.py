@@ -30,9 +30,11 @@ from kafka_offsets.storage.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
+    STORES,
     TOKENS,
     decode_acls,
     decode_credentials,
+    decode_listener_stores,
     decode_quotas,
     decode_tokens,
 )
@@ -187,6 +189,7 @@ class Checker:
         self._parsed(QUOTAS, names, decode_quotas, found)
         self._parsed(ACLS, names, decode_acls, found)
         self._parsed(TOKENS, names, decode_tokens, found)
+        self._parsed(STORES, names, decode_listener_stores, found)
         self._parsed(STARTS, names, decode_starts, found)
         yield from found
         clean = CLEAN_SHUTDOWN in names

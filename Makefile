@@ -99,7 +99,7 @@ bench-parts: $(VENV)/test.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check kio; \
 	for file in benchmarks/*.py; do \
 		case $$file in \
-			benchmarks/load.py|benchmarks/compaction.py) options="$(PEERS)" ;; \
+			benchmarks/load.py|benchmarks/compaction.py|benchmarks/encrypted.py) options="$(PEERS)" ;; \
 			benchmarks/fuzz_codecs.py|benchmarks/servers.py) continue ;; \
 			*) options= ;; \
 		esac; \

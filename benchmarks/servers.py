@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -58,23 +58,27 @@ def free_ports() -> int:
 
 
 @contextmanager
-def ours(folder: Path, *, in_memory: bool = False, name: str = "ours") -> Iterator[Server]:
-    """Our broker. `folder` is its data directory, or only has its log."""
+def ours(
+    folder: Path, *, in_memory: bool = False, name: str = "ours", settings: Mapping[str, str] | None = None
+) -> Iterator[Server]:
+    """Our broker, with other settings than the defaults if some are given. `folder` has its log, and its data."""
     port = free_ports()
     command = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", str(port)]
     if not in_memory:
         command += ["--data-dir", str(folder / "data")]
+    for key, value in (settings or {}).items():
+        command += ["--set", f"{key}={value}"]
     with _process(command, port, folder, PYTHONPATH=_TREE) as pid:
         yield Server(name, port, pid)
 
 
 @contextmanager
 def kafka(folder: Path, properties: str = "") -> Iterator[Server]:
-    """Apache Kafka, with lines added to its server.properties."""
+    """Apache Kafka, with lines added to its server.properties; $PORT and $NEXT in them are its two ports."""
     script, port = str(PEERS / "kafka.sh"), free_ports()
     folder.mkdir(exist_ok=True)
     added = folder / "added.properties"
-    added.write_text(properties)
+    added.write_text(properties.replace("$PORT", str(port)).replace("$NEXT", str(port + 1)))
     if subprocess.run(["bash", script, "start", str(port), str(folder), str(added)], check=False).returncode:
         sys.exit(f"Kafka did not start; see {folder}")
     try:
@@ -84,11 +88,16 @@ def kafka(folder: Path, properties: str = "") -> Iterator[Server]:
 
 
 @contextmanager
-def kfake(binary: Path, folder: Path, *, in_memory: bool = True, name: str = "kfake") -> Iterator[Server]:
-    """franz-go's fake cluster of one broker."""
+def kfake(
+    binary: Path, folder: Path, *, in_memory: bool = True, name: str = "kfake", tls: str = ""
+) -> Iterator[Server]:
+    """franz-go's fake cluster of one broker.
+
+    tls  the PEM file of a listener with TLS; empty: without
+    """
     port = free_ports()
     command = [str(binary)] if in_memory else [str(binary), "-d", str(folder / "data")]
-    with _process(command, port, folder, KFAKE_PORTS=str(port)) as pid:
+    with _process(command, port, folder, KFAKE_PORTS=str(port), KFAKE_TLS=tls) as pid:
         yield Server(name, port, pid)
 
 

@@ -16,8 +16,12 @@ _LONGEST_BYTES = 64 << 10
 _REQUEST_BYTES = 400
 """Approximate memory of a kept request and its condition, without its bytes."""
 
+_AFTER_CHANGE = 16
+"""A response with a condition that has changed is made so many times before it is kept again: most clients that commit
+and fetch in turn would discard it each time."""
+
 _MOST_SEEN = 1 << 14
-"""Limit of the hashes of requests that were answered once."""
+"""Limit of the hashes of requests whose repetitions are counted."""
 
 
 class Condition(Protocol):
@@ -38,7 +42,7 @@ class KeptResponses:
         self._at: tuple[object, ...] = ()
         self._frames: dict[bytes, tuple[bytes, Condition | None]] = {}
         self._bytes = 0
-        self._seen: set[int] = set()
+        self._seen: dict[int, int] = {}
         self._pause = 0
 
     def __len__(self) -> int:
@@ -65,24 +69,25 @@ class KeptResponses:
         if condition is not None and not condition.holds():
             del self._frames[request]
             self._bytes -= _REQUEST_BYTES + len(request) + len(kept)
-            self._seen.discard(hash(request))
+            self._seen[hash(request)] = _AFTER_CHANGE
             return None
         return kept[:4] + frame[4:8] + kept[8:]
 
     def was_seen(self, frame: bytes, body: int) -> bool:
-        """Return whether a request that `find` has not found is repeated, and remember it.
+        """Return whether a request that `find` has not found is repeated often enough for a response with a condition.
 
-        A response that may change at any time is not worth its memory before. After such a change it is as new.
+        Each call counts as one of its repetitions.
         """
         if self._pause:
             self._pause -= 1
             return False
-        seen = hash(frame[:4] + frame[body:])
-        if seen in self._seen:
+        request = hash(frame[:4] + frame[body:])
+        times = self._seen.get(request)
+        if times == 0:
             return True
-        if len(self._seen) >= _MOST_SEEN:
+        if times is None and len(self._seen) >= _MOST_SEEN:
             self._seen.clear()
-        self._seen.add(seen)
+        self._seen[request] = times - 1 if times else 0
         return False
 
     def keep(self, frame: bytes, body: int, answer: bytearray, condition: Condition | None = None) -> None:

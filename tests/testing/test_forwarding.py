@@ -136,6 +136,15 @@ def test_any_broker_takes_a_deletion(cluster: Cluster) -> None:
     assert (answer.error_code, cluster.committed("billing")) == (0, {})
 
 
+def test_brokers_that_serve_an_older_release_pass_requests_on(cluster: Cluster) -> None:
+    cluster.commit("billing", {PLACE: 3})
+    made = messages.OffsetDeleteRequest
+    request = made("billing", [made.Topic("orders", [made.Partition(0)])])
+    with cluster.faults.release("2.4"):
+        assert ask(cluster, elsewhere(cluster, "billing"), request, 0).error_code == 0
+    assert cluster.committed("billing") == {}
+
+
 def test_other_requests_go_to_the_coordinator_alone(cluster: Cluster) -> None:
     cluster.commit("billing", {PLACE: 3})
     request = messages.HeartbeatRequest("billing", 1, "somebody")

@@ -495,7 +495,7 @@ class Faults:
         by_name = self._by_name(served)
         for own in served:
             row: Api | None = own
-            for fault in withheld:
+            for fault in () if own.is_between_brokers else withheld:
                 row = None if row is None else fault.narrow(row)
             if row is not None:
                 rows.append(self._row(row, withheld, by_name.get(own.name, [])))

@@ -6,7 +6,6 @@ uvicorn runs in the event loop of the broker. Its signal handlers are not instal
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import uvicorn
 
 from kafka_offsets.broker.network.log_writer import announce, announce_listeners
 from kafka_offsets.broker.network.server import Server
-from kafka_offsets.broker.network.server_process import collect_rarely, reload_at_signal
+from kafka_offsets.broker.network.server_process import collect_rarely, reload_at_signal, set_at_signals
 from kafka_offsets.http import metrics
 from kafka_offsets.http.app import App, Guard
 from kafka_offsets.http.control import Control
@@ -133,8 +132,7 @@ def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server
             await control.start(broker)
             broker._call(prepare)
             broker._call(lambda server: loop.set_exception_handler(server.on_loop_error))
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, stopped.set)
+            set_at_signals(stopped)
             broker._call(reload_at_signal)
             collect_rarely()
             announce(f"HTTP on {http.url}/")

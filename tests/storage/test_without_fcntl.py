@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
 
 HIDDEN = """\
 import asyncio, os, sys
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
-for name in ("pread", "pwrite", "fork", "O_CLOEXEC", "O_DIRECTORY", "geteuid", "getuid"):
+for name in ("pread", "pwrite", "fork", "O_CLOEXEC", "O_DIRECTORY", "geteuid", "getuid", "writev"):
     delattr(os, name)
 
 def refuse(*_):
@@ -50,13 +52,23 @@ def test_a_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
     )
 
 
-def test_serve_ends_at_a_signal() -> None:
-    done = run("""
-import signal, threading
+@pytest.mark.parametrize(
+    ("module", "words", "said"),
+    [
+        ("kafka_offsets.broker.network.server_process", [], "listening on 127.0.0.1:"),
+        ("kafka_offsets.http.server", ["--http", "0"], "HTTP on http://127.0.0.1:"),
+    ],
+)
+def test_serve_ends_at_a_signal(module: str, words: list[str], said: str) -> None:
+    done = run(
+        """
+import importlib, signal
 from kafka_offsets import cli
-from kafka_offsets.broker.network import server_process
-ready = server_process.collect_rarely
-server_process.collect_rarely = lambda: (ready(), signal.raise_signal(signal.SIGTERM))
-sys.exit(cli.main(["serve", "--port", "0"]))
-""")
-    assert (done.returncode, done.stderr.partition(":")[0]) == (0, "listening on 127.0.0.1")
+serving = importlib.import_module(sys.argv[1])
+ready = serving.collect_rarely
+serving.collect_rarely = lambda: (ready(), signal.raise_signal(signal.SIGTERM))
+sys.exit(cli.main(["serve", "--port", "0", *sys.argv[2:]]))
+""",
+        *(module, *words),
+    )
+    assert (done.returncode, done.stderr[: len(said)]) == (0, said)

@@ -15,6 +15,7 @@ import pytest
 
 from kafka_offsets import cli
 from tests.conftest import DATA, REPOSITORY
+from tests.documents import pages
 
 SERVE = [sys.executable, "-m", "kafka_offsets.cli", "serve"]
 
@@ -193,6 +194,21 @@ def test_bash_completes_commands_actions_options_and_values(capsys: pytest.Captu
         script += f"_shtab_kafka_offsets kafka-offsets {words[-1]} x; echo ${{COMPREPLY[@]}}\n"
     done = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout.splitlines() == ["compact completion", "describe", "--members", "--data-dir", "zsh"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed: apt-get install -y bash")
+def test_the_line_of_the_page_completes_the_command_in_bash(tmp_path: Path) -> None:
+    (block,) = pages.blocks("groups.md", "bash")
+    done = subprocess.run(
+        ["bash"],
+        input=f"{block.code}complete -p kafka-offsets",
+        env=pages.environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.endswith(" -F _shtab_kafka_offsets kafka-offsets\n")
 
 
 def test_completion_without_its_package_names_it(

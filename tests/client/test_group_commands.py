@@ -13,6 +13,7 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from tests.documents import pages
 
 START_MS = 1_700_000_000_000
 
@@ -406,6 +407,32 @@ def test_the_lag_is_watched_with_its_changes(
     assert second.split()[1:] == ["orders", "0", "45", "100", "55", "-5"]
     assert total.endswith("  55 records of lag in all")
     assert pauses == [0.5, 0.5]
+
+
+def test_the_watched_lag_is_printed_as_on_its_page(
+    running: Broker, tell: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = (
+        each for each in pages.blocks("groups.md", "console") if each.why.endswith(Path(__file__).name)
+    )
+    line, _, printed = block.code.removeprefix("$ kafka-offsets ").partition("\n")
+    screens = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal screens
+        screens += 1
+        if screens == 2:
+            raise KeyboardInterrupt
+        running.commit("reports", {("orders", 0): 40})
+
+    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    running.commit("reports", {("orders", 0): 28})
+    given = tell(*line.partition(" --bootstrap-server ")[0].split(), code=130)
+    *_, total, heading, row, _ = given
+    assert [total.partition("  ")[2], heading, row] == [
+        printed.partition("  ")[2].partition("\n")[0],
+        *printed.splitlines()[1:],
+    ]
 
 
 # ---- client properties ----------------------------------------------------------------------------------------

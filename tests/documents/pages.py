@@ -108,14 +108,20 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(REPOSITORY), "PATH": path, "PYTHONUNBUFFERED": "1"}
 
 
-def run_as_tests(files: dict[str, str], folder: Path) -> int:
-    """Run files of tests by their names, as a user's pytest does; return how many passed, and fail if any fails."""
+def run_as_tests(files: dict[str, str], folder: Path, *plugins: str) -> int:
+    """Run files of tests by their names, as a user's pytest does; return how many passed, and fail if any fails.
+
+    plugins  of pytest that the tests need, as names of modules
+    """
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     words = ["-q", "-p", "kafka_offsets.testing.plugin", "-p", "no:cacheprovider", "-p", "no:asyncio"]
     words += ["-o", "faulthandler_timeout=120"]  # says where a test hangs
+    words += ["-W", "error", "-W", "ignore::DeprecationWarning"]
+    for plugin in plugins:
+        words += ["-p", plugin]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, "-W", "error", "-W", "ignore::DeprecationWarning", *files],
+        [sys.executable, "-m", "pytest", *words, *files],
         capture_output=True,
         text=True,
         cwd=folder,

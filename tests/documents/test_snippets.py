@@ -23,13 +23,9 @@ from tests.http.conftest import OneBroker, Serving
 
 NOT_RUN = {
     "clients.md": 1,
-    "clusters.md": 1,
-    "from-docker.md": 3,
-    "groups.md": 2,
     "performance.md": 1,
     "service.md": 1,
     "spark.md": 4,
-    "zookeeper.md": 2,
 }
 """How many blocks of a page do not run. A new one needs a reason that these have, not only a mark."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_offsets import Broker
+from kafka_offsets.testing import KafkaContainer
 from tests.documents import pages
 from tests.documents.pages import ADDRESS, Block
 
@@ -30,9 +31,11 @@ def run(blocks: list[Block], names: dict[str, object], replaced: dict[str, str])
 
 
 def test_the_test_with_spark_passes(spark: "SparkSession") -> None:
-    (block,) = here("from-docker.md")
-    names: dict[str, object] = {}
-    run([block], names, {})
+    before, after = here("from-docker.md")
+    names: dict[str, object] = {"spark": spark}
+    with KafkaContainer() as container:
+        run([before], names | {"container": container}, {})
+    run([after], names, {})
     test = names["test_spark_reads_what_was_produced"]
     assert callable(test)
     with Broker() as broker:

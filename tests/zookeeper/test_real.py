@@ -20,6 +20,7 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker
+from tests.documents import pages
 from tests.zookeeper.real import RealServer, free_port
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -251,3 +252,29 @@ def test_offsets_are_migrated_and_served(
             ("t", 0): 2,
             ("t", 3): 4,
         }
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        block
+        for page in ("clusters.md", "zookeeper.md")
+        for block in pages.blocks(page, "console")
+        if block.why.endswith(Path(__file__).name)
+    ],
+    ids=lambda block: block.place,
+)
+def test_the_lines_of_the_pages_print_the_output_below_them(
+    chroot: str, tmp_path: Path, block: pages.Block
+) -> None:
+    with Broker(data_directory=tmp_path / "data") as seeded:
+        seeded.create_topic("orders", 12)
+        seeded.commit("billing", {("orders", partition): 7 for partition in range(12)})
+    code = block.code.removeprefix('$ pip install ".[zookeeper]"\n')
+    if "--zookeeper zoo1" in code:  # a cluster has a directory of its own
+        code = code.replace("./data", "./cluster").replace("10.0.0.1", "127.0.0.1")
+    elif "serve" in code:
+        code = code.replace("serve", "serve --port 0")
+    for address in ("zoo1:2181,zoo2:2181,zoo3:2181/kafka", "localhost:2181"):
+        code = code.replace(address, chroot)
+    pages.run_in_shell(code, pages.ADDRESS, tmp_path, tmp_path)

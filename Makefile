@@ -27,7 +27,7 @@ export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites other-tools differential walks docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites other-tools differential walks docs linkcheck stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -78,6 +78,11 @@ coverage: $(VENV)/test.stamp
 ## `make run` and `make test` of HEAD as on a new machine: a clone, with empty caches.
 fresh:
 	bash tests/fresh.sh
+
+## Plays somebody who has only the README, from a clone to a green test of their own, and writes the log into
+## docs/performance.md.
+stranger: $(VENV)/test.stamp
+	$(BIN)/python -m tests.stranger --docs
 
 ## Style and types only.
 lint: $(VENV)/test.stamp

@@ -1,8 +1,7 @@
 """Frameworks, exporters and a web page of others run on this broker: rows of the table in docs/clients.md.
 
 `make other-tools` installs them beside the jars and runs these tests; `make test` skips the ones that are absent. Kafka
-Connect, with two workers, is in test_connect.py. Redpanda Console is no package: `go build` of backend/cmd/api in a
-clone of its repository makes the program `redpanda-console`, for a folder of the PATH.
+Connect, with two workers, is in test_connect.py.
 """
 
 import json

@@ -18,6 +18,13 @@ environment() { # FOLDER PACKAGE: an environment for each, as they need differen
 program() { # MODULE@VERSION
   command -v go && GOFLAGS=-mod=mod GOBIN="$folder/bin" go install "$1"
 }
+redpanda_console() { # TAG: its releases are no Go modules. Its pages, which npm builds, are an empty one: tests call its API
+  local source="$folder/redpanda-console-source"
+  command -v go && rm -rf "$source" &&
+    git clone --quiet --depth 1 --branch "$1" https://github.com/redpanda-data/console "$source" &&
+    echo "<!doctype html>" > "$source/backend/pkg/embed/frontend/index.html" &&
+    (cd "$source/backend" && GOFLAGS=-mod=mod go build -o "$folder/bin/redpanda-console" ./cmd/api)
+}
 
 attempt connect bash "$here/../../../benchmarks/peers/jars.sh" "$here/connect/pom.xml" "$folder/connect-jars"
 attempt faust environment faust faust-streaming==0.15.3
@@ -25,3 +32,4 @@ attempt quix environment quix quixstreams==3.28.1
 attempt bytewax environment bytewax 'bytewax[kafka]==0.21.1'
 attempt kafka_exporter program github.com/danielqsj/kafka_exporter@v1.9.0
 attempt kminion program github.com/cloudhut/kminion/v2@v2.1.0
+attempt redpanda-console redpanda_console v2.3.3

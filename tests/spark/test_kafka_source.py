@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cryptography.x509.oid import NameOID
 from kafka import KafkaAdminClient, TopicPartition
 
 from kafka_offsets import Broker
-from tests.certificates import Authority
+from tests.drivers.secured import PASSWORD, USER, Secured
 from tests.spark.kafka_topics import Topics
 
 if TYPE_CHECKING:
@@ -222,26 +221,10 @@ def test_a_read_committed_batch_skips_aborted_records(read, topics, topic):
 
 @pytest.mark.shows("Spark", "SASL_SSL")
 def test_a_topic_is_read_over_tls_by_a_user(spark: "SparkSession", tmp_path: Path) -> None:
-    authority = Authority()
-    authority.sign((NameOID.COMMON_NAME, "server")).write_pem(tmp_path / "server.pem")
-    trusted = tmp_path / "ca.pem"
-    trusted.write_text(authority.certificate_pem, encoding="ascii")
-    config = {
-        "listeners": "SASL_SSL://127.0.0.1:0",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(tmp_path / "server.pem"),
-    }
-    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    with Broker(config, users={"alice": "secret"}) as broker:
+    secured = Secured(tmp_path)
+    with Broker(secured.config("SASL_SSL"), users={USER: PASSWORD}) as broker:
         broker.produce("orders", [b"one", b"two"])
-        options = {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.jaas.config": f'{module} required username="alice" password="secret";',
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(trusted),
-        }
+        options = secured.java(broker.bootstrap_servers, "SASL_SSL", "SCRAM-SHA-256")
         reader = spark.read.format("kafka").option("subscribe", "orders")
         rows = reader.options(**{f"kafka.{key}": value for key, value in options.items()}).load().collect()
     assert sorted(bytes(row.value) for row in rows) == [b"one", b"two"]

@@ -45,7 +45,7 @@ def period(text: str) -> tuple[str, int]:
 
 
 def some_of(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """Return a parser of names with commas between them, in any case; the empty text stands for none."""
+    """Return a parser of names with commas between them, in any case; an empty text is no names."""
     known = {name.lower() for name in names}
 
     def parsed(text: str) -> list[str]:
@@ -74,7 +74,7 @@ def offset(text: str) -> tuple[Place, int]:
 
 
 def expected_offset(text: str) -> tuple[Place, int]:
-    """Parse TOPIC:PARTITION=OFFSET; -1 stands for no committed offset."""
+    """Parse TOPIC:PARTITION=OFFSET; -1 means no committed offset."""
     place, found = _place_and_offset(text)
     if not -1 <= found <= MAX_OFFSET:
         raise argparse.ArgumentTypeError(f"{text}: an offset is from 0 to {MAX_OFFSET}, or -1 for nothing")

@@ -180,7 +180,7 @@ class App:
 
 
 async def _while_connected(request: Request, waiting: Coroutine[Any, Any, Any]) -> Any:
-    """Await a result, until the client closes its connection: then nobody needs it."""
+    """Await a result, until the client closes its connection and no longer needs it."""
     result, gone = asyncio.ensure_future(waiting), asyncio.ensure_future(_disconnect(request))
     try:
         await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)

@@ -307,7 +307,7 @@ class Parameter(NamedTuple):
 def parameters_of(function: Callable[..., Any], others: Sequence[Parameter] = ()) -> list[Parameter]:
     """Return the parameters of a function, without `self`.
 
-    others  what its `**parameter` stands for
+    others  the parameters that its `**parameter` accepts
     """
     kinds = get_type_hints(function)
     found: list[Parameter] = []

@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 
 
 def _expanded(part: re.Match[str], found: re.Match[str]) -> str:
-    """Return what one part of a replacement stands for; a reference to no group is text."""
+    """Return the text of one part of a replacement. A reference to a group that does not exist stays as it is."""
     escaped, reference, text = part.groups()
     if reference is not None and int(reference) <= (found.re.groups or 0):
         return found[int(reference)] or ""

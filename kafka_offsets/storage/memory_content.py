@@ -36,7 +36,7 @@ class MemoryContent:
         self.size = 0
         self._blocks: list[memoryview] = []
         self._starts: list[int] = []
-        self._free = 0  # bytes of the last block that nobody has written
+        self._free = 0  # bytes of the last block that are not written yet
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Copy `data` to the end. OSError when the system has no memory; the content is then as before."""

@@ -71,7 +71,7 @@ def describe_user_scram_credentials(
 def fail_describe_user_scram_credentials(
     request: messages.DescribeUserScramCredentialsRequest, error: ErrorCode, api_version: int
 ) -> messages.DescribeUserScramCredentialsResponse:
-    """Answer `error`, also for each requested user, whom Kafka does not name."""
+    """Answer `error`, also for each requested user; Kafka does not name the users."""
     answer = messages.DescribeUserScramCredentialsResponse
     result = answer.DescribeUserScramCredentialsResult("", error, None)
     return answer(error_code=error, error_message=None, results=[result for _ in request.users or ()])

@@ -38,7 +38,7 @@ def decide_rest(
         return decide(core, row, request, context, now)
 
     def take(response: Any) -> None:
-        """Send the changed response; b"" stands for none."""
+        """Send the changed response; b"" is no response."""
         if response is request and row.echoed:  # which says that all of it is done
             response = row.fail(request, ErrorCode.NONE, context.api_version)
         encoded = isinstance(response, (bytes, bytearray, Parts))

@@ -157,7 +157,7 @@ def _metadata(
     if is_all:
 
         def hide(response: Any) -> Any:
-            """Leave out the topics that the sender may not describe."""
+            """Remove the topics that the sender may not describe."""
             response.topics = [each for each in response.topics if sender.sees(DESCRIBE_TOPIC, each.name)]
             return _with_operations(sender, request, response)
 
@@ -176,7 +176,10 @@ def _metadata(
             denied[(None, topic.topic_id) if by_id else (name, _NO_TOPIC_ID)] = None
 
     def finish(response: Any) -> Any:
-        """Add the topics that are denied: neither whether they exist nor their ids are told."""
+        """Add the topics that are denied, with only the name or the id in the request.
+
+        The sender does not learn whether they exist.
+        """
         if not rest.topics:
             response.topics = []  # of all, in the first version
         response = _with_operations(sender, request, response)

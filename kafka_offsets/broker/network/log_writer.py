@@ -77,7 +77,7 @@ class TextLines(logging.Formatter):
     """A line of text for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with the number of suppressed lines that it stands for."""
+        """Return the line, with the number of suppressed lines that it replaces."""
         count = getattr(record, "such_lines", 0)
         return super().format(record) + (f" ({count} such lines in {_WINDOW_SECONDS:g} s)" if count else "")
 
@@ -86,7 +86,7 @@ class JsonLines(logging.Formatter):
     """A JSON object in a line for each record.
 
     It has `time` (ISO 8601, UTC), `level`, `logger` and `message`; if they apply, `broker` (an id in a cluster),
-    `exception` (a traceback), and `such_lines` (how many suppressed lines this one stands for).
+    `exception` (a traceback), and `such_lines` (how many suppressed lines this one replaces).
     """
 
     def __init__(self, broker_id: int | None = None) -> None:

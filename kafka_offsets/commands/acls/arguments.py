@@ -92,7 +92,7 @@ def _add_entries(parser: Parser) -> None:
             action="append",
             default=[],
             metavar="TYPE:NAME",
-            help=f"whom the ACL is to {word}, such as User:alice, or User:* for everybody; may be given several times",
+            help=f"the principal to {word}, such as User:alice, or User:* for everybody; may be given several times",
         )
         parser.add_argument(
             f"--{word}-host",

@@ -57,7 +57,7 @@ def consume(options: argparse.Namespace) -> int:
         starts = (
             {} if options.group is not None else _starts(options.start or ("beginning", 0), cluster, places)
         )
-        # Read before the first record: what is produced meanwhile does not keep --exit from its end.
+        # Read before the first record: what is produced in the meantime does not keep --exit from its end.
         ends = cluster.offsets_at(dict.fromkeys(places, LATEST), committed_only=True) if options.exit else {}
     with _ConsumerWithPositions(_properties(options)) as consumer:
         if options.group is not None:

@@ -56,7 +56,7 @@ class NodesOptions(NamedTuple):
     data_directory  has a directory for each broker, and the metadata; None: all is in memory
     metrics_port    of the first broker, as `port`; None: disabled
     settings, properties_file, log_format, verbose  see `NodeOrder`
-    topics          (name, number of partitions or None) of those that exist before clients are told the addresses
+    topics          (name, number of partitions or None) of those that are created before clients get the addresses
     """
 
     broker_count: int

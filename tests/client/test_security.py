@@ -1,6 +1,7 @@
 """Our clients connect with all four protocols, and refuse what they cannot trust."""
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -83,6 +84,16 @@ def read(given: dict[str, str], count: int = 6) -> list[int]:
         while len(found) < count and time.monotonic() < until:
             found += [len(each.value or b"") for each in consumer.poll(1000)]
     return found
+
+
+def why_not_connected(given: dict[str, str]) -> str:
+    """Why a consumer, which tries again and again, loses its connection."""
+    with Consumer(given | {"reconnect.backoff.ms": 10, "group.id": "g"}) as consumer:
+        consumer.subscribe("large")
+        until = time.monotonic() + 20
+        while not consumer._network.last_error and time.monotonic() < until:
+            assert consumer.poll(50) == []
+        return consumer._network.last_error
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -206,11 +217,7 @@ def test_another_protocol_than_that_of_the_listener_is_named(
     given = secured.java(broker.address_of(listener), protocol)
     with pytest.raises(ListenerError, match=message):
         Admin(given).list_groups()
-    wait = {"default.api.timeout.ms": 200, "reconnect.backoff.ms": 10, "group.id": "g"}
-    with Consumer(given | wait) as consumer:
-        consumer.subscribe("large")
-        with pytest.raises(TimeoutError, match=message):
-            consumer.get_partitions()
+    assert re.search(message, why_not_connected(given))
 
 
 def test_a_handshake_that_is_not_answered_ends_with_the_timeout(secured: Secured) -> None:
@@ -219,10 +226,7 @@ def test_a_handshake_that_is_not_answered_ends_with_the_timeout(secured: Secured
         given = secured.java(f"{host}:{port}", "SSL") | {"request.timeout.ms": "100"}
         with pytest.raises(ConnectionLostError, match="the TLS handshake takes too long"):
             Admin(given).list_groups()
-        with Consumer(given | {"default.api.timeout.ms": 300, "group.id": "g"}) as consumer:
-            consumer.subscribe("large")
-            with pytest.raises(TimeoutError, match="a response did not come in time"):
-                consumer.get_partitions()
+        assert "a response did not come in time" in why_not_connected(given)
 
 
 def test_a_login_is_repeated_before_the_session_ends(

@@ -3,6 +3,7 @@
 import re
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +185,29 @@ def test_text_has_contrast_in_light_and_in_dark(
         for name in ("text", "soft", "mark"):
             bright, dim = sorted((colours[back], colours[name]), reverse=True)
             assert (bright + 0.05) / (dim + 0.05) >= 4.5, (back, name)
+
+
+WRONG = """<body style="background: white">
+<p style="color: rgb(153, 153, 153)">pale</p>
+<p style="overflow: hidden; width: 100px; white-space: nowrap">a line that is longer than its box</p>
+<h2 style="margin-bottom: -40px">one</h2><p>two</p>
+<p style="width: 2000px">wide</p>
+<div style="overflow: auto; width: 80px"><table><tr><td>aWordThatIsWiderThanThat</td></tr></table></div>
+"""
+
+
+def test_the_rules_of_layout_find_what_is_wrong(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "wrong.html").write_text(WRONG, encoding="utf-8")
+    page.open((tmp_path / "wrong.html").as_uri())
+    page.prefer("light")
+    assert page.layout_problems(tables_fit=False) == [
+        "the page is 2008 px wide",
+        'cut off: p "a line that is longer than its box"',
+        'outside the window: p "wide"',
+        'h2 "one" overlaps p "two"',
+    ]
+    assert page.layout_problems(tables_fit=True)[4:] == ['a table scrolls: tr "aWordThatIsWiderThanThat"']
+    assert page.contrast_problems() == ['contrast 2.8: rgb(153, 153, 153) on rgb(255,255,255), "pale"']
 
 
 @pytest.mark.parametrize("width", [375, 768, 1280])

@@ -58,7 +58,6 @@ AlterClientQuotas            2.6=0 2.8=1
 DescribeUserScramCredentials 2.7=0
 AlterUserScramCredentials    2.7=0
 DescribeQuorum               4.0=2
-Envelope                     2.8=0
 DescribeCluster              2.8=0 3.7=1 4.0=2
 DescribeProducers            2.8=0
 UnregisterBroker             4.0=0

@@ -244,6 +244,15 @@ def test_an_expiry_of_its_own_counts_from_its_millisecond_on() -> None:
     assert gone(pair.driver) == {("a", "orders", 0)}
 
 
+def test_the_longest_retention_time_is_one_that_never_ends() -> None:
+    """The sum of now and Long.MAX_VALUE fits no record: the commit failed. Kafka's sum overflows."""
+    pair = Pair()
+    pair.commit("a", "t", 0, 2**63 - 1)
+    assert [record.offset_key for record in pair.driver.durable] == [("a", "t", 0)]
+    pair.driver.advance(10**12)
+    assert gone(pair.driver) == set()
+
+
 def test_an_offset_that_an_open_transaction_is_about_to_replace_stays() -> None:
     pair = Pair()
     pair.commit("a", "orders", 0, None)

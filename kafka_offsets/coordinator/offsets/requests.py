@@ -33,6 +33,8 @@ _TOPIC_IDS_SINCE = 10
 """The first version of OffsetCommit and OffsetFetch with topic ids (KIP-848)."""
 
 _NO_RETENTION = -1
+_NEVER = 2**63 - 1
+"""The greatest time. Kafka's own sum overflows: an offset with the longest retention time expires at once."""
 
 _NONE = ErrorCode.NONE
 _UNKNOWN = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
@@ -63,7 +65,7 @@ def commit(
 ) -> Result:
     """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
     group_id, retention, wall_ms = request.group_id, request.retention_time_ms, now.wall_ms
-    expires = _NO_RETENTION if retention == _NO_RETENTION else wall_ms + retention
+    expires = _NO_RETENTION if retention == _NO_RETENTION else min(wall_ms + retention, _NEVER)
     longest = shard.settings.offset_metadata_max_bytes
     group_error = _check_group(shard, request, context.api_version)
     takes_columns = group_error is _NONE and expires == _NO_RETENTION

@@ -45,6 +45,14 @@ def parsed_values(w: Play) -> None:
     alter("cleanup.policy", "delete", SUBTRACT)
 
 
+@situation("commits with the longest and with negative retention times", (2, 3, 4))
+def odd_retentions(w: Play, version: int) -> None:
+    a = w.client("a")
+    for partition, retention_ms in enumerate((-5, 0, 2**63 - 1, -(2**63))):
+        a.commit(("orders", partition, 1), version=version, retention_time_ms=retention_ms)
+    a.fetch(everything=True)
+
+
 @situation("DescribeCluster of an endpoint that is not one of brokers", (1, 2))
 def other_endpoints(w: Play, version: int) -> None:
     a = w.client("a")

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from cryptography.x509.oid import NameOID
 
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
@@ -222,7 +223,15 @@ def test_brokers_and_controllers_authenticate_to_each_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    config = Keys(tmp_path).config | {
+    keys = Keys(tmp_path)
+
+    def name_at(address: tuple[str, int]) -> str:
+        tls = keys.client().tls
+        assert tls is not None
+        with tls.wrap_socket(socket.create_connection(address, 10), server_hostname="localhost") as peer:
+            return peer.getpeercert()["subject"][0][0][1]
+
+    config = keys.config | {
         "listeners": "SASL_SSL://127.0.0.1:0",
         "inter.broker.listener.name": "SASL_SSL",
         "sasl.users": "broker=hush",
@@ -236,9 +245,14 @@ def test_brokers_and_controllers_authenticate_to_each_other(
         await until(lambda: nodes.controller in (2, 3))
         await nodes.commit(2)
         assert await nodes.committed() == {2}
-        with socket.create_connection(nodes.nodes[2]._controller_address(), 10) as peer:
+        address = nodes.nodes[2]._controller_address()
+        assert address is not None
+        with socket.create_connection(address, 10) as peer:
             peer.sendall(b"plain text")
             await asyncio.to_thread(peer.recv, 100)
+        keys.authority.sign((NameOID.COMMON_NAME, "renewed")).write_pem(Path(keys.keystore))
+        nodes.nodes[nodes.controller].reload_certificates()
+        assert await asyncio.to_thread(name_at, address) == "renewed", "also where it serves the metadata"
         registered = json.loads(nodes.server.nodes["/brokers/ids/2"].data)
         assert {each.partition(":")[0] for each in registered["endpoints"]} <= {"SASL_SSL", "CONTROLLER"}
 

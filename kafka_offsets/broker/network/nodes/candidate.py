@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
+from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
@@ -22,6 +23,7 @@ class Candidate:
     endpoints   where peers reach this broker; the metadata is advertised at the host of the first listener
     listens_at  where it serves the metadata while it is the controller; port 0 takes a free one each time
     on_view     called with each change of `view`
+    security    as in `ElectedController`
     controller  of the last term of this broker, None before the first
     """
 
@@ -35,10 +37,12 @@ class Candidate:
         endpoints: Endpoints,
         listens_at: Address,
         on_view: Callable[[], None],
+        security: InterBrokerSecurity | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._session, self._cluster_id, self._config = session, cluster_id, config
         self._host, self._listens_at, self._on_view = endpoints.first[0], listens_at, on_view
+        self._security = security
         self._registered = asyncio.Event()
         self._is_ending = False
         self.controller: ElectedController | None = None
@@ -90,7 +94,14 @@ class Candidate:
     ) -> ElectedController:
         """Return what serves the metadata in a term."""
         return ElectedController(
-            self._session, term, self._cluster_id, self._config, self._listens_at, on_serving, on_end
+            self._session,
+            term,
+            self._cluster_id,
+            self._config,
+            self._listens_at,
+            on_serving,
+            on_end,
+            self._security,
         )
 
     def end(self) -> None:

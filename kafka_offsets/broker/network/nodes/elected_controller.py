@@ -34,6 +34,7 @@ class ElectedController:
     host, port   where it listens; port 0 takes a free one
     on_serving   called with the port, in this thread
     on_end       called in this thread if its term cannot begin, or has ended
+    security     of its connections, with the certificates of the broker as they are now; None: as configured
     Brokers that are up in the metadata have the session timeout to come back. Those that are not registered in
     ZooKeeper either are fenced at once.
     """
@@ -47,9 +48,11 @@ class ElectedController:
         address: tuple[str, int],
         on_serving: Callable[[int], None],
         on_end: Callable[[], None],
+        security: InterBrokerSecurity | None = None,
     ) -> None:
         self._session, self.term, self._cluster_id, self._config = session, term, cluster_id, config
         self._address, self._on_serving, self._on_end = address, on_serving, on_end
+        self._security = security
         self._live: Collection[int] = ()
         self._is_stopped = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -127,9 +130,8 @@ class ElectedController:
             self.term.epoch << _BITS_OF_REGISTRATIONS,
         )
         self._service = ControllerService(controller, self._cluster_id, on_deposed=self._deposed)
-        logins = BrokerLogins(
-            self._config, InterBrokerSecurity(self._config), lambda: controller.image.settings
-        )
+        security = self._security or InterBrokerSecurity(self._config)
+        logins = BrokerLogins(self._config, security, lambda: controller.image.settings)
         endpoint = ControllerEndpoint(self._service, self._config.broker_session_timeout_ms, logins)
         host, port = self._address
         try:

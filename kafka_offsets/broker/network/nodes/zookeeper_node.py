@@ -72,6 +72,7 @@ class ZooKeeperNode(NodeServer):
             endpoints,
             (self._controller_host, self._controller_port),
             self._link.look,
+            self._inter_broker,
         )
         await self._candidate.start()
         await super().take_part()

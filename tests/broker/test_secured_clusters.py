@@ -22,10 +22,11 @@ from kafka_offsets.client import acls, commits, connection
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.commands.serve_nodes import _verbose_server
-from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode
+from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, RefusedError
 from kafka_offsets.metadata.json_form import encode_image, to_json
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.security.scram import salted_password
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import allow
 from tests.drivers.secured_cluster import CLUSTER_ID, NODES, Controller, Keys, SecuredCluster
@@ -282,6 +283,32 @@ def test_clients_have_the_same_rights_at_every_broker(keys: Keys, caplog: pytest
             if len(cluster.nodes) == len(NODES):
                 cluster.stop(where)
     assert "hush" not in caplog.text
+
+
+def test_credentials_and_quotas_are_those_of_the_cluster(keys: Keys) -> None:
+    """What is altered at one broker is in force at every other one, also once the first has stopped."""
+    admin = keys.client("admin", "admin-hush")
+    carol = keys.client("carol", "carol-hush", "SCRAM-SHA-256")
+    made, quotas = messages.AlterUserScramCredentialsRequest, messages.AlterClientQuotasRequest
+    salted = salted_password("sha256", "carol-hush", b"salt", 4096)
+    upsertion = made.ScramCredentialUpsertion("carol", 1, 4096, b"salt", salted)
+    entity = quotas.EntryData(
+        [quotas.EntityData("user", "carol")], [quotas.OpData("request_percentage", 1e-6)]
+    )
+    with SecuredCluster(SASL_SSL | keys.config) as cluster:
+        with pytest.raises(RefusedError):
+            cluster.call(2, messages.MetadataRequest([]), 9, carol)
+        assert cluster.call(1, made([], [upsertion]), 0, admin).results[0].error_code == 0
+        assert cluster.call(1, quotas([entity], False), 1, admin).entries[0].error_code == 0
+        cluster.stop(1)
+        for node in (2, 3):
+            until(lambda node=node: knows(cluster, node), "the change has reached every broker")
+            assert cluster.call(node, messages.MetadataRequest([]), 9, carol).throttle_time_ms > 0
+
+
+def knows(cluster: SecuredCluster, node: int) -> bool:
+    settings = cluster.read(lambda each: each._membership.image.settings)[node]
+    return bool(settings.credentials and settings.quotas)
 
 
 def test_a_client_with_an_api_of_brokers_is_denied(keys: Keys) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.cluster.forwarding import Forwarding
+from kafka_offsets.broker.cluster.envelopes import Enveloped
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
 from kafka_offsets.broker.replicas.inter_broker import InterBroker
 from kafka_offsets.replication.leader import LeaderReplica
@@ -31,11 +31,7 @@ def a_deposed_coordinator_keeps_its_groups(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_forwarded_request_is_forwarded_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        Forwarding,
-        "takes",
-        lambda self, core, row, context: core.config.offsets_forward and row.forwarded,
-    )
+    patch.setattr(Enveloped, "is_forwarded", property(lambda _: False))
 
 
 def a_commit_is_forwarded_twice(patch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import Place
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
 from kafka_offsets.replication.follower import FollowerReplica
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
@@ -133,9 +134,16 @@ class World:
         if state.leader in returning or (not in_sync and state.leader == before.last_leader):
             self.histories[place].begin_anew(state.leader_epoch)
 
-    def forwarded(self, request: Any) -> None:
-        """A node passes a commit on: once, whatever other nodes know."""
-        if isinstance(request, messages.OffsetCommitRequest):
+    def forwarded(self, sent: Any) -> None:
+        """A node passes a commit on, in an envelope: once, whatever other nodes know."""
+        if not isinstance(sent, messages.EnvelopeRequest):
+            return
+        frame = bytes(sent.request_data)
+        api_key, version = read_api_key_and_version(frame)
+        if api_key == messages.OffsetCommitRequest.SCHEMA.number:
+            tagged = version in messages.OffsetCommitRequest.SCHEMA.flexible
+            _, _, body = read_request_header(frame, tagged)
+            request, _ = messages.decode(messages.OffsetCommitRequest, frame, version, body)
             key = request.group_id, request.topics[0].partitions[0].committed_offset
             self._forwarded[key] += 1
             require(self._forwarded[key] == 1, f"the commit {key} is forwarded twice")

@@ -130,6 +130,19 @@ class Need(NamedTuple):
 
 _CONSUMER_KINDS = tuple(kind for kind in KINDS.values() if kind.startswith("consumer_group"))
 _COMMITS = (*LATEST_COLUMNS, "kind", "key_version", "outcome")
+_KEYS = (
+    "log_partition",
+    "log_offset",
+    "record_timestamp",
+    "kind",
+    "key_version",
+    "tombstone",
+    "group",
+    "topic",
+    "partition",
+    "outcome",
+    "error",
+)
 _STEPS = (
     "log_partition",
     "log_offset",
@@ -142,7 +155,6 @@ _STEPS = (
     "committed_offset",
     "member",
     "generation",
-    "members",
     "outcome",
     "record_bytes",
     "error",
@@ -152,11 +164,11 @@ NEEDS = {
     "latest": Need(_COMMITS, (OFFSET, UNKNOWN)),
     "merge_state": Need(_COMMITS, (OFFSET, UNKNOWN)),
     "lag": Need(_COMMITS, (OFFSET, UNKNOWN)),
-    "lag_history": Need((*_COMMITS, "record_timestamp"), (OFFSET, UNKNOWN)),
+    "lag_history": Need((*_KEYS, "committed_offset"), (OFFSET, UNKNOWN)),
     "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, GROUP, *_CONSUMER_KINDS)),
-    "activity": Need(_STEPS),
+    "activity": Need((*_STEPS, "members")),
     "audit": Need((*_STEPS, "key_version", "value_version", "file", "position")),
-    "write_segments": Need((*_COMMITS, "record_timestamp", "key", "value")),
+    "write_segments": Need((*_KEYS, "key", "value")),
 }
 """What each of the pipelines needs: the option `pipeline`."""
 

@@ -20,7 +20,7 @@ SPAN = 1 << 20
 
 _EPOCH, _MEMBER = schema.KINDS[3], schema.KINDS[5]
 _KEY = ("log_partition", "kind", "group", "topic", "partition", "member")
-_NEEDED = (*_KEY, "log_offset", "record_timestamp", "tombstone", "committed_offset", "generation", "members")
+_NEEDED = (*_KEY, "log_offset", "record_timestamp", "tombstone", "committed_offset", "generation")
 
 
 class Audit(NamedTuple):
@@ -50,7 +50,7 @@ def activity(raw: DataFrame, window: str = "10 minutes", *, span: int = SPAN) ->
     The columns are window_start, group, records, bytes, commits, deletions (of offsets), rewinds (commits lower than
     the previous one), rebalances (new generations and epochs), members (at the end of the window, by the log).
     """
-    rows = _steps(raw, span)
+    rows = _steps(raw, span, "members")
     found = rows.groupBy(sf.window("record_timestamp", window).start.alias("window_start"), "group").agg(
         sf.count("*").alias("records"),
         _bytes(rows).alias("bytes"),
@@ -175,7 +175,7 @@ def _order(kind: str) -> Column:
 # ---- comparison of a record with the previous one ------------------------------------------------------------------
 
 
-def _steps(raw: DataFrame, span: int) -> DataFrame:
+def _steps(raw: DataFrame, span: int, *more: str) -> DataFrame:
     """Return the relevant records of groups, each with its number and the previous number of the same key.
 
     step, before         committed offset, generation, or 1 for an existing member; null for a deletion and for kinds
@@ -183,7 +183,7 @@ def _steps(raw: DataFrame, span: int) -> DataFrame:
     commit, deletion, rewind, rebalance  whether the record is one
     joined               1 or -1 for a member of a consumer group that joined or left
     """
-    missing = sorted({*_NEEDED, "outcome", "record_bytes"} - set(raw.columns))
+    missing = sorted({*_NEEDED, *more, "outcome", "record_bytes"} - set(raw.columns))
     if missing:
         raise ValueError(f"the rows have no column {', '.join(missing)}")
     is_offset, is_value = sf.col("kind") == schema.OFFSET, ~sf.col("tombstone")
@@ -194,7 +194,9 @@ def _steps(raw: DataFrame, span: int) -> DataFrame:
         .when(sf.col("kind") == _MEMBER, sf.lit(1))
         .otherwise(sf.col("generation"))
     )
-    rows = rows.select(*_NEEDED, sf.col("record_bytes").alias("bytes"), sf.when(is_value, step).alias("step"))
+    rows = rows.select(
+        *_NEEDED, *more, sf.col("record_bytes").alias("bytes"), sf.when(is_value, step).alias("step")
+    )
     rows = _with_before(rows, _KEY, span)
     is_epoch = sf.col("kind").isin(schema.GROUP, _EPOCH)
     begun = sf.col("step") > sf.coalesce("before", sf.lit(0).cast("long"))

@@ -146,7 +146,8 @@ def lag_history(
     """
     started = sf.window("record_timestamp", window).start
     place = ["group", *_PLACE]
-    moves = commits(raw, unreadable=unreadable, more=("record_timestamp",)).groupBy(
+    columns = (*place, "log_offset", "committed_offset", "record_timestamp")
+    moves = commits(raw, unreadable=unreadable, columns=columns).groupBy(
         started.alias("window_start"), *place
     )
     # In a struct, to distinguish a deletion from a missing value.

@@ -167,16 +167,16 @@ def _ms(timestamp: Any) -> int:
 def _of_log(raw: DataFrame, unreadable: str) -> DataFrame:
     """Return the last record of each key; offset keys of both versions are the same key."""
     place = ["log_partition", "log_offset"]
-    offsets = commits(raw, unreadable=unreadable, more=("record_timestamp", "key", "value"))
+    names = ["group", "topic", "partition"]
+    columns = (*place, *names, "record_timestamp", "key", "value")
+    offsets = commits(raw, unreadable=unreadable, columns=columns)
     offsets = offsets.withColumn("other_key", sf.lit(None).cast("binary"))
     is_other = ~sf.col("kind").isin(schema.OFFSET, schema.CONTROL) & sf.col("key").isNotNull()
     others = raw.where(is_other).withColumn("other_key", sf.col("key"))
-    names = ["group", "topic", "partition"]
     others = others.select("*").drop(*names)
     for name, type_ in zip(names, ("string", "string", "int"), strict=True):
         others = others.withColumn(name, sf.lit(None).cast(type_))
-    columns = [*place, *names, "other_key", "record_timestamp", "key", "value"]
-    rows = offsets.select(*columns).unionByName(others.select(*columns))
+    rows = offsets.select(*columns, "other_key").unionByName(others.select(*columns, "other_key"))
     row = sf.struct("log_offset", sf.unix_millis("record_timestamp").alias("timestamp"), "key", "value")
     last = rows.groupBy("log_partition", *names, "other_key").agg(sf.max_by(row, "log_offset").alias("row"))
     kept = last.select("log_partition", "row.*").where(sf.col("value").isNotNull())

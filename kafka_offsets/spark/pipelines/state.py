@@ -53,7 +53,7 @@ def latest(
     """
     rows = commits(raw, unreadable=unreadable)
     if snapshot is not None:
-        rows = rows.unionByName(_as_rows(snapshot))
+        rows = rows.unionByName(_as_rows(snapshot, schema.STATE_COLUMNS))
     winners = _winners_by_hash(rows) if read_twice else _winners(rows)
     if keep_tombstones:
         return winners.select(*schema.STATE_COLUMNS, "tombstone")
@@ -73,17 +73,20 @@ def changes(raw: DataFrame, *, unreadable: str = REFUSE) -> DataFrame:
 
 
 def commits(
-    raw: DataFrame, *, unreadable: str = REFUSE, with_open: bool = False, more: Sequence[str] = ()
+    raw: DataFrame,
+    *,
+    unreadable: str = REFUSE,
+    with_open: bool = False,
+    columns: Sequence[str] = schema.STATE_COLUMNS,
 ) -> DataFrame:
     """Return the effective rows: deletions, and commits except those of open or aborted transactions.
 
-    Columns are STATE_COLUMNS and `tombstone`; the first arguments are those of `latest`. `with_open` adds the rows of
-    open transactions, with their log offset in the column `first_open` and not in `log_offset`. `more` names further
-    columns of `raw` to return.
+    Columns are `columns` of `raw`, and `tombstone`; the first arguments are those of `latest`. `with_open` adds the
+    rows of open transactions, with their log offset in the column `first_open` and not in `log_offset`.
     """
     if unreadable not in (REFUSE, SKIP):
         raise ValueError(f"unreadable is {unreadable!r}, neither {REFUSE!r} nor {SKIP!r}")
-    _check(raw, schema.STATE_COLUMNS)
+    _check(raw, columns)
     named = set(raw.columns)
     keep = sf.lit(True)
     if "kind" in named:
@@ -97,11 +100,11 @@ def commits(
     else:
         rows = raw.where(keep)
     if not with_open:
-        return _as_rows(rows, *more)
+        return _as_rows(rows, columns)
     is_open = (sf.col("outcome") == schema.OPEN) & ~sf.col("tombstone")
     rows = rows.withColumn("first_open", sf.when(is_open, sf.col("log_offset")))
     rows = rows.withColumn("log_offset", sf.when(sf.col("first_open").isNull(), sf.col("log_offset")))
-    return _as_rows(rows, *more, "first_open")
+    return _as_rows(rows, columns, "first_open")
 
 
 def _readable(raw: DataFrame, keep: Column, unreadable: str) -> DataFrame:
@@ -121,10 +124,10 @@ def _check(rows: DataFrame, columns: Iterable[str]) -> None:
         raise ValueError(f"the rows have no column {', '.join(missing)}")
 
 
-def _as_rows(rows: DataFrame, *more: str) -> DataFrame:
-    _check(rows, schema.STATE_COLUMNS)
+def _as_rows(rows: DataFrame, columns: Sequence[str], *more: str) -> DataFrame:
+    _check(rows, columns)
     deleted = sf.col("tombstone") if "tombstone" in rows.columns else sf.lit(False)
-    return rows.select(*schema.STATE_COLUMNS, deleted.alias("tombstone"), *more)
+    return rows.select(*columns, deleted.alias("tombstone"), *more)
 
 
 def _is_lost(columns: set[str]) -> Column:

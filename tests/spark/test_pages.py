@@ -42,6 +42,18 @@ def test_the_test_with_spark_passes(spark: "SparkSession") -> None:
         test(spark, broker)
 
 
+def test_the_first_streaming_test_of_the_page_passes(spark: "SparkSession", tmp_path: Path) -> None:
+    block = here("spark.md")[0]
+    names: dict[str, object] = {}
+    run([block], names, {})
+    test = names["test_orders_are_summed"]
+    assert callable(test)
+    assert len(block.code.strip().splitlines()) <= 16
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        test(spark, broker, tmp_path)
+
+
 @pytest.mark.slow
 def test_the_page_on_spark_runs_from_top_to_bottom(
     spark: "SparkSession", tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -95,7 +95,6 @@ def refused_by_api() -> dict[str, list[Refused]]:
 
 NEVER_REFUSED = {
     "ApiVersions",
-    "DescribeCluster",
     "ListGroups",
     "CreateDelegationToken",
     "DescribeDelegationToken",

@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.suites import page
+from tests.suites.confluent_kafka_go import ConfluentKafkaGo
 from tests.suites.kafka_go import KafkaGo
 from tests.suites.kafka_python import KafkaPython
 from tests.suites.outcomes import Run, load, run_with_repetitions, save
 from tests.suites.suite import Suite, SuiteError
 from tests.suites.targets import ROOT, TARGETS, TargetError
 
-SUITES: Sequence[Suite] = (KafkaPython(), KafkaGo())
+SUITES: Sequence[Suite] = (KafkaPython(), KafkaGo(), ConfluentKafkaGo())
 PAGE = ROOT / "docs" / "suites.md"
 KEPT = ROOT / ".suites"
 

@@ -53,15 +53,10 @@ class KafkaGo:
     limit_s = 1500
 
     def prepare(self, directory: Path) -> None:
-        """Download the module, and copy it: the cache of modules cannot be written."""
+        """Download the module, and compile its tests."""
         if (directory / "complete").exists():
             return
-        shutil.rmtree(directory, ignore_errors=True)
-        command = ["go", "mod", "download", "-json", f"{MODULE}@{self.version}"]
-        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd="/").stdout
-        shutil.copytree(json.loads(told)["Dir"], directory / "source", copy_function=shutil.copyfile)
-        for folder in [directory / "source", *directory.glob("source/**/")]:
-            folder.chmod(0o755)
+        copy_module(f"{MODULE}@{self.version}", directory)
         self._go(directory, ["test", "-mod=mod", "-c", "-o", "tests.exe", "."], self.limit_s)
         (directory / "complete").touch()
 
@@ -83,6 +78,16 @@ class KafkaGo:
             directory / "output.txt",
             limit_s,
         )
+
+
+def copy_module(module: str, directory: Path) -> None:
+    """Download a module with its version, and copy it to `source`: the cache of modules cannot be written."""
+    shutil.rmtree(directory, ignore_errors=True)
+    command = ["go", "mod", "download", "-json", module]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd="/").stdout
+    shutil.copytree(json.loads(told)["Dir"], directory / "source", copy_function=shutil.copyfile)
+    for folder in [directory / "source", *directory.glob("source/**/")]:
+        folder.chmod(0o755)
 
 
 def pattern(names: Iterable[str]) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.x509.oid import NameOID
 
 from kafka_offsets import Broker
 from kafka_offsets.broker.config.types import ConfigSource
@@ -16,7 +15,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import STORES
 from kafka_offsets.storage.files import MemoryFiles
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.core import CoreClient, make_core, request_frame
 from tests.storage.faults import FaultyFiles
 
@@ -31,11 +30,11 @@ class Stores:
     """An authority, and keystores in files."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.authority = directory, Authority()
+        self.directory, self.authority = directory, CertificateAuthority()
         self.first = self.write("first")
 
     def write(self, name: str, password: str | None = None, file: str = "") -> str:
-        signed = self.authority.sign((NameOID.COMMON_NAME, name))
+        signed = self.authority.sign(name)
         return signed.write_pem(self.directory / f"{file or name}.pem", password)
 
     def core(self, files: MemoryFiles | None = None) -> BrokerCore:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cryptography.x509.oid import NameOID
 
 from kafka_offsets import Broker
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
+from kafka_offsets.testing import CertificateAuthority
 from tests.broker.test_throttling import METADATA, produce_request, set_quota
-from tests.certificates import Authority
 from tests.drivers.core import CoreClient, request_frame
 
 LARGE = 8 << 20
@@ -112,7 +111,7 @@ def test_a_connection_that_waits_for_its_end_does_not_delay_a_stop(broker: Broke
 @pytest.fixture
 def encrypted(tmp_path: Path) -> Iterator[Broker]:
     """A broker with a listener SSL."""
-    keystore = Authority().sign((NameOID.COMMON_NAME, "server")).write_pem(tmp_path / "server.pem")
+    keystore = CertificateAuthority().sign("server").write_pem(tmp_path / "server.pem")
     keys = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", "ssl.keystore.location": keystore}
     with Broker(keys, clock=ManualClock()) as broker:
         yield broker

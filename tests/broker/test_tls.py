@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kafka_offsets import Broker
@@ -25,34 +26,36 @@ from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.security import listener_tls
 from kafka_offsets.errors import ConfigError
-from tests.certificates import Authority, Signed
+from kafka_offsets.testing.certificates import Certificate, CertificateAuthority
 
-CN, OU, ORGANIZATION, C = (
-    NameOID.COMMON_NAME,
-    NameOID.ORGANIZATIONAL_UNIT_NAME,
-    NameOID.ORGANIZATION_NAME,
-    NameOID.COUNTRY_NAME,
-)
+SUBJECT = {
+    NameOID.COUNTRY_NAME: "DE",
+    NameOID.ORGANIZATION_NAME: "Example, Inc.",
+    NameOID.ORGANIZATIONAL_UNIT_NAME: "Test",
+    NameOID.COMMON_NAME: "client",
+}
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
 PASSWORD = "a long secret"
 
 
 @pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
+def authority() -> CertificateAuthority:
+    return CertificateAuthority()
 
 
 @pytest.fixture(scope="module")
-def server(authority: Authority) -> Signed:
-    return authority.sign((CN, "server"))
+def server(authority: CertificateAuthority) -> Certificate:
+    return authority.sign("server")
 
 
 @pytest.fixture(scope="module")
-def client(authority: Authority) -> Signed:
-    return authority.sign((C, "DE"), (ORGANIZATION, "Example, Inc."), (OU, "Test"), (CN, "client"))
+def client(authority: CertificateAuthority) -> Certificate:
+    return authority.sign(x509.Name([x509.NameAttribute(*part) for part in SUBJECT.items()]))
 
 
-def keys(tmp_path: Path, server: Signed, authority: Authority, **others: object) -> dict[str, object]:
+def keys(
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, **others: object
+) -> dict[str, object]:
     """The keys of a broker with a listener SSL that has its certificate from a file."""
     trusted = tmp_path / "ca.pem"
     trusted.write_text(authority.certificate_pem, encoding="ascii")
@@ -66,7 +69,7 @@ def keys(tmp_path: Path, server: Signed, authority: Authority, **others: object)
     return given | {name.replace("_", "."): value for name, value in others.items()}
 
 
-def trusting(authority: Authority) -> ssl.SSLContext:
+def trusting(authority: CertificateAuthority) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=authority.certificate_pem)
 
 
@@ -96,7 +99,7 @@ def principals(broker: Broker) -> list[str]:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_clients_connect_with_tls(
-    tmp_path: Path, server: Signed, authority: Authority, version: ssl.TLSVersion
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, version: ssl.TLSVersion
 ) -> None:
     context = trusting(authority)
     context.minimum_version = context.maximum_version = version
@@ -106,7 +109,7 @@ def test_clients_connect_with_tls(
 
 
 def test_a_version_of_tls_that_is_not_enabled_is_refused(
-    tmp_path: Path, server: Signed, authority: Authority
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority
 ) -> None:
     context = trusting(authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -115,7 +118,7 @@ def test_a_version_of_tls_that_is_not_enabled_is_refused(
         pass
 
 
-def offering(authority: Authority, version: ssl.TLSVersion, suites: str = "") -> ssl.SSLContext:
+def offering(authority: CertificateAuthority, version: ssl.TLSVersion, suites: str = "") -> ssl.SSLContext:
     context = trusting(authority)
     context.minimum_version = context.maximum_version = version
     if suites:
@@ -124,7 +127,7 @@ def offering(authority: Authority, version: ssl.TLSVersion, suites: str = "") ->
 
 
 def test_only_the_cipher_suites_that_are_set_are_used(
-    tmp_path: Path, server: Signed, authority: Authority
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority
 ) -> None:
     one, other = "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"
     suites = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384"
@@ -157,18 +160,18 @@ def test_only_the_cipher_suites_that_are_set_are_used(
     ],
 )
 def test_cipher_suites_that_cannot_be_used_are_a_mistake_of_the_operator(
-    tmp_path: Path, server: Signed, authority: Authority, suites: str, message: str
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, suites: str, message: str
 ) -> None:
     given = keys(tmp_path, server, authority, ssl_cipher_suites=suites, ssl_enabled_protocols="TLSv1.3")
     with pytest.raises(ConfigError, match=message):
         Broker(given).start()
 
 
-def in_pem_with_a_password(path: Path, server: Signed) -> dict[str, object]:
+def in_pem_with_a_password(path: Path, server: Certificate) -> dict[str, object]:
     return {"ssl.keystore.location": server.write_pem(path, PASSWORD), "ssl.key.password": PASSWORD}
 
 
-def in_pkcs12(path: Path, server: Signed) -> dict[str, object]:
+def in_pkcs12(path: Path, server: Certificate) -> dict[str, object]:
     location = server.write_pkcs12(path, PASSWORD)
     return {
         "ssl.keystore.type": "PKCS12",
@@ -177,11 +180,11 @@ def in_pkcs12(path: Path, server: Signed) -> dict[str, object]:
     }
 
 
-def in_pkcs12_named_jks(path: Path, server: Signed) -> dict[str, object]:
+def in_pkcs12_named_jks(path: Path, server: Certificate) -> dict[str, object]:
     return in_pkcs12(path, server) | {"ssl.keystore.type": "JKS"}
 
 
-def in_the_configuration(path: Path, server: Signed) -> dict[str, object]:
+def in_the_configuration(path: Path, server: Certificate) -> dict[str, object]:
     return {
         "ssl.keystore.location": None,
         "ssl.keystore.key": server.key_pem(),
@@ -189,7 +192,7 @@ def in_the_configuration(path: Path, server: Signed) -> dict[str, object]:
     }
 
 
-def encrypted_in_the_configuration(path: Path, server: Signed) -> dict[str, object]:
+def encrypted_in_the_configuration(path: Path, server: Certificate) -> dict[str, object]:
     return in_the_configuration(path, server) | {
         "ssl.keystore.key": server.key_pem(PASSWORD),
         "ssl.key.password": PASSWORD,
@@ -207,7 +210,7 @@ def encrypted_in_the_configuration(path: Path, server: Signed) -> dict[str, obje
     ],
 )
 def test_every_form_of_keystore_is_read(
-    tmp_path: Path, server: Signed, authority: Authority, store: Any
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, store: Any
 ) -> None:
     given = keys(tmp_path, server, authority) | store(tmp_path / "store", server)
     given = {name: value for name, value in given.items() if value is not None}
@@ -247,7 +250,11 @@ def test_every_form_of_keystore_is_read(
     ],
 )
 def test_a_store_that_cannot_be_used_is_a_mistake_of_the_operator(
-    tmp_path: Path, server: Signed, authority: Authority, changed: dict[str, str | None], message: str
+    tmp_path: Path,
+    server: Certificate,
+    authority: CertificateAuthority,
+    changed: dict[str, str | None],
+    message: str,
 ) -> None:
     given = keys(tmp_path, server, authority)
     server.write_pem(tmp_path / "server.pem", PASSWORD)
@@ -273,7 +280,12 @@ RULE = r"RULE:^CN=(.*?),OU=Test,.*$/$1/U"
     ],
 )
 def test_the_name_of_a_client_is_that_of_its_certificate(
-    tmp_path: Path, server: Signed, authority: Authority, client: Signed, rules: str, name: str
+    tmp_path: Path,
+    server: Certificate,
+    authority: CertificateAuthority,
+    client: Certificate,
+    rules: str,
+    name: str,
 ) -> None:
     given = keys(tmp_path, server, authority, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
     context = trusting(authority)
@@ -284,7 +296,11 @@ def test_the_name_of_a_client_is_that_of_its_certificate(
 
 
 def test_a_name_without_a_rule_may_not_connect(
-    tmp_path: Path, server: Signed, authority: Authority, client: Signed, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    server: Certificate,
+    authority: CertificateAuthority,
+    client: Certificate,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     rules = "RULE:^CN=other$/x/"
     given = keys(tmp_path, server, authority, ssl_client_auth="required", ssl_principal_mapping_rules=rules)
@@ -297,9 +313,9 @@ def test_a_name_without_a_rule_may_not_connect(
 
 def test_a_name_that_cannot_be_read_may_not_connect(
     tmp_path: Path,
-    server: Signed,
-    authority: Authority,
-    client: Signed,
+    server: Certificate,
+    authority: CertificateAuthority,
+    client: Certificate,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -319,7 +335,7 @@ def test_a_name_that_cannot_be_read_may_not_connect(
 
 @pytest.mark.parametrize(("wanted", "is_allowed"), [("required", False), ("requested", True), ("none", True)])
 def test_a_client_without_a_certificate(
-    tmp_path: Path, server: Signed, authority: Authority, wanted: str, is_allowed: bool
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, wanted: str, is_allowed: bool
 ) -> None:
     context = trusting(authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2  # in 1.3 the client notices it later
@@ -335,24 +351,24 @@ def test_a_client_without_a_certificate(
 
 
 def test_a_certificate_of_another_authority_is_refused(
-    tmp_path: Path, server: Signed, authority: Authority
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority
 ) -> None:
     context = trusting(authority)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(Authority("other").sign((CN, "client")).write_pem(tmp_path / "client.pem"))
+    context.load_cert_chain(CertificateAuthority("other").sign("client").write_pem(tmp_path / "client.pem"))
     given = keys(tmp_path, server, authority, ssl_client_auth="requested")
     with Broker(given) as broker, pytest.raises((ssl.SSLError, ConnectionError)), connected(broker, context):
         pass
 
 
 def test_certificates_are_reloaded_for_new_connections(
-    tmp_path: Path, server: Signed, authority: Authority
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority
 ) -> None:
     with (
         Broker(keys(tmp_path, server, authority)) as broker,
         connected(broker, trusting(authority)) as before,
     ):
-        authority.sign((CN, "renewed")).write_pem(tmp_path / "server.pem")
+        authority.sign("renewed").write_pem(tmp_path / "server.pem")
         broker.reload_certificates()
         with connected(broker, trusting(authority)) as after:
             assert after.getpeercert()["subject"] == ((("commonName", "renewed"),),)  # type: ignore[index]
@@ -365,7 +381,7 @@ def test_certificates_are_reloaded_for_new_connections(
 
 
 def test_sighup_reloads_certificates_and_logs_what_cannot_be_used(
-    tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         serving = Server(Config.load(keys(tmp_path, server, authority)))
@@ -385,7 +401,7 @@ def test_sighup_reloads_certificates_and_logs_what_cannot_be_used(
 
 
 def test_connections_that_begin_no_handshake_are_counted_and_end_with_the_broker(
-    tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     given = keys(tmp_path, server, authority, max_connections_per_ip=1)
     with Broker(given) as broker:
@@ -439,7 +455,7 @@ def send_another_protocol(broker: Broker) -> None:
 
 
 def test_another_protocol_is_named_in_the_log(
-    tmp_path: Path, server: Signed, authority: Authority, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, server: Certificate, authority: CertificateAuthority, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Broker(keys(tmp_path, server, authority)) as broker:
         send_another_protocol(broker)
@@ -447,7 +463,7 @@ def test_another_protocol_is_named_in_the_log(
 
 
 def test_a_handshake_that_fails_leaves_nothing_for_the_garbage_collector(
-    tmp_path: Path, authority: Authority, server: Signed
+    tmp_path: Path, authority: CertificateAuthority, server: Certificate
 ) -> None:
     """The collector runs rarely, and the buffer of a connection with TLS has 256 KiB."""
     gc.collect()

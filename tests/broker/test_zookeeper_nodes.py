@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from cryptography.x509.oid import NameOID
 
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
@@ -250,7 +249,7 @@ def test_brokers_and_controllers_authenticate_to_each_other(
         with socket.create_connection(address, 10) as peer:
             peer.sendall(b"plain text")
             await asyncio.to_thread(peer.recv, 100)
-        keys.authority.sign((NameOID.COMMON_NAME, "renewed")).write_pem(Path(keys.keystore))
+        keys.authority.sign("renewed").write_pem(Path(keys.keystore))
         nodes.nodes[nodes.controller].reload_certificates()
         assert await asyncio.to_thread(name_at, address) == "renewed", "also where it serves the metadata"
         registered = json.loads(nodes.server.nodes["/brokers/ids/2"].data)

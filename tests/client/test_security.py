@@ -12,7 +12,6 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from jwt.algorithms import ECAlgorithm
 
 from kafka_offsets import Broker, cli
@@ -23,7 +22,7 @@ from kafka_offsets.client.consumer.network import CONTROL, Network
 from kafka_offsets.client.security import take_security
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, ListenerError, RefusedError
 from kafka_offsets.protocol import messages
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.secured import MECHANISMS, PROTOCOLS, Secured, write_properties
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -140,7 +139,7 @@ def test_a_wrong_password_is_refused(broker: Broker, secured: Secured, mechanism
 def test_a_certificate_that_is_not_trusted_is_refused(
     broker: Broker, secured: Secured, tmp_path: Path
 ) -> None:
-    (tmp_path / "other.pem").write_text(Authority("other").certificate_pem, encoding="ascii")
+    (tmp_path / "other.pem").write_text(CertificateAuthority("other").certificate_pem, encoding="ascii")
     given = properties(broker, secured, "SSL") | {"ssl.truststore.location": str(tmp_path / "other.pem")}
     for call in (lambda: Admin(given).list_groups(), lambda: read(given)):
         with pytest.raises(ListenerError, match="its certificate is refused: "):
@@ -148,9 +147,9 @@ def test_a_certificate_that_is_not_trusted_is_refused(
 
 
 def test_the_name_in_the_certificate_is_checked_unless_the_property_is_empty(tmp_path: Path) -> None:
-    authority = Authority()
+    authority = CertificateAuthority()
     (tmp_path / "ca.pem").write_text(authority.certificate_pem, encoding="ascii")
-    signed = authority.sign((NameOID.COMMON_NAME, "x"), address="10.0.0.1")
+    signed = authority.sign("x", hosts=("10.0.0.1",))
     config = {
         "listeners": "SSL://127.0.0.1:0",
         "ssl.keystore.type": "PEM",
@@ -366,7 +365,7 @@ def test_a_command_that_is_refused_says_why_in_a_line(
     message: str,
 ) -> None:
     other = tmp_path / "other.pem"
-    other.write_text(Authority("other").certificate_pem, encoding="ascii")
+    other.write_text(CertificateAuthority("other").certificate_pem, encoding="ascii")
     given = properties(broker, secured, protocol) | {
         key: value or str(other) for key, value in changes.items()
     }

@@ -9,8 +9,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from cryptography.x509.oid import NameOID
-
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
@@ -25,7 +23,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context
 from kafka_offsets.storage.files import MemoryFiles
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 
 T = TypeVar("T")
 
@@ -150,8 +148,8 @@ class Keys:
     """Certificates in a folder, and the configuration of brokers that use them."""
 
     def __init__(self, folder: Path) -> None:
-        self.authority = Authority()
-        self._server = self.authority.sign((NameOID.COMMON_NAME, "broker"))
+        self.authority = CertificateAuthority()
+        self._server = self.authority.sign("broker")
         self.keystore = self._server.write_pem(folder / "broker.pem")
         self.truststore = str(folder / "ca.pem")
         (folder / "ca.pem").write_text(self.authority.certificate_pem, encoding="ascii")

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from cryptography.x509.oid import NameOID
 
 from kafka_offsets import cli
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 from tests.conftest import REPOSITORY
 from tests.http.conftest import Client, OneBroker
 
@@ -60,8 +59,8 @@ def test_a_real_client_under_a_fault_and_another_time() -> None:
 
 
 def test_sighup_reloads_certificates(tmp_path: Path) -> None:
-    authority, keystore = Authority(), tmp_path / "server.pem"
-    name = authority.sign((NameOID.COMMON_NAME, "first")).write_pem(keystore)
+    authority, keystore = CertificateAuthority(), tmp_path / "server.pem"
+    name = authority.sign("first").write_pem(keystore)
     context = ssl.create_default_context(cadata=authority.certificate_pem)
     keys = {"listeners": "SSL://127.0.0.1:0", "ssl.keystore.type": "PEM", "ssl.keystore.location": name}
     options = [option for key, value in keys.items() for option in ("--set", f"{key}={value}")]
@@ -76,7 +75,7 @@ def test_sighup_reloads_certificates(tmp_path: Path) -> None:
                 return encrypted.getpeercert()["subject"][0][0][1]  # type: ignore[index,return-value]
 
         assert subject() == "first"
-        authority.sign((NameOID.COMMON_NAME, "second")).write_pem(keystore)
+        authority.sign("second").write_pem(keystore)
         process.send_signal(signal.SIGHUP)
         assert any(subject() == "second" for _ in range(500))
 

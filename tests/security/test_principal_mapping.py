@@ -7,7 +7,7 @@ from cryptography.x509.oid import NameOID
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.principal_mapping import distinguished_name, map_name, parse_rules
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 
 RULES = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, "
@@ -62,7 +62,8 @@ def test_a_distinguished_name_is_written_as_java_does() -> None:
         (NameOID.EMAIL_ADDRESS, "a@b"),
         (NameOID.COMMON_NAME, "käthe"),
     )
-    certificate = Authority().sign(*subject).certificate.public_bytes(Encoding.DER)
+    name = x509.Name([x509.NameAttribute(*part) for part in subject])
+    certificate = CertificateAuthority().sign(name).certificate.public_bytes(Encoding.DER)
     assert distinguished_name(certificate) == (
         r"CN=käthe,1.2.840.113549.1.9.1=#1603614062,O=\ #a\, \"b\"\; \<c\>\+\\\ ,DC=com,C=US"
     )

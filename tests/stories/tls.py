@@ -17,10 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography.x509.oid import NameOID
-
 from kafka_offsets.protocol import messages
-from tests.certificates import Authority
+from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.core import request_frame
 from tests.stories.authentication import KAFKA, properties
 
@@ -35,7 +33,7 @@ LISTENERS = {
     "NEW": "SSL",
 }
 VERSIONS = {"TLS 1.2": ssl.TLSVersion.TLSv1_2, "TLS 1.3": ssl.TLSVersion.TLSv1_3}
-SUBJECT = (NameOID.COMMON_NAME, "client")
+NAME = "client"
 
 
 class Certificates:
@@ -43,12 +41,12 @@ class Certificates:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.authority, self.other = Authority(), Authority("another authority")
+        self.authority, self.other = CertificateAuthority(), CertificateAuthority("another authority")
         self.trusted = directory / "ca.pem"
         self.trusted.write_text(self.authority.certificate_pem, encoding="ascii")
-        self.server = self.authority.sign((NameOID.COMMON_NAME, "server")).write_pem(directory / "server.pem")
-        self.client = self.authority.sign(SUBJECT).write_pem(directory / "client.pem")
-        self.stranger = self.other.sign(SUBJECT).write_pem(directory / "stranger.pem")
+        self.server = self.authority.sign("server").write_pem(directory / "server.pem")
+        self.client = self.authority.sign(NAME).write_pem(directory / "client.pem")
+        self.stranger = self.other.sign(NAME).write_pem(directory / "stranger.pem")
         self.itself = self.other.write_pem(directory / "itself.pem")
 
     def context(
@@ -103,7 +101,7 @@ def situations() -> Iterator[Situation]:
     yield Situation("ONEWAY: TLS 1.2 with a cipher of no key exchange", "ONEWAY", _without_forward_secrecy)
 
 
-def _trusting(authority: Authority, version: ssl.TLSVersion) -> ssl.SSLContext:
+def _trusting(authority: CertificateAuthority, version: ssl.TLSVersion) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority.certificate_pem)
     context.minimum_version = context.maximum_version = version
     return context

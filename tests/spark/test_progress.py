@@ -273,13 +273,14 @@ def test_a_broker_that_cannot_be_reached_is_asked_again_after_a_while(broker, li
     listener = listen()
     with broker.faults.down():
         listener.onQueryProgress(batch(0, 1))
-    assert listener.errors == {"ConnectionLostError": 1}
+    (error,) = listener.errors  # the connection is refused, or it ends before the first answer
+    assert listener.errors == {error: 1} and error in ("ConnectionLostError", "ListenerError")
     listener.onQueryProgress(batch(1, 2))
     assert offsets(broker) == {}
     clock[0] += TIMEOUT_S
     listener.onQueryIdle(idle())
     assert (offsets(broker), listener.commits) == ({("orders", 0): 2}, 1)
-    assert listener.errors == {"ConnectionLostError": 1}
+    assert listener.errors == {error: 1}
 
 
 def test_the_end_of_a_query_commits_what_could_not_be(broker, listen):

@@ -223,7 +223,7 @@ class GeneratedPart:
         assert actual == expected, f"{page} is not up to date; write it again by: pytest --rewrite-docs"
 
 
-@pytest.fixture(scope="module", params=["numpy", "numba"])
+@pytest.fixture(scope="module", params=["numpy", pytest.param("numba", marks=pytest.mark.slow)])
 def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     """Run the tests of a module with the steps of numpy, and with the loops that numba compiles if it is installed."""
     before = compiled.chosen()

@@ -142,5 +142,6 @@ def test_every_other_api_has_a_refused_request() -> None:
     assert refused_by_api().keys() == APIS.keys() - NEVER_REFUSED
 
 
+@pytest.mark.slow
 def test_kafka_has_refused_a_thousand_requests_so() -> None:
     assert sum(len(found) for api, found in refused_by_api().items() if api not in HANDLERS) > 1000

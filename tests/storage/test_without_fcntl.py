@@ -41,6 +41,7 @@ with Broker() as broker:
     assert (done.stdout, done.stderr) == ("{('orders', 0): 0} [b'a']\n", "")
 
 
+@pytest.mark.slow
 def test_a_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
     done = run(
         "from kafka_offsets import cli; sys.exit(cli.main(sys.argv[1:]))",
@@ -52,6 +53,7 @@ def test_a_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "words", "said"),
     [

@@ -1,5 +1,7 @@
 """authentication.txt: connections to listeners with SASL get from us what Kafka answered."""
 
+import pytest
+
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from tests.cases import each_case
@@ -74,6 +76,7 @@ def played(situation: Situation) -> list[str]:
     return talk.end()
 
 
+@pytest.mark.slow
 @each_case("name", sorted(SITUATIONS))
 def test_a_connection_gets_what_kafka_answered(name: str) -> None:
     expected = KAFKAS[name]

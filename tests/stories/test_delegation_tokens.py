@@ -1,5 +1,7 @@
 """delegation_tokens.txt: those who request and use delegation tokens get from us what Kafka answered."""
 
+import pytest
+
 from kafka_offsets.clock import ManualClock
 from tests.cases import each_case
 from tests.drivers.core import CoreClient, make_core
@@ -28,6 +30,7 @@ def played(situation: Situation) -> list[str]:
     return story.end()
 
 
+@pytest.mark.slow
 @each_case("name", sorted(SITUATIONS))
 def test_a_client_gets_what_kafka_answered(name: str) -> None:
     assert played(SITUATIONS[name]) == KAFKAS[name]

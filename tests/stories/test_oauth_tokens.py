@@ -39,6 +39,7 @@ def played(situation: Situation, keys_url: str) -> list[str]:
     return bearer.end()
 
 
+@pytest.mark.slow
 def test_a_client_gets_what_kafka_answered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     keys = tmp_path / "keys.json"
     oauth_tokens.write_keys(keys)

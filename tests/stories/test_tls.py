@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kafka_offsets import Broker
 from tests.stories import authentication, tls
 
@@ -13,6 +15,7 @@ def outcome(lines: list[str]) -> list[str]:
     return [line.partition(": ")[0] if line.startswith("refused") else line for line in lines]
 
 
+@pytest.mark.slow
 def test_a_client_gets_what_kafka_answered(tmp_path: Path) -> None:
     files = tls.Certificates(tmp_path)
     keys = tls.settings(dict.fromkeys(tls.LISTENERS, 0), "", files)

@@ -7,6 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -332,6 +333,24 @@ def test_a_broker_that_is_silent_is_fenced() -> None:
         writer.close()
         await until(lambda: first.membership.is_reachable)  # always, unless this machine is slow
         await first.link.stop()
+
+    with Controlled(SHORT_MS) as controlled:
+        run(main())
+
+
+def test_a_peer_that_registers_no_broker_is_disconnected_whatever_it_sends() -> None:
+    """A thousand of them that sent a byte now and then kept all brokers away."""
+
+    async def main() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", controlled.port)
+        answers = 0
+        with suppress(ConnectionError):
+            writer.write(framed(b'{"heartbeat":true}'))
+            while await reader.read(1000):
+                answers += 1
+                writer.write(framed(b'{"heartbeat":true}'))
+        assert answers
+        writer.close()
 
     with Controlled(SHORT_MS) as controlled:
         run(main())

@@ -1,8 +1,8 @@
 """Controller endpoint: the socket at which a controller serves the brokers of other processes.
 
 A frame is an int32 size and a message of `metadata.controller_service`. A broker whose connection closes is fenced at
-once, and one that sends nothing for the session timeout loses its connection. With TLS or SASL between brokers, a
-connection is encrypted and logs in first (`controller_login`).
+once. One that sends nothing for the session timeout loses its connection, and so does a peer that registers no broker
+in that time. With TLS or SASL between brokers, a connection is encrypted and logs in first (`controller_login`).
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ class ControllerEndpoint:
         oldest = self._loop.time() - self._timeout_seconds
         for peer in list(self._peers):
             if peer.received_at < oldest:
-                logger.warning("%s: nothing was received for %g s", peer.name, self._timeout_seconds)
+                what = "nothing was received" if peer.is_registered else "no broker was registered"
+                logger.warning("%s: %s for %g s", peer.name, what, self._timeout_seconds)
                 peer.abort()
 
 
@@ -181,7 +182,8 @@ class _Peer(asyncio.Protocol):
     """The connection of one broker.
 
     _login       None once it may register a broker
-    received_at  when it last sent something, in the time of the loop
+    received_at  when its broker last sent something, in the time of the loop; before it has registered one, when the
+                 connection began: any program may connect and send a byte now and then
     """
 
     def __init__(
@@ -197,9 +199,14 @@ class _Peer(asyncio.Protocol):
         self.received_at = self._loop.time()
 
     @property
+    def is_registered(self) -> bool:
+        """Whether it has registered a broker."""
+        return self._session.broker_id is not None
+
+    @property
     def name(self) -> str:
         """The broker, for messages."""
-        return "a connection" if self._session.broker_id is None else f"broker {self._session.broker_id}"
+        return f"broker {self._session.broker_id}" if self.is_registered else "a connection"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect a registration."""
@@ -237,7 +244,6 @@ class _Peer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Decide complete messages."""
-        self.received_at = self._loop.time()
         assert self._transport is not None
         if self._is_refused:
             return
@@ -249,15 +255,17 @@ class _Peer(asyncio.Protocol):
                         return
                     continue
                 self._service.receive(self._session, frame)
-                if self._session.broker_id is not None:
+                if self.is_registered:
                     self._reader.max_bytes = MOST_FRAME_BYTES
         except ProtocolError as error:
-            if self._session.broker_id is None:
-                self._endpoint.refused(str(error))
-            else:
+            if self.is_registered:
                 logger.warning("%s: connection closed: %s", self.name, error)
+            else:
+                self._endpoint.refused(str(error))
             self._lose()
             self._transport.close()
+        if self.is_registered:
+            self.received_at = self._loop.time()
         if self._service.has_proposals:
             self._endpoint.decide_soon()
 

@@ -16,6 +16,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.network.nodes.controller_endpoint import framed
 from kafka_offsets.broker.network.nodes.controller_login import secured
+from kafka_offsets.broker.network.nodes.node_server import NodeServer
 from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.client import acls, commits, connection
@@ -591,3 +592,23 @@ def test_certificates_between_brokers_are_reloaded(keys: Keys) -> None:
     assert security.client_security().tls is before
     security.reload()
     assert security.client_security().tls is not before
+
+
+def test_a_keystore_that_a_client_changes_is_that_of_connections_between_brokers(keys: Keys) -> None:
+    """The certificate at the listener was new, and the one for other brokers expired (KIP-226)."""
+    given = listening("SSL") | {"ssl.client.auth": "required"} | keys.config
+    made = messages.IncrementalAlterConfigsRequest
+    change = made.AlterableConfig("listener.name.ssl.ssl.keystore.location", 0, keys.keystore)
+    request = made([made.AlterConfigsResource(4, "1", [change])], False)
+
+    def outward(node: NodeServer) -> Any:
+        security = node.core.context.inter_broker
+        assert security is not None
+        return security.client_security().tls
+
+    with SecuredCluster(given) as cluster:
+        before = cluster.read(outward)
+        answer = cluster.call(1, request, 1, keys.client(keystore=keys.keystore))
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        after = cluster.read(outward)
+    assert [after[node] is before[node] for node in NODES] == [False, True, True]

@@ -7,10 +7,12 @@ JaasContext.loadServerContext of Kafka 4.3.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Endpoint
 from kafka_offsets.broker.security.listener_tls import ListenerTls
-from kafka_offsets.broker.security.listeners import parse_users
+from kafka_offsets.broker.security.listeners import ListenerSecurity, parse_users
 from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.acls import AclOperation, ResourceType
@@ -36,6 +38,12 @@ class InterBrokerSecurity:
         self.endpoint = config.inter_broker_endpoint()
         self.tls = ListenerTls(self.endpoint, config) if self.endpoint.has_tls else None
         self.login = _login(config, self.endpoint) if self.endpoint.has_sasl else None
+        self.client_security()
+
+    def use(self, listeners: Iterable[ListenerSecurity]) -> None:
+        """Use the certificates of this broker's own listener, which may change while it runs. Raises ConfigError."""
+        (own,) = (each for each in listeners if each.endpoint.name == self.endpoint.name)
+        self.tls = own.tls
         self.client_security()
 
     def reload(self) -> None:

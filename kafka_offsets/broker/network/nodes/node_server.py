@@ -46,6 +46,7 @@ class NodeServer(Server):
         self._membership.on_change = self._change
         given = frozenset({*config.given, "node.id"})
         super().__init__(replace(config, node_id=place.broker_id, given=given), files)
+        self._inter_broker.use(self.core.listeners)
         self._link = ControllerLink(
             self._membership,
             place.controller,
@@ -80,11 +81,6 @@ class NodeServer(Server):
     def _address_of(self, target: int) -> Address | None:
         broker = self._membership.image.brokers.by_id.get(target)
         return None if broker is None else broker.address_at(self._inter_broker.endpoint.name)
-
-    def reload_certificates(self) -> None:
-        """Read the files of all listeners with TLS again. Raises ConfigError."""
-        super().reload_certificates()
-        self._inter_broker.reload()
 
     def _registration(self) -> bytes:
         context = self.core.context

@@ -11,6 +11,7 @@ from kafka_offsets.broker.security import token_requests
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.security.delegation_token import token_of_form
 from kafka_offsets.security.principal import Principal
 from kafka_offsets.storage.client_settings import TOKENS
 from kafka_offsets.storage.files import MemoryFiles
@@ -110,6 +111,16 @@ def test_there_are_no_more_tokens_than_there_is_room_for(monkeypatch: pytest.Mon
     assert create(broker(), "alice", -1, "ü" * 254).error_code == ErrorCode.POLICY_VIOLATION
     assert create(broker(), "alice", -1, *map(str, range(100))).error_code == ErrorCode.POLICY_VIOLATION
     assert create(broker(), "alice", -1, *map(str, range(99))).error_code == ErrorCode.NONE
+
+
+def test_no_owner_is_another_one_after_a_restart() -> None:
+    """User:svc:admin is the user "svc:admin", and who may act as it may not act as admin."""
+    core = broker()
+    refused = client(core).call(Created("User:svc", "admin", [], -1), 3)
+    assert refused.error_code == ErrorCode.POLICY_VIOLATION
+    assert client(core).call(Created("User", "svc:admin", [], -1), 3).error_code == ErrorCode.NONE
+    (stored,) = core.directory.clients.tokens.values()
+    assert token_of_form(stored.form()) == stored
 
 
 def test_times_do_not_overflow() -> None:

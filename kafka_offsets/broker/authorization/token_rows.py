@@ -40,7 +40,7 @@ def create_token(
 
 
 def seen_tokens(sender: Sender, core: Context, request: Any, response: Any) -> Any:
-    """Leave out the tokens that do not concern the sender, and that it may not describe."""
+    """Remove the tokens that do not concern the sender, unless it may describe them."""
     tokens = core.directory.clients.tokens
     response.tokens = [
         each

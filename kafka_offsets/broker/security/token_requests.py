@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_TOKENS = 1000
 """The most tokens: all are in one file, which each change writes again."""
 
-_MOST_RENEWERS = 100
+_MOST_RENEWERS = 99
 _LONGEST_NAME_BYTES = 512
 _NO_TIME = -1
 _REQUESTER_SINCE = 3
@@ -83,7 +83,7 @@ def create_delegation_token(
     if not broker.delegation_tokens.are_enabled:
         return refused_creation(context, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, 0)
     before, config = broker.directory.clients.tokens, broker.config
-    if len(before) >= MOST_TOKENS or _is_too_large(owner, *renewers):
+    if len(before) >= MOST_TOKENS or _cannot_be_stored(owner, *renewers):
         return refused_creation(context, ErrorCode.POLICY_VIOLATION, owner)
     lifetime_ms = _at_most(config.delegation_token_max_lifetime_ms, request.max_lifetime_ms)
     max_ms = min(_LATEST_MS, now.wall_ms + lifetime_ms)
@@ -105,9 +105,13 @@ def create_delegation_token(
     )
 
 
-def _is_too_large(*principals: Principal) -> bool:
-    longest = max(len(str(each).encode()) for each in principals)
-    return len(principals) > _MOST_RENEWERS or longest > _LONGEST_NAME_BYTES
+def _cannot_be_stored(owner: Principal, *renewers: Principal) -> bool:
+    """Return whether there are too many names, or too long ones, or whether the owner would be read back as another.
+
+    "User:a:b" is the user "a:b". If the type "User:a" had the name "b", a right for User:a:b would be one to act as b.
+    """
+    longest = max(len(str(each).encode()) for each in (owner, *renewers))
+    return ":" in owner.type or len(renewers) > _MOST_RENEWERS or longest > _LONGEST_NAME_BYTES
 
 
 def fail_create_delegation_token(

@@ -280,14 +280,15 @@ def test_commits_of_the_same_size_repeat_only_those_of_the_same_partitions():
         assert known.bytes == decoded.bytes and known.log == decoded.log and known.table == decoded.table
 
 
-def test_a_commit_of_many_partitions_counts_as_several_at_the_limit():
+@pytest.mark.parametrize(("length", "counts"), [(1, (1, 2, 0)), (2000, (1, 0, 0))])
+def test_a_commit_of_many_bytes_counts_as_several_at_the_limit(length, counts):
     with (
         closing((played := Played(KnownCommits)).core),
-        patch.multiple(known_commits, _MOST=4, _ROWS_OF_ONE=5),
+        patch.multiple(known_commits, _MOST=4, _BYTES_OF_ONE=100),
     ):
-        for group, count in (("g", 1), ("h", 2), ("i", 0)):
+        for group, count in zip("ghi", counts, strict=True):
             for offset in range(3):
-                played.commit((shape(group, partitions=COLUMN), (offset, 0)))
+                played.commit((shape(group * length, partitions=COLUMN), (offset, 0)))
             assert played.repeated == count
 
 

@@ -32,8 +32,8 @@ _MOST = 1 << 14
 """Limit of known commits, of about 1 KB each, and of the hashes of those that were seen once. So of more groups that
 commit in turn none become known: to know a commit takes as long as to decode a few, and it would not repeat in time."""
 
-_ROWS_OF_ONE = 20
-"""A commit of a column counts as another one for each of so many partitions, which take as much memory."""
+_BYTES_OF_ONE = 400
+"""A commit counts as another one for each of so many bytes of its request: of 20 partitions, or of a long name."""
 
 _MOST_SIZES = 1 << 10
 """Limit of the sizes of requests with a column. Requests of one size nearly always have their column at one place."""
@@ -121,7 +121,7 @@ class KnownCommits:
         else:
             found = repeatable_column(at, self._version, request, topic, answer)
         if found is not None:
-            self._held += 0 if others in self._known else 1 + len(partitions) // _ROWS_OF_ONE
+            self._held += 0 if others in self._known else 1 + size // _BYTES_OF_ONE
             self._known[others] = found
 
     def _forget(self) -> None:

@@ -67,17 +67,15 @@ class Certificate:
         return str(path)
 
     def write_pem(self, path: Path, password: str | None = None) -> str:
-        """Write key and certificate to a file; return its name."""
-        path.write_text(self.key_pem(password) + self.certificate_pem, encoding="ascii")
-        return str(path)
+        """Write key and certificate to a file, a new one only for this user; return its name."""
+        return _write_secret(path, (self.key_pem(password) + self.certificate_pem).encode())
 
     def write_pkcs12(self, path: Path, password: str) -> str:
-        """Write key and certificate to a file in PKCS12; return its name."""
+        """Write key and certificate to a file in PKCS12, a new one only for this user; return its name."""
         encryption = serialization.BestAvailableEncryption(password.encode())
-        path.write_bytes(
-            pkcs12.serialize_key_and_certificates(b"x", self.key, self.certificate, None, encryption)
+        return _write_secret(
+            path, pkcs12.serialize_key_and_certificates(b"x", self.key, self.certificate, None, encryption)
         )
-        return str(path)
 
 
 class CertificateAuthority(Certificate):
@@ -128,6 +126,12 @@ class CertificateAuthority(Certificate):
             "ssl.truststore.type": "PEM",
             "ssl.truststore.certificates": self.certificate_pem,
         }
+
+
+def _write_secret(path: Path, data: bytes) -> str:
+    path.touch(mode=0o600)
+    path.write_bytes(data)
+    return str(path)
 
 
 def _name(common_name: str) -> x509.Name:

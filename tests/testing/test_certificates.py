@@ -3,6 +3,7 @@
 import datetime
 import socket
 import ssl
+import stat
 import struct
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,9 @@ def test_a_client_needs_a_certificate_that_is_valid(authority: CertificateAuthor
         context.load_cert_chain(authority.sign("bob", end=past).write_pem(tmp_path / "bob.pem"))
         with pytest.raises(ssl.SSLError, match=r"(?i)certificate.expired"):
             ask(broker, context)
+
+
+def test_only_this_user_can_read_a_key(authority: CertificateAuthority, tmp_path: Path) -> None:
+    alice = authority.sign("alice")
+    for write in (alice.write_pem, alice.write_pkcs12):
+        assert stat.S_IMODE(Path(write(tmp_path / write.__name__, "a password")).stat().st_mode) == 0o600

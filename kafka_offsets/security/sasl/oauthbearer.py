@@ -30,7 +30,7 @@ CheckToken = Callable[[str], Claims]
 
 
 class OAuthBearerServer:
-    """One exchange with OAUTHBEARER: one token, or a second one after a failure."""
+    """One exchange with OAUTHBEARER: one token, or others after a failure, as in Kafka."""
 
     is_by_token = False
 

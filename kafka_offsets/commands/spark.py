@@ -272,7 +272,10 @@ def _session(options: argparse.Namespace) -> SparkSession:
     settings = {"spark.sql.session.timeZone": "UTC", **dict(options.conf)}
     if _REMOTE in os.environ:
         if options.master is not None:
-            raise SparkCommandError(f"--master does not go with {_REMOTE}={os.environ[_REMOTE]}: unset one")
+            # Its value is not shown: it may have a token.
+            raise SparkCommandError(
+                f"--master does not go with {_REMOTE} in the environment: give one of them"
+            )
         return _builder(options, settings).getOrCreate()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit
         if options.master is not None:

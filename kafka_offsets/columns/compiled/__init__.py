@@ -5,6 +5,7 @@ read. A loop returns what the steps of numpy return that it replaces: tests run 
 """
 
 import importlib
+import warnings
 from types import ModuleType
 
 LEAST_BYTES = 128 << 20
@@ -23,13 +24,18 @@ def announce(size: int) -> None:
 
 
 def load() -> bool:
-    """Use compiled loops in this process from now on; return whether numba is installed."""
+    """Use compiled loops in this process from now on; return whether numba can be used.
+
+    Warns if numba is installed and refuses to be imported, as it does for a later numpy than it knows.
+    """
     if _chosen is None:
         try:
             use(importlib.import_module(f"{__name__}.loops"))
-        except ModuleNotFoundError as error:
-            if error.name != "numba":
+        except ImportError as error:
+            if error.name not in (None, "numba"):
                 raise
+            if error.name is None:
+                warnings.warn(f"compiled loops are not used: {error}", RuntimeWarning, stacklevel=2)
     return _chosen is not None
 
 

@@ -46,6 +46,8 @@ def to_parquet(
     Raises what `read_batches` raises, and OSError. About 130 MB of memory, whatever the size of the log.
     """
     fs, where = fsspec.core.url_to_fs(str(file), **(storage_options or {}))
+    if fs.isdir(where):  # into which `mv` would move the file
+        raise IsADirectoryError(f"{file}: a directory")
     unfinished = f"{where}.unfinished"
     try:
         with fs.open(unfinished, "wb") as sink:

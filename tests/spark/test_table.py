@@ -77,6 +77,12 @@ def test_a_parquet_file_can_be_written_to_any_file_system_of_fsspec() -> None:
     fs.rm("/test_table", recursive=True)
 
 
+def test_a_directory_is_not_replaced_by_a_parquet_file(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="a directory"):
+        to_parquet(LOG, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_rows_are_written_while_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory that a log takes does not depend on its size."""
     batch = pa.RecordBatch.from_pydict({"log_offset": list(range(1000))}, schema.arrow_schema(["log_offset"]))

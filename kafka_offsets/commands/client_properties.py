@@ -46,10 +46,10 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
 
 
 def apply_client_properties(options: argparse.Namespace) -> None:
-    """Set `options.connections`, and `options.security_properties`, the keys of TLS and SASL.
+    """Set `options.connections`, and `options.client_properties`: bootstrap.servers and the keys of TLS and SASL.
 
     Names the keys without effect in one line of standard error. ConfigError for a file that cannot be read, and for
-    what cannot be used.
+    what cannot be used. Both name the file if all properties are from it.
     """
     properties = {} if options.command_config is None else _read(options.command_config)
     properties |= options.command_property
@@ -58,14 +58,14 @@ def apply_client_properties(options: argparse.Namespace) -> None:
     if "bootstrap.servers" not in properties:
         raise ConfigError("name a broker, with --bootstrap-server HOST:PORT")
     before = dict(properties)
+    is_of_file = options.command_config is not None and not options.command_property
+    source = options.command_config if is_of_file else "client properties"
     connections: ConnectionSettings
     try:
         connections = take_connection_settings(properties, options.timeout)
     except ConfigError as error:
-        where = "" if options.command_config is None else f"{options.command_config}: "
-        raise ConfigError(f"{where}{error}") from None
+        raise ConfigError(f"{source}: {error}") from None
     if properties:
-        source = "client properties" if options.command_config is None else options.command_config
         print(
             f"kafka-offsets: {source}: without effect here: {', '.join(sorted(properties))}", file=sys.stderr
         )

@@ -452,6 +452,12 @@ def test_client_properties_without_effect_are_named_once(group: str, tell: Told,
     file.write_text("request.timeout.ms=soon\n")
     tell("groups", "list", "--command-config", file, code=cli.CANNOT)
     assert "request.timeout.ms is soon: a number of milliseconds is needed" in tell.error
+    file.write_text("request.timeout.ms=20000\n")
+    given = ("--command-config", file, "-X", "security.protocol=TLS")
+    tell("groups", "list", *given, code=cli.CANNOT)
+    assert tell.error.startswith("kafka-offsets: client properties: security.protocol is TLS")
+    tell("groups", "list", *given[:3], "retries=3")
+    assert tell.error == "kafka-offsets: client properties: without effect here: retries\n"
 
 
 @pytest.mark.parametrize("in_file", [False, True])

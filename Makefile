@@ -220,7 +220,7 @@ differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.stories.record $(DIFFERENTIAL_ARGS)
 
 ## The pages of docs/ as HTML in build/docs, with the API from the docstrings. A broken link is an error,
-## and a page that scrolls sideways at 1280 px (where there is a chromium).
+## and so is a page that does not fit into a window or is hard to read (where there is a chromium).
 docs: $(VENV)/docs.stamp
 	$(SPHINX) -b html docs build/docs
 	$(BIN)/python -m tests.documents.widths

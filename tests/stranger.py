@@ -114,11 +114,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--docs", action="store_true", help="write the log into docs/performance.md")
     options = parser.parse_args()
-    revision = subprocess.check_output(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=REPOSITORY, text=True
-    ).strip()
     where = f"CPython {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}"
-    lines = [f"{time.strftime('%Y-%m-%d')}, commit {revision}, {where}"]
+    lines = [f"{time.strftime('%Y-%m-%d')}, {where}"]
     slowest = 0.0
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "home"

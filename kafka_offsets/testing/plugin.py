@@ -313,7 +313,7 @@ def _problem(marker: pytest.Mark) -> str:
         return f"config= is a dict of Kafka's keys to values, not {config!r}"
     users, acls = marker.kwargs.get("users"), marker.kwargs.get("acls")
     if not isinstance(users, (Mapping, type(None))):
-        return f"users= is a dict of names to passwords, not {users!r}"
+        return f"users= is a dict of names to passwords, not a {type(users).__name__}"
     if not isinstance(acls, (list, tuple, set, frozenset, type(None))):
         return f"acls= is a list of ACLs, not {acls!r}"
     return ""

@@ -135,7 +135,7 @@ WRONG = [
         "topics= has 'orders': 0, where a name and its number of partitions are expected",
     ),
     ("topics=['a/b']", "topic 'a/b': *"),
-    ("users=['alice']", "users= is a dict of names to passwords, not [[]'alice']"),
+    ("users=['alice']", "users= is a dict of names to passwords, not a list"),
     ("users={'alice': 1}", "users is a dict of names to passwords, both of them texts"),
     ("acls='all'", "acls= is a list of ACLs, not 'all'"),
     ("config=['a']", "config= is a dict of Kafka's keys to values, not [[]'a']"),

@@ -87,20 +87,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     merge = action("merge-state", "update a state in Parquet from the log", result=False)
     merge.add_argument("--state", metavar="PATH", required=True, help="the folder of the state")
     merge.add_argument("--full", action="store_true", help="write the whole state again")
-    lag = action("lag", "the lag of groups, in records and in time")
-    lag.add_argument(
-        "--ends", metavar="HOST:PORT", type=_address, required=True, help="a broker that knows the topics"
-    )
-    lag.add_argument(
-        "--no-times", action="store_true", help="do not ask for the time of the first unread records"
-    )
-    lag.add_argument(
-        "--limit",
-        type=_positive,
-        default=100,
-        metavar="N",
-        help="print at most this many groups and partitions (100); --json prints all",
-    )
+    _add_lag(action("lag", "the lag of groups, in records and in time"))
     _add_expiry(action("stale", "offsets that expire, and why"))
     activity = action("activity", "commits, rewinds, rebalances and members over time")
     activity.add_argument(
@@ -122,6 +109,22 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
         "--ends", metavar="HOST:PORT", type=_address, help="a broker that knows the topics: adds the lag"
     )
     _add_expiry(report)
+
+
+def _add_lag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ends", metavar="HOST:PORT", type=_address, required=True, help="a broker that knows the topics"
+    )
+    parser.add_argument(
+        "--no-times", action="store_true", help="do not ask for the time of the first unread records"
+    )
+    parser.add_argument(
+        "--limit",
+        type=_positive,
+        default=100,
+        metavar="N",
+        help="print at most this many groups and partitions (100); --json prints all",
+    )
 
 
 def _add_input(parser: argparse.ArgumentParser) -> None:

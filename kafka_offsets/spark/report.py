@@ -18,8 +18,8 @@ from pyspark.sql import functions as sf
 
 from kafka_offsets.spark import words
 from kafka_offsets.spark.charts import COLOURS, OTHERS, Plot, Series, draw, is_dashed, svg, with_gaps
-from kafka_offsets.spark.pipelines import activity, audit, stale
-from kafka_offsets.spark.pipelines.lagging import AHEAD, CURRENT, GONE
+from kafka_offsets.spark.pipelines import activity, audit, lag_of_groups, stale
+from kafka_offsets.spark.pipelines.lagging import CURRENT
 from kafka_offsets.spark.pipelines.state import REFUSE
 
 __all__ = ["Figure", "Found", "Plot", "Series", "Table", "draw", "gather", "page", "svg"]
@@ -168,7 +168,7 @@ class _Gathering:
     def lag_tables(self, lags: DataFrame) -> tuple[list[Table], list[Figure]]:
         """Return the lag of groups and of partitions, and numbers about all groups."""
         lags = lags.persist()
-        groups = lag_of_groups(lags).persist()
+        groups = groups_by_lag(lags).persist()
         by_group = self.table(
             "Groups by lag", "Records that a group has not read.", "No group has committed.", groups, SHOWN
         )
@@ -293,37 +293,34 @@ def _by_lag() -> tuple[Column, Column]:
     return sf.col("lag").desc_nulls_last(), sf.col("group")
 
 
-def lag_of_groups(lags: DataFrame) -> DataFrame:
+def groups_by_lag(lags: DataFrame) -> DataFrame:
     """Return the lag of each group, the largest first.
 
     lags  the result of `lag`, with times
-    The columns are lag (of all its partitions), group, behind_since (the time of the oldest unread record),
-    time_lag_ms, partitions (such as `2 of 3`: those that lag), remarks (empty, or in words: offsets after the log end,
-    deleted records, partitions that do not exist).
+    The columns are lag (of all its partitions; null if none exists), group, behind_since (the time of the oldest unread
+    record), time_lag_ms, partitions (such as `2 of 3`: those that lag), remarks (empty, or in words: offsets after the
+    log end, deleted records, partitions that do not exist).
     """
 
-    def said(count: Column, text: str) -> Column:
-        return sf.when(count > 0, sf.concat(count.cast("string"), sf.lit(text)))
+    def said(count: str, text: str) -> Column:
+        return sf.when(sf.col(count) > 0, sf.concat(sf.col(count).cast("string"), sf.lit(text)))
 
-    def number(condition: Column) -> Column:
-        return sf.count(sf.when(condition, True))
-
-    status = sf.col("status")
+    remarks = sf.concat_ws(
+        "; ",
+        said("ahead", " after the log end"),
+        said("skipped", " records deleted before they were read"),
+        said("gone", " of partitions that do not exist"),
+    )
     return (
-        lags.groupBy("group")
-        .agg(
-            sf.sum("lag").alias("lag"),
-            sf.min("behind_since").alias("behind_since"),
-            sf.max("time_lag_ms").alias("time_lag_ms"),
-            sf.concat_ws(" of ", number(sf.col("lag") > 0), sf.count("*")).alias("partitions"),
-            sf.concat_ws(
-                "; ",
-                said(number(status == AHEAD), " after the log end"),
-                said(sf.sum("skipped"), " records deleted before they were read"),
-                said(number(status == GONE), " of partitions that do not exist"),
-            ).alias("remarks"),
+        lag_of_groups(lags)
+        .select(
+            sf.when(sf.col("gone") < sf.col("partitions"), sf.col("lag")).alias("lag"),
+            "group",
+            "behind_since",
+            "time_lag_ms",
+            sf.concat_ws(" of ", "lagging", "partitions").alias("partitions"),
+            remarks.alias("remarks"),
         )
-        .select("lag", "group", "behind_since", "time_lag_ms", "partitions", "remarks")
         .orderBy(*_by_lag())
     )
 

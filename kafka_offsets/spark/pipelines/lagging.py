@@ -99,14 +99,17 @@ def lag_of_groups(lags: DataFrame) -> DataFrame:
     """Return a row for each group, from the rows of `lag`.
 
     The columns are group, lag (of all its partitions), partitions, lagging (how many of them lag), ahead (how many of
-    its offsets are after the log end), and if the rows have them behind_since and time_lag_ms, of the partition that
-    waits longest.
+    its offsets are after the log end), skipped (records deleted before they were read), gone (how many of its
+    partitions do not exist), and if the rows have them behind_since and time_lag_ms, of the partition that waits
+    longest.
     """
     found = [
         sf.coalesce(sf.sum("lag"), sf.lit(0)).alias("lag"),
         sf.count("*").alias("partitions"),
         sf.count_if(sf.col("lag") > 0).alias("lagging"),
         sf.count_if(sf.col("status") == AHEAD).alias("ahead"),
+        sf.coalesce(sf.sum("skipped"), sf.lit(0)).alias("skipped"),
+        sf.count_if(sf.col("status") == GONE).alias("gone"),
     ]
     if "time_lag_ms" in lags.columns:
         found += [

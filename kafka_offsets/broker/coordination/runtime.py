@@ -7,7 +7,7 @@ are in one batch, which is written atomically, and its replies are sent only whe
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from kafka_offsets.broker.background_task import BackgroundTask
 from kafka_offsets.broker.config.keys import Config
@@ -34,6 +34,7 @@ from kafka_offsets.coordinator.result import (
     RequestContext,
     Result,
     TransactionalResult,
+    new_reply,
     reply_with,
 )
 from kafka_offsets.coordinator.shard import Shard
@@ -280,11 +281,11 @@ class HostedShard:
         if type(numbers) is PlainRows:
             self.decide(reply_with(context, answer, commit.columns(numbers, topic_id, now.wall_ms)))
             return True
-        if self._repeated is None or len(self._repeated) >= _MOST_REPEATED:
+        if self._repeated is None or len(self._repeated_replies) >= _MOST_REPEATED:
             self._repeated, self._repeated_replies = RepeatedCommits(), []
             self._decided.append(Result(self._repeated, self._repeated_replies))
         self._repeated.add(commit, numbers, topic_id, now.wall_ms)
-        self._repeated_replies.append(Reply(context, answer))
+        self._repeated_replies.append(new_reply((context, answer)))
         return True
 
     def decide_transactional(self, result: TransactionalResult) -> None:
@@ -336,7 +337,8 @@ class HostedShard:
         batches = deque(shared)
         while batches:
             results = batches.popleft()
-            records = [result.records for result in results if isinstance(result, Result) and result.records]
+            records = [result.records for result in results if isinstance(result, Result)]
+            count = sum(map(len, records))
             base_offset = end_offset = self.log.log_end_offset
             transactional = results[0] if results else None
             try:
@@ -344,8 +346,8 @@ class HostedShard:
                     end_offset += transactional.size
                     batch = self._encode_transactional(transactional, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
-                elif records:
-                    end_offset += sum(map(len, records))
+                elif count:
+                    end_offset += count
                     batch = self._encode(records, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
             except StorageError as error:
@@ -360,7 +362,7 @@ class HostedShard:
             if isinstance(transactional, TransactionalResult):
                 effects = self._effects(results, base_offset)
             else:
-                effects = cast("list[Result | Read]", results)
+                effects = results  # type: ignore[assignment]  # no other is transactional
             self._appended.append((base_offset, end_offset, effects))
 
     def _encode(self, decided: list[Sequence[CoordinatorRecord]], now: Now) -> bytes:

@@ -9,11 +9,10 @@ and one record for each partition, which tests compare byte by byte.
 from __future__ import annotations
 
 import sys
-from abc import abstractmethod
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, final, overload
+from typing import TYPE_CHECKING, Any, final, overload
 
 from kafka_offsets.columns.offset_layout import EPOCH_AT, EPOCH_BYTES, OFFSET_BYTES, VERSION_BYTES
 from kafka_offsets.coordinator import stored
@@ -211,7 +210,15 @@ class TopicColumn:
             yield stored.offset_record(self.group, self.topic, row.partition_index, entry, prefix)
 
 
-class RecordColumns(Sequence[CoordinatorRecord]):
+if TYPE_CHECKING:
+    _Records = Sequence[CoordinatorRecord]
+else:
+    _Records = (
+        object  # `isinstance` with an abstract class calls Python, several times for each batch of a log
+    )
+
+
+class RecordColumns(_Records):
     """The records of a decision that stores offsets alone, without an object for each of them.
 
     A caller that needs a record as an object gets it: all of them are made then.
@@ -220,31 +227,34 @@ class RecordColumns(Sequence[CoordinatorRecord]):
     __slots__ = ()
 
     @property
-    @abstractmethod
     def groups(self) -> Collection[str]:
         """The groups that commit."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def nbytes(self) -> int:
         """About as many bytes as the records take in a batch, and no fewer."""
+        raise NotImplementedError
 
-    @abstractmethod
     def encode(self, first_delta: int) -> bytes:
         """Return the records, as they are in a batch.
 
         first_delta  the offset of the first record, less that of the batch
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def put_into(self, table: OffsetTable, log_offset: int) -> None:
         """Store the offsets.
 
         log_offset  of the first record; the others follow it
         """
+        raise NotImplementedError
 
-    @abstractmethod
-    def __iter__(self) -> Iterator[CoordinatorRecord]: ...
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[CoordinatorRecord]:
+        raise NotImplementedError
 
     @overload
     def __getitem__(self, index: int) -> CoordinatorRecord: ...

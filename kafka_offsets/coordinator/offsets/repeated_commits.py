@@ -230,10 +230,12 @@ class RepeatedCommits(RecordColumns):
 
     def put_into(self, table: OffsetTable, log_offset: int) -> None:
         """Store the offsets."""
-        put, pack, unpack = table.put_row, ROW.pack, _NUMBERS.unpack
+        replace, pack, unpack = table.replace_row, ROW.pack, _NUMBERS.unpack
         for number, (commit, numbers, topic_id, timestamp) in enumerate(self._commits, log_offset):
             _, _, group, topic, partition, _, _, _, _ = commit
-            put(group, topic, partition, pack(*unpack(numbers), timestamp, number), topic_id)
+            row = pack(*unpack(numbers), timestamp, number)
+            if not replace(group, topic, partition, row, topic_id):
+                table.put_rows(group, topic, (partition,), row, topic_id)
 
     def __iter__(self) -> Iterator[CoordinatorRecord]:
         for commit, numbers, topic_id, timestamp in self._commits:

@@ -119,8 +119,10 @@ def accepts_again(shard: ShardState, commit: RepeatableCommit, now: Now) -> byte
     request, version = commit.request, commit.version
     if _check_group(shard, request, version) is not _NONE or shard.settings.offsets_commit_owner_check:
         return None
-    name, topic_id, count, _ = _resolve(shard, request.topics[0], version)
-    if not 0 <= commit.partition < count or name != commit.topic:
+    topic_id, count = shard.topics.id_and_partition_count(commit.topic)
+    if not 0 <= commit.partition < count or (
+        version >= _TOPIC_IDS_SINCE and topic_id != request.topics[0].topic_id
+    ):
         return None
     if request.member_id:
         _note_member(shard, request, (), {}, now)

@@ -155,7 +155,11 @@ class OffsetTable:
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset = entry
         row = _pack(offset, leader_epoch, commit_timestamp, log_offset if written_at is None else written_at)
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
-        if not metadata and expire_timestamp == -1 and self._replace(group, topic, partition, row, topic_id):
+        if (
+            not metadata
+            and expire_timestamp == -1
+            and self.replace_row(group, topic, partition, row, topic_id)
+        ):
             return
         page = self._find(group, topic, partition)
         if type(page) is not Page and (
@@ -171,13 +175,11 @@ class OffsetTable:
         if metadata or expire_timestamp != -1 or topic_id != page.topic_id or page.rare is not None:
             self._put_rare(page, slot, at // _ROW_BYTES, entry)
 
-    def put_row(self, group: str, topic: str, partition: int, row: bytes, topic_id: bytes) -> None:
-        """Store an entry without metadata and expiry, as :meth:`put` does; `row` as for :meth:`put_rows`."""
-        if not self._replace(group, topic, partition, row, topic_id):
-            self._put_run(group, topic, partition, row, topic_id)
+    def replace_row(self, group: str, topic: str, partition: int, row: bytes, topic_id: bytes) -> bool:
+        """Replace the row of an entry, in constant time; return False, with no effect, if that is not all it takes.
 
-    def _replace(self, group: str, topic: str, partition: int, row: bytes, topic_id: bytes) -> bool:
-        """Replace the row of an entry, in constant time; return False if that is not all that it takes."""
+        row  as for :meth:`put_rows`; the entry has neither metadata nor an expiry
+        """
         held = self._groups.get(group)
         place = hash(group)
         if type(held) is dict:

@@ -111,20 +111,28 @@ class ClientConnection:
 
     def take_output(self) -> list[bytes | bytearray]:
         """Return and clear the output, in few pieces: large records separately, everything else joined."""
-        pieces: list[bytes | bytearray] = []
-        small: list[bytes | bytearray] = []
-        for answer in self.output:
-            if not isinstance(answer, Parts):
-                small.append(answer)
-                continue
-            for number, piece in enumerate(answer.pieces):
-                if number % 2 == 0:
-                    small.append(piece)
-                else:
-                    pieces += b"".join(small), piece
-                    small = []
-        if small:
-            pieces.append(b"".join(small))
-        self.output.clear()
+        output, self.output = self.output, []
         self.output_bytes = 0
-        return pieces
+        try:
+            return [b"".join(output)] if output else []  # type: ignore[arg-type]  # Parts are the exception
+        except TypeError:
+            return _joined_around_records(output)
+
+
+def _joined_around_records(output: list[bytes | bytearray | Parts]) -> list[bytes | bytearray]:
+    """Return the pieces of an output that has answers in parts: every second piece of these is records."""
+    pieces: list[bytes | bytearray] = []
+    small: list[bytes | bytearray] = []
+    for answer in output:
+        if not isinstance(answer, Parts):
+            small.append(answer)
+            continue
+        for number, piece in enumerate(answer.pieces):
+            if number % 2 == 0:
+                small.append(piece)
+            else:
+                pieces += b"".join(small), piece
+                small = []
+    if small:
+        pieces.append(b"".join(small))
+    return pieces

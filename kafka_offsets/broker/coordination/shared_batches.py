@@ -87,8 +87,10 @@ def _size_of(records: Sequence[CoordinatorRecord]) -> int:
     return records.nbytes if isinstance(records, RecordColumns) else record_bytes(records)
 
 
-def _encode_columns(decided: Iterable[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
+def _encode_columns(decided: Sequence[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
     """Return the records of decisions as they are in a batch, and how many there are."""
+    if len(decided) == 1 and isinstance(first := decided[0], RecordColumns):
+        return first.encode(0), len(first)
     encoded: list[bytes] = []
     count = 0
     for records in decided:

@@ -32,9 +32,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kafka_offsets.errors import ConfigError, KafkaOffsetsError, nearest_name
 from kafka_offsets.http.control import MAIN, ConflictError, Control, NotFoundError
-from kafka_offsets.http.openapi import PROBLEM_TYPE, document
+from kafka_offsets.http.openapi import FIELD, OTHERS, PROBLEM_TYPE, document
 from kafka_offsets.http.operations import Operation, operations
-from kafka_offsets.http.values import REQUIRED, WrongValueError, read, read_text, schema_of, to_json
+from kafka_offsets.http.values import REQUIRED, WrongValueError, read, read_text, to_json
 from kafka_offsets.logs import new_logger
 
 MAX_BODY_BYTES = 16 << 20
@@ -66,9 +66,6 @@ _STATUS_OF: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
 )
 """What the methods of kafka_offsets.testing raise; the first that fits."""
 
-FIELD = "field"
-"""In the query of any request: the answer is this field of the result, as text."""
-
 logger = new_logger(__name__)
 
 
@@ -87,14 +84,7 @@ class App:
             Route(each.path, self._answer_to(each), methods=[each.method], name=each.name)
             for each in operations()
         ]
-        routes += [
-            Route("/", self._page),
-            Route("/openapi.json", self._openapi),
-            Route("/metrics", self._main_metrics),
-            Route("/brokers/{broker}/prometheus", self._broker_metrics),
-            Route("/healthz", self._healthz),
-            Route("/readyz", self._readyz),
-        ]
+        routes += [Route(path, getattr(self, f"_{name}")) for path, name, *_ in OTHERS]
         self.routes = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
 
     def close(self) -> None:
@@ -227,13 +217,13 @@ async def read_arguments(request: Request, operation: Operation) -> dict[str, An
             arguments[name] = _named(name, read_text, kinds[name], [text])
     query = {name: request.query_params.getlist(name) for name in request.query_params.keys() - {FIELD}}
     body = await _read_body(request) if operation.method == "POST" else {}
+    if query and body:
+        raise WrongValueError(f"{', '.join(query)} in the query: with a body, all parameters are in it")
     for name in [*query, *body]:
         if name not in kinds or name in request.path_params:
             others = kinds.keys() - request.path_params.keys()
             advice = nearest_name(name, others) or f"; it takes {', '.join(others) or 'nothing'}"
             raise WrongValueError(f"there is no parameter {name!r}{advice}")
-        if name in query and name in body:
-            raise WrongValueError(f"{name} is given twice: in the query and in the body")
     arguments |= {name: _named(name, read_text, kinds[name], value) for name, value in query.items()}
     arguments |= {name: _named(name, read, kinds[name], value) for name, value in body.items()}
     missing = [
@@ -247,9 +237,9 @@ async def read_arguments(request: Request, operation: Operation) -> dict[str, An
 def read_field(request: Request, operation: Operation) -> str | None:
     """Return the field of the result that the answer is, None for all of it. Raises WrongValueError."""
     field = request.query_params.get(FIELD)
-    fields = schema_of(operation.result).get("properties", {})
-    if field is not None and field not in fields:
-        raise WrongValueError(f"the result has no field {field!r}; its fields: {', '.join(fields) or 'none'}")
+    if field is not None and field not in operation.fields:
+        names = ", ".join(operation.fields) or "none"
+        raise WrongValueError(f"the result has no field {field!r}; its fields: {names}")
     return field
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from kafka_offsets.http import control
 from kafka_offsets.http.control import Control, ControlledBroker, FaultView, Snapshots, SnapshotView
-from kafka_offsets.http.values import Parameter, call, parameters_of
+from kafka_offsets.http.values import Parameter, call, parameters_of, schema_of
 from kafka_offsets.testing import events
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.clock import ManualClock
@@ -114,11 +114,17 @@ class Operation(NamedTuple):
 
     @property
     def result(self) -> Any:
-        """The annotation of the result; None for an operation without one."""
+        """The annotation of the result; None for an operation without one. None in place of another is status 404."""
         kind = get_type_hints(self.function).get("return", Any)
         if isinstance(kind, type) and issubclass(kind, Fault):
             return FaultView
-        return get_args(kind)[0] if get_origin(kind) is events.Event else kind
+        is_one_of_some = get_origin(kind) is events.Event or type(None) in get_args(kind)
+        return get_args(kind)[0] if is_one_of_some else kind
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """The fields of the result, each of which can be the answer by itself."""
+        return [*schema_of(self.result).get("properties", {})]
 
     @property
     def text(self) -> str:

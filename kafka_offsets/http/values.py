@@ -10,6 +10,7 @@ import base64
 import binascii
 import inspect
 import math
+import re
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -28,6 +29,12 @@ _SCALARS: dict[Any, Schema] = {
     bool: {"type": "boolean"},
     type(None): {"type": "null"},
 }
+_PATTERNS = {
+    int: r"-?[0-9]+",
+    float: r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?",
+    bool: "true|false",
+}
+"""Scalars in a query."""
 _WORDS = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
 _BYTES: Schema = {
     "description": 'text, or {"base64": "…"} for bytes that are not UTF-8',
@@ -62,7 +69,12 @@ def schema_of(kind: Any) -> Schema:
         return {"type": "array", "items": schema_of(arguments[0])}
     if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
         fields = {name: schema_of(each) for name, each in get_type_hints(kind).items()}
-        return {"type": "object", "properties": fields, "required": [*fields]}
+        return {
+            "type": "object",
+            "properties": fields,
+            "required": [*fields],
+            "additionalProperties": False,
+        }
     return {}
 
 
@@ -74,9 +86,10 @@ def _any_of(schemas: list[Schema]) -> Schema:
     """Return a schema of alternatives; simple types become one list of types."""
     if any(schema == {} for schema in schemas):
         return {}
-    simple = [schema for schema in schemas if schema.keys() == {"type"}]
-    if len(simple) == len(schemas):
-        return {"type": [schema["type"] for schema in simple]}
+    if len(schemas) == 1:
+        return schemas[0]
+    if all(schema.keys() == {"type"} for schema in schemas):
+        return {"type": [schema["type"] for schema in schemas]}
     return {"anyOf": schemas}
 
 
@@ -87,8 +100,49 @@ def _mapping_schema(key: Any, value: Any) -> Schema:
     return {
         "type": "object",
         "description": 'by topic and partition: {"orders": {"0": …}}',
-        "additionalProperties": inner,
+        "additionalProperties": inner | {"propertyNames": {"pattern": "^[0-9]+$"}},
     }
+
+
+def text_schema_of(kind: Any) -> Schema:
+    """Return the JSON Schema of a parameter that is in a path or a query, where `read_text` reads it.
+
+    An array is given once for each element: `style: form`, `explode: true` in OpenAPI. `null` is a text there, and an
+    element of a list; only a number or a boolean can be null.
+    """
+    kinds = _alternatives(kind)
+    can_be_null = all(each in (int, float, bool, type(None)) for each in kinds)
+    return _any_of([_text_schema(each) for each in kinds if each is not type(None) or can_be_null])
+
+
+def _text_schema(kind: Any) -> Schema:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is type(None):
+        return {"const": "null"}
+    if _is(origin, Mapping):
+        key, value = arguments
+        start, example = ("[^:]*:[0-9]+:", "orders:0:42") if key == Place else ("[^=]*=", "orders=3")
+        text = {"type": "string", "pattern": f"^{start}{_pattern(value)}", "examples": [example]}
+        return {"type": "array", "items": text}
+    if _is(origin, Iterable):
+        return {"type": "array", "items": text_schema_of(arguments[0])}
+    return schema_of(kind) or _SCALARS[str]
+
+
+def _pattern(kind: Any) -> str:
+    """Return the regular expression of a scalar in a text."""
+    if _admits_text(kind):
+        return ""
+    found = "|".join("null" if each is type(None) else _PATTERNS[each] for each in _alternatives(kind))
+    return f"({found})$"
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _admits_text(kind: Any) -> bool:
+    return kind is Any or str in _alternatives(kind)
 
 
 def read(kind: Any, given: Any) -> Any:
@@ -98,6 +152,8 @@ def read(kind: Any, given: Any) -> Any:
         return _read_union(arguments, given)
     if kind in _SCALARS:
         is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+        if kind is int and isinstance(given, float) and given.is_integer():
+            return int(given)  # 1.0 is a whole number in JSON
         if not (is_number if kind is float else type(given) is kind):
             raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
         return given
@@ -145,10 +201,8 @@ def read_text(kind: Any, given: Sequence[str]) -> Any:
     A value by topic and partition is `orders:0:42`, as kafka-get-offsets.sh prints it, or `orders:0:null`; that of
     another object is `key=value`. An object or a list is given once for each of its elements.
     """
-    kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
-    if kind is Any:
-        return list(given)
-    is_scalar = len(given) == 1 and (str in kinds or (_is_number(given[0]) and int in kinds))
+    kinds = _alternatives(kind)
+    is_scalar = len(given) == 1 and (_admits_text(kind) or (int in kinds and _fits(int, given[0])))
     for each in () if is_scalar else kinds:
         origin, arguments = get_origin(each), get_args(each)
         if _is(origin, Mapping):
@@ -161,22 +215,18 @@ def read_text(kind: Any, given: Sequence[str]) -> Any:
 
 
 def _read_scalar(kind: Any, kinds: Sequence[Any], text: str) -> Any:
-    if int in kinds and _is_number(text):
-        return int(text)
-    if float in kinds and _is_number(text.replace(".", "", 1)):
-        return float(text)
-    if bool in kinds and text in ("true", "false"):
-        return text == "true"
-    if str in kinds:
+    for each in (int, float, bool):
+        if each in kinds and _fits(each, text):
+            return text == "true" if each is bool else each(text)
+    if _admits_text(kind):
         return text
     if type(None) in kinds and text == "null":
         return None
     raise WrongValueError(f"{expected(kind)} is expected, not {_shown(text)}")
 
 
-def _is_number(text: str) -> bool:
-    digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdigit()
+def _fits(kind: type, text: str) -> bool:
+    return re.fullmatch(_PATTERNS[kind], text) is not None
 
 
 def _read_texts_by_key(given: Sequence[str], key: Any, value: Any) -> dict[Any, Any]:

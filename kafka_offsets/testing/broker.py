@@ -147,7 +147,9 @@ class Broker(EmbeddedBroker):
 
     # -- records -------------------------------------------------------------------------------------------
 
-    def produce(self, topic: str, records: Any, *, partition: int | None = None) -> dict[Place, int]:
+    def produce(
+        self, topic: str, records: Iterable[Any] | Mapping[Any, Any], *, partition: int | None = None
+    ) -> dict[Place, int]:
         """Append records to a topic; return the log end offsets of the partitions that received records.
 
         records    a list of values, of (key, value), of dicts with `value` and optionally `key`, `headers`,

@@ -16,7 +16,6 @@ from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.http import app, control
 from kafka_offsets.http.control import Control
-from kafka_offsets.http.operations import operations
 from kafka_offsets.http.server import Address, HttpServer
 from kafka_offsets.protocol.messages import MetadataRequest
 from kafka_offsets.security.secret import Secret
@@ -135,12 +134,10 @@ def test_a_post_takes_its_parameters_in_the_query(broker: OneBroker) -> None:
     broker.post("commit?group=billing&offsets=orders:0:1")
     broker.post("assert_committed?group=billing&expected=orders:0:1")
     broker.post("assert_lag?group=billing&expected=1")
-    assert broker.refused("assert_lag?group=billing", expected={"orders": {"0": 0}})[0] == 409
+    assert broker.refused("assert_lag?group=billing&expected=0")[0] == 409
     assert broker.post("faults/error?api=OffsetCommit&error=NOT_COORDINATOR&n=2")["apis"] == ["OffsetCommit"]
-    assert (
-        broker.refused("faults/drop?api=Fetch", api="Fetch")[2]
-        == "api is given twice: in the query and in the body"
-    )
+    said = "api in the query: with a body, all parameters are in it"
+    assert broker.refused("faults/drop?api=Fetch", n=1)[2] == said
     broker.post("clock/advance?days=8")
     broker.post("assert_committed?group=billing&expected=orders:0:null")
 
@@ -253,7 +250,7 @@ def test_a_fault_ends_when_it_is_deleted(broker: OneBroker) -> None:
         ("faults/drop", {"cleint_id": "a"}, "did you mean client_id?"),
         ("faults/drop", {"node": 7}, "there is no node 7"),
         ("clock/advance", {"ms": -1}, "time does not go back"),
-        ("produce", {"topic": "t", "records": "abc"}, "records are wanted"),
+        ("produce", {"topic": "t", "records": "abc"}, "records: a list or an object is expected"),
         ("create_topic", {"name": ""}, "the empty string is not allowed"),
         ("commit", {"group": "g", "offsets": {"t": {"0": -1}}}, "the offset is -1"),
         ("assert_lag", {"group": "g", "expected": "0"}, "expected: a whole number or an object"),
@@ -514,47 +511,6 @@ def test_an_overview_of_some_groups(broker: OneBroker) -> None:
     found = broker.get("overview?groups=billing&groups=unknown")
     assert [each["view"]["group_id"] for each in found["groups"]] == ["billing"]
     assert found["partitions"] == {"orders": {"0": {"log_start_offset": 0, "high_watermark": 1}}}
-
-
-def test_every_answer_is_as_openapi_describes_it(broker: OneBroker, client: Client) -> None:
-    made = client.get("/openapi.json").value
-    assert made["openapi"] == "3.1.0"
-    broker.post("produce", topic="orders", records=["a"])
-    broker.post("commit", group="billing", offsets={"orders": {"0": 1}})
-    broker.post("faults/drop", client_id="nobody")
-    query = {"consume_all": "?topic=orders", "committed": "?group=billing", "lag": "?group=billing"}
-    query |= {"group": "?group=billing", "address_of": "?listener=PLAINTEXT", "faults/{fault}": ""}
-    commit_as_client(broker, 1)
-    (last,) = broker.get("requests?last=1")["requests"]
-    for each in operations():
-        name = each.path.removeprefix("/brokers/{broker}/")
-        if (
-            each.method != "GET"
-            or name in ("nodes", "leader", "in_sync", "coordinator")
-            or "snapshot" in name
-        ):
-            continue
-        path = each.path.format(broker=broker.id, fault=1, request=last["number"]) + query.get(name, "")
-        (described,) = made["paths"][each.path]["get"]["responses"]["200"]["content"].values()
-        check(client.get(path).value, described["schema"], each.name)
-
-
-def check(value: Any, schema: dict[str, Any], where: str) -> None:
-    """Compare a value with a schema, as far as this project uses JSON Schema."""
-    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
-    kinds |= {"object": dict, "array": list}
-    types = schema.get("type", [*kinds])
-    types = [types] if isinstance(types, str) else types
-    assert any(isinstance(value, kinds[each]) for each in types), (where, value, schema)
-    if isinstance(value, dict) and "properties" in schema and "anyOf" not in schema:
-        assert set(schema["properties"]) == set(value), where
-    if isinstance(value, dict):
-        for name, each in value.items():
-            inner = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
-            check(each, inner, f"{where}.{name}")
-    if isinstance(value, list):
-        for each in value:
-            check(each, schema.get("items", {}), f"{where}[]")
 
 
 def test_metrics_of_prometheus(broker: OneBroker, client: Client) -> None:

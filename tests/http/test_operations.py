@@ -1,15 +1,13 @@
 """The table of operations: it has everything that `kafka_offsets.testing` gives Python, and OpenAPI describes it."""
 
 import inspect
-import json
 from collections.abc import Iterator
 from typing import Any, get_origin
 
 import pytest
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.http.openapi import document
-from kafka_offsets.http.operations import operations
+from kafka_offsets.http.operations import Operation, operations
 from kafka_offsets.testing import Broker, Cluster, Faults, events
 from tests.conftest import GeneratedPart
 
@@ -87,39 +85,11 @@ def test_no_two_operations_have_one_name_or_one_path() -> None:
     assert len(set(ROWS)) == len(ROWS)
 
 
-def test_openapi_describes_every_operation() -> None:
-    made = document(operations())
-    json.dumps(made)
-    described = [f"{method.upper()} {path}" for path, methods in made["paths"].items() for method in methods]
-    assert sorted(described) == sorted(ROWS)
-    error = made["paths"]["/brokers/{broker}/faults/error"]["post"]
-    schema = error["requestBody"]["content"]["application/json"]["schema"]
-    assert schema["required"] == ["api", "error"]
-    assert schema["properties"]["n"] == {"type": ["integer", "null"]}
-    assert error["summary"] == "Answer with an error instead of executing the request."
-    assert set(error["responses"]) == {"201", "default"}
-    lag = made["paths"]["/brokers/{broker}/lag"]["get"]
-    assert [(each["name"], each["in"], each["required"]) for each in lag["parameters"]] == [
-        ("broker", "path", True),
-        ("group", "query", True),
-        ("topics", "query", False),
-    ]
-    assert made["paths"]["/brokers/{broker}/commit"]["post"]["responses"].keys() == {"204", "default"}
-
-
 @pytest.mark.parametrize("operation", operations(), ids=lambda each: each.name)
-def test_every_operation_says_what_it_does_and_what_it_takes(operation: Any) -> None:
+def test_every_operation_says_what_it_does(operation: Operation) -> None:
     summary = operation.text.partition("\n")[0]
     assert summary.endswith(".") or ". " in summary
-    (described,) = document([operation])["paths"].values()
-    (found,) = described.values()
-    body = found.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-    schemas = [each["schema"] for each in found["parameters"]] + [*body.get("properties", {}).values()]
-    assert len(schemas) == len(
-        {each.name for each in operation.parameters} | set(operation.path.split("/")) & {"{broker}"}
-    )
-    unclear = [each for each in operation.parameters if each.name != "records" and each.kind is Any]
-    assert not unclear
+    assert [each.name for each in operation.parameters if each.kind is Any] == []
 
 
 def test_the_table_of_the_page_is_that_of_the_code(generated: GeneratedPart) -> None:

@@ -16,12 +16,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.moves import parse_duration, parse_time
@@ -32,6 +32,7 @@ from kafka_offsets.errors import KafkaOffsetsError
 if TYPE_CHECKING:
     from pyspark import StatusTracker
     from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
@@ -315,13 +316,15 @@ def _builder(options: argparse.Namespace, settings: Mapping[str, str]) -> SparkS
 
 
 def _progress(session: SparkSession, action: str) -> AbstractContextManager[None]:
-    """Show the tasks of an action; the report has a bar of its own, for all of its queries.
-
-    Spark Connect does not tell a client how many tasks there are.
-    """
-    if action == "report" or _REMOTE in os.environ:
+    """Show the tasks of an action; the report has a bar of its own, for all of its queries."""
+    if action == "report":
         return nullcontext()
-    tasks = _Tasks(session.sparkContext.statusTracker())
+    tasks: _Tasks | _RemoteTasks
+    if _REMOTE in os.environ:
+        tasks = _RemoteTasks()
+        session.registerProgressHandler(cast("ProgressHandler", tasks))
+    else:
+        tasks = _Tasks(session.sparkContext.statusTracker())
     return progress(f"spark {action}", tasks.count, tasks.completed, unit="tasks")
 
 
@@ -351,6 +354,36 @@ class _Tasks:
     def completed(self) -> int:
         """Return how many of them are completed."""
         return self._completed
+
+
+class _RemoteTasks:
+    """The tasks of all queries of a session of Spark Connect. Source: pyspark.sql.connect.shell.progress."""
+
+    def __init__(self) -> None:
+        self._before = 0
+        self._done = self._all = 0
+
+    def __call__(
+        self,
+        stages: Iterable[StageInfo] | None,
+        inflight_tasks: int,
+        operation_id: str | None,
+        done: bool,
+    ) -> None:
+        """Take what the server reports about the running query; `done` comes once, with the last report."""
+        found = list(stages or ())
+        self._all = self._before + sum(each.num_tasks for each in found)
+        self._done = self._all if done else self._before + sum(each.num_completed_tasks for each in found)
+        if done:
+            self._before = self._all
+
+    def count(self) -> int:
+        """Return how many tasks are known."""
+        return self._all
+
+    def completed(self) -> int:
+        """Return how many of them are completed."""
+        return self._done
 
 
 def _said(error: Exception) -> str:

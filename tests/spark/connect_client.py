@@ -7,8 +7,8 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import Row, SparkSession
 from kafka_offsets import cli
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.commands import spark as spark_command
 from kafka_offsets.spark import OffsetCommitListener, read_log, register
 from kafka_offsets.spark.pipelines import ends_of, lag, latest, read_state, times_of
 from kafka_offsets.spark.pipelines.merging import MergeError
@@ -95,6 +96,22 @@ def command(*words: str) -> list[Any]:
     return [code, [json.loads(line) for line in out.getvalue().splitlines()], error.getvalue()]
 
 
+def tasks_of(*words: str) -> tuple[int, int]:
+    """Return how many tasks the bar of a command counts at its end: completed, and all."""
+    shown: list[tuple[int, int]] = []
+
+    @contextmanager
+    def noted(what: str, total: Callable[[], int], done: Callable[[], int], *, unit: str) -> Iterator[None]:
+        yield
+        shown.append((done(), total()))
+
+    kept, spark_command.progress = spark_command.progress, noted
+    command(*words)
+    spark_command.progress = kept
+    (found,) = shown
+    return found
+
+
 def main(log: str, bootstrap: str, folder: str) -> None:
     """Do all of it in one session; a command ends it."""
     spark = SparkSession.builder.getOrCreate()
@@ -107,6 +124,7 @@ def main(log: str, bootstrap: str, folder: str) -> None:
         "state": state_error(spark, folder),
         "merge": command("merge-state", log, "--state", f"{folder}/state"),
         "latest": command("latest", log, "--json", "--conf", "spark.sql.shuffle.partitions=1"),
+        "tasks": tasks_of("audit", log, "--json", "--conf", "spark.connect.progress.reportInterval=1ms"),
     }
     print(json.dumps(found))
 

@@ -62,6 +62,8 @@ def test_a_client_without_a_jvm_reads_logs_streams_and_commits(url: str, tmp_pat
     no_jvm = "a state is kept by a session with a JVM, not through Spark Connect"
     assert found["state"] == no_jvm
     assert found["merge"] == [2, [], f"kafka-offsets: {no_jvm}\n"]
+    completed, tasks = found["tasks"]
+    assert completed == tasks > 0
     code, rows, _ = found["latest"]
     columns = ("group", "topic", "partition", "committed_offset")
     assert (code, sorted([row[name] for name in columns] for row in rows)) == (0, expected)

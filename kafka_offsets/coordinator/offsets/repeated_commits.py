@@ -233,7 +233,8 @@ class RepeatedCommits(RecordColumns):
         replace, pack, unpack = table.replace_row, ROW.pack, _NUMBERS.unpack
         for number, (commit, numbers, topic_id, timestamp) in enumerate(self._commits, log_offset):
             _, _, group, topic, partition, _, _, _, _ = commit
-            row = pack(*unpack(numbers), timestamp, number)
+            offset, leader_epoch = unpack(numbers)
+            row = pack(offset, leader_epoch, timestamp, number)
             if not replace(group, topic, partition, row, topic_id):
                 table.put_rows(group, topic, (partition,), row, topic_id)
 

@@ -36,6 +36,7 @@ class Value:
 
     STRUCT    the Struct that the class was made from
     SIBLINGS  all value classes of the message, by name of their struct
+    Its representation hides the fields that the schema calls secret: logs and tracebacks show values.
     """
 
     __slots__ = ()
@@ -57,11 +58,15 @@ class Value:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if name != "unknown_tags"]
+        parts = [f"{field.name}={_shown(field, getattr(self, field.name))}" for field in self.STRUCT.fields]
         unknown = getattr(self, "unknown_tags", None)
         if unknown:
             parts.append(f"unknown_tags={unknown!r}")
         return f"{type(self).__qualname__}({', '.join(parts)})"
+
+
+def _shown(field: Field, value: object) -> str:
+    return "[hidden]" if field.secret and value else repr(value)
 
 
 class MessageValue(Value):

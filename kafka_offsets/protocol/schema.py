@@ -11,9 +11,9 @@ some free-standing messages. One field a line, nesting by indentation::
         name                         string   0-9
         topic_id                     uuid     10+
 
-A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [tag N]  [= default]  [# meaning]``. Types are
-the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+`` from a
-version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is
+A field line is ``name  type  [versions]  [ignorable]  [inflexible]  [secret]  [tag N]  [= default]  [# meaning]``.
+Types are the scalars below, ``[]`` of a scalar or of a named struct, or a struct; ``?`` makes a type nullable, ``?4+``
+from a version on. The fields of a struct follow its first mention, one level deeper; a struct used more than once is
 declared by ``struct Name`` before the fields. Omitted versions are those of the enclosing struct. A free-standing
 message begins with ``message Name  [number N]  versions …  flexible …``: the records of the controller's metadata have
 a number, their type. This module knows no bytes.
@@ -88,6 +88,7 @@ class Field:
     tag       number of its tagged field, or None
     default   the value of an absent field: None means null, the struct itself means one with all defaults
     inflexible  keeps its two-byte length in flexible versions (only the client id of a request header)
+    secret    whether representations and recorded requests must not show it
     """
 
     name: str
@@ -99,6 +100,7 @@ class Field:
     ignorable: bool
     tag: int | None
     inflexible: bool
+    secret: bool
     default: object
     meaning: str
 
@@ -277,6 +279,7 @@ class _Parser:
             ignorable="ignorable" in options,
             tag=int(options["tag"]) if "tag" in options else None,
             inflexible="inflexible" in options,
+            secret="secret" in options,
             default=None,
             meaning=comment,
         )
@@ -301,7 +304,7 @@ def _field_options(words: list[str]) -> dict[str, str]:
     options: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
-        if word in ("ignorable", "inflexible"):
+        if word in ("ignorable", "inflexible", "secret"):
             options[word] = ""
         elif word == "tag":
             options["tag"] = next(rest, "")

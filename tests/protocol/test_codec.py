@@ -132,6 +132,30 @@ def test_values_are_compared_field_by_field_and_print_their_fields() -> None:
     )
 
 
+SECRET = b"not for the eyes of others"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        messages.SaslAuthenticateRequest(SECRET),
+        messages.SaslAuthenticateResponse(auth_bytes=SECRET),
+        messages.AlterUserScramCredentialsRequest.ScramCredentialUpsertion("u", 1, 4096, b"", SECRET),
+        messages.CreateDelegationTokenResponse(hmac=SECRET),
+        messages.RenewDelegationTokenRequest(SECRET),
+        messages.ExpireDelegationTokenRequest(SECRET),
+        messages.DescribeDelegationTokenResponse.DescribedDelegationToken(hmac=SECRET),
+        messages.UserScramCredentialRecord("u", 1, b"", SECRET, SECRET),
+    ],
+)
+def test_the_representation_of_a_value_hides_its_secrets(value: object) -> None:
+    assert "[hidden]" in repr(value) and "eyes" not in repr(value)
+
+
+def test_an_empty_secret_is_shown_as_empty() -> None:
+    assert "hmac=b''" in repr(messages.CreateDelegationTokenResponse())
+
+
 def test_arrays_are_not_shared_between_values() -> None:
     one, two = messages.OffsetCommitRequest(), messages.OffsetCommitRequest()
     one.topics.append(messages.OffsetCommitRequest.Topic("t"))

@@ -12,6 +12,7 @@ api 900 Thing  versions 0-3  flexible 2+
 request
   name      string?2+  # null: every thing
   sizes     []int32
+  key       bytes      secret
   parts     []Part     1+
     id      uuid
     flag    bool       3+  ignorable  = true
@@ -52,10 +53,11 @@ def test_a_malformed_number_is_an_error(head: str) -> None:
 
 
 def test_fields_have_the_versions_of_the_struct_around_them() -> None:
-    name, sizes, parts, note = parse(TEXT)["ThingRequest"].struct.fields
+    name, sizes, key, parts, note = parse(TEXT)["ThingRequest"].struct.fields
     assert (name.type, name.nullable, name.meaning) == ("string", Versions(2, OPEN), "null: every thing")
     assert (sizes.array, sizes.type, sizes.default) == (True, "int32", [])
     assert (note.tag, note.default, note.versions) == (0, "x", Versions(2, 3))
+    assert (key.secret, sizes.secret) == (True, False)
     assert parts.struct is not None
     part_id, flag = parts.struct.fields
     assert part_id.versions == Versions(1, 3)

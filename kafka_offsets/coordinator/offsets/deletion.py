@@ -2,21 +2,66 @@
 
 What a request that is refused as a whole gets, what faults select in it and where a cluster serves it follow from its
 schema and its row.
-Source: KafkaApis.handleOffsetDeleteRequest and OffsetMetadataManager.deleteOffsets of Kafka 4.3.
+A request of 24 MB may name six million partitions: they stay columns, as one object each would block all clients for
+ten seconds. Source: KafkaApis.handleOffsetDeleteRequest and OffsetMetadataManager.deleteOffsets of Kafka 4.3.
 """
 
 from __future__ import annotations
 
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, cast, final
+
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.requests import takes_unknown
 from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST, Numbers, PlainRows, Rows, filled_rows
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 _NONE = ErrorCode.NONE
+_INDEX, _INDEX_BYTES = "partition_index", 4
+_ERROR, _ERROR_BYTES = "error_code", 2
+_ANY_PARTITION = 1 << 31
+
+_Run = tuple[Sequence[int], ErrorCode]
+"""Partitions with the same error code."""
+
+
+@final
+class _AnsweredRows(Rows):
+    """The partitions of a topic in the response, as runs: one request may name millions."""
+
+    __slots__ = ("_runs",)
+
+    def __init__(self, runs: list[_Run]) -> None:
+        super().__init__()
+        self._runs = runs
+
+    def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
+        """Return copies of a row with fields of the elements, as in `Rows`."""
+        rows, at = bytearray(), places[_ERROR]
+        for partitions, error in self._runs:
+            code = error.to_bytes(_ERROR_BYTES, "big", signed=True)
+            indexes = Numbers(
+                array("i", partitions).tobytes(),
+                0,
+                _INDEX_BYTES,
+                _INDEX_BYTES,
+                places[_INDEX],
+                sys.byteorder == "little",
+            )
+            rows += filled_rows(row[:at] + code + row[at + _ERROR_BYTES :], len(partitions), [indexes])
+        return rows
+
+    def _made(self) -> list[Any]:
+        return _elements(self._runs)
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for partitions, _ in self._runs)
 
 
 def delete(
@@ -26,32 +71,26 @@ def delete(
 
     An error of the group is answered at the top level, whatever the partitions.
     """
-    response = messages.OffsetDeleteResponse
     error = _check_deletion(shard, request.group_id)
     if error is not _NONE:
         return reply_with(context, refuse(request, error, context.api_version))
-    merged: dict[str, list[messages.OffsetDeleteResponse.Partition]] = {}
-    rest: list[tuple[str, list[messages.OffsetDeleteResponse.Partition]]] = []
+    merged: dict[str, list[_Run]] = {}
+    rest: list[tuple[str, _Run]] = []
     records: list[CoordinatorRecord] = []
     for topic in request.topics:
         _, count = shard.topics.id_and_partition_count(topic.name)
-        known, unknown, missing = [], [], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for partition in topic.partitions:
-            index = partition.partition_index
-            if 0 <= index < count or takes_unknown(shard, index, missing):
-                known.append(index)
-            else:
-                unknown.append(response.Partition(index, missing))
+        end = _ANY_PARTITION if shard.settings.offsets_commit_unknown_topics else count
+        known, unknown = _split(_indexes(topic.partitions), end)
         if unknown or (not count and not known):
-            merged.setdefault(topic.name, []).extend(unknown)
+            merged.setdefault(topic.name, []).append((unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if known:
-            rest.append((topic.name, _delete(shard, request.group_id, topic.name, known, records)))
+            rest.append((topic.name, (known, _delete(shard, request.group_id, topic.name, known, records))))
     shard.meters.offset_deletions += len(records)
     if not merged:
-        return reply_with(context, response(topics=[response.Topic(*answered) for answered in rest]), records)
-    for name, answers in rest:
-        merged.setdefault(name, []).extend(answers)
-    return reply_with(context, response(topics=[response.Topic(*item) for item in merged.items()]), records)
+        return reply_with(context, _response((name, [run]) for name, run in rest), records)
+    for name, run in rest:
+        merged.setdefault(name, []).append(run)
+    return reply_with(context, _response(merged.items()), records)
 
 
 def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
@@ -63,16 +102,51 @@ def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
     return group.check_offset_deletion()
 
 
+def _indexes(partitions: Any) -> Sequence[int]:
+    if type(partitions) is not PlainRows or not partitions.are_bytes:
+        return [each.partition_index for each in partitions]
+    indexes = array("i", partitions.column(_INDEX))
+    if sys.byteorder == "little":
+        indexes.byteswap()
+    return indexes
+
+
+def _split(indexes: Sequence[int], end: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the partitions that exist, up to `end`, and the others."""
+    if not end:
+        return (), indexes
+    known = [index for index in indexes if 0 <= index < end]
+    if len(known) == len(indexes):
+        return indexes, ()
+    return known, [index for index in indexes if not 0 <= index < end]
+
+
 def _delete(
-    shard: ShardState, group_id: str, topic: str, indexes: list[int], records: list[CoordinatorRecord]
-) -> list[messages.OffsetDeleteResponse.Partition]:
-    """Delete offsets of one topic: add their tombstones to `records`, return the partition responses."""
-    answered = messages.OffsetDeleteResponse.Partition
+    shard: ShardState, group_id: str, topic: str, indexes: Sequence[int], records: list[CoordinatorRecord]
+) -> ErrorCode:
+    """Delete offsets of one topic: add their tombstones to `records`, return the error of all partitions."""
     if shard.groups[group_id].is_subscribed_to(topic):
-        return [answered(index, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) for index in indexes]
-    for index in indexes:
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    for index in dict.fromkeys(indexes):
         if shard.offsets.get(group_id, topic, index) is not None or shard.has_pending_offset(
             group_id, topic, index
         ):
             records.append(stored.offset_tombstone(group_id, topic, index))
-    return [answered(index, _NONE) for index in indexes]
+    return _NONE
+
+
+def _response(topics: Iterable[tuple[str, list[_Run]]]) -> messages.OffsetDeleteResponse:
+    made = messages.OffsetDeleteResponse
+    return made(topics=[made.Topic(name, _answered(runs)) for name, runs in topics])
+
+
+def _answered(runs: list[_Run]) -> list[messages.OffsetDeleteResponse.Partition]:
+    """Return the partitions of a topic: objects while they are few."""
+    if sum(len(partitions) for partitions, _ in runs) < FEWEST:
+        return _elements(runs)
+    return cast("Any", _AnsweredRows(runs))  # type: ignore[no-any-return]
+
+
+def _elements(runs: list[_Run]) -> list[messages.OffsetDeleteResponse.Partition]:
+    element = messages.OffsetDeleteResponse.Partition
+    return [element(partition, error) for partitions, error in runs for partition in partitions]

@@ -17,7 +17,7 @@ from kafka_offsets.protocol.codecs.codec_text import FIXED, CodecWriter
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, RowLayout, plain_rows
 from kafka_offsets.protocol.schema import Field, Struct
 
-PLAIN_ROWS = frozenset({("OffsetCommitRequest", "partitions")})
+PLAIN_ROWS = frozenset({("OffsetCommitRequest", "partitions"), ("OffsetDeleteRequest", "partitions")})
 """Arrays whose handlers take them in columns, by message and field; see plain_rows.py."""
 
 

@@ -20,7 +20,13 @@ from kafka_offsets.protocol.codecs.flexible import (
 )
 from kafka_offsets.protocol.schema import NO_VERSIONS, Field, Struct
 
-ROWS = frozenset({("OffsetFetchResponse", "partitions"), ("ApiVersionsResponse", "api_keys")})
+ROWS = frozenset(
+    {
+        ("OffsetFetchResponse", "partitions"),
+        ("ApiVersionsResponse", "api_keys"),
+        ("OffsetDeleteResponse", "partitions"),
+    }
+)
 """Arrays that handlers give in columns, by message and field; see plain_rows.py."""
 
 

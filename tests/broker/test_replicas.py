@@ -240,6 +240,43 @@ def test_the_pause_of_a_follower_is_the_configured_one():
         assert asked(channel) == {b"A"}
 
 
+def test_a_follower_of_one_more_partition_keeps_its_connection(follower):
+    # It closed it to end the Fetch that waits: with TLS, a handshake for each topic that is created.
+    channel = follower.channels[2]
+    waiting = channel.sent[0][0]
+    for name in ("c", "d"):
+        follower.publish(
+            follower.metadata.controller.create([PlacedTopic(name, name.encode() * 16, [[2, 1]], {})])
+        )
+    assert [len(request.topics) for request, _ in channel.sent] == [2, 0], "one more request ends the wait"
+    assert (channel.sent[1][0].replica_state, channel.sent[1][0].max_wait_ms) == (waiting.replica_state, 0)
+    channel.answer(messages.FetchResponse())
+    channel.answer(messages.FetchResponse())
+    assert asked(channel) == {b"A", b"B", b"c", b"d"}
+    assert channel.closed == 0
+
+
+def test_an_answer_from_before_a_partition_was_followed_again_says_nothing_about_it(follower):
+    channel = follower.channels[2]
+    waiting = channel.sent[0][0]
+    state = follower.metadata.image.state("a", 0)
+    again = state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
+    follower.publish(Delta(partitions=(Placed(Place("a", 0), again),)))
+    channel.answer(answer_to(waiting, a={"error_code": ErrorCode.FENCED_LEADER_EPOCH}))
+    channel.answer(messages.FetchResponse())
+    assert asked(channel) == {b"A", b"B"}, "its first answer in the new epoch is still to come"
+
+
+def test_partitions_that_are_added_to_a_request_that_is_lost_are_asked_for_after_a_pause(follower):
+    channel = follower.channels[2]
+    follower.publish(follower.metadata.controller.create([PlacedTopic("c", b"c" * 16, [[2, 1]], {})]))
+    channel.answer(None)
+    channel.answer(None)
+    assert channel.sent == []
+    follower.pass_time(follower.core.config.replica_fetch_backoff_ms)
+    assert asked(channel) == {b"A", b"B", b"c"}
+
+
 def test_a_follower_with_a_new_broker_epoch_gives_up_the_fetch_that_waits(follower):
     # A new controller registers every broker again. Leaders refuse to add a follower by a fetch with its former epoch,
     # and the next one came only with the next record, up to an hour later.
@@ -388,6 +425,18 @@ def follower_fetch(node, offset=0, epoch=-1, log_start_offset=0):
     asked = made.FetchTopic(topic_id=node.partition().topic_id, partitions=[wanted])
     state = made.ReplicaState(2, node.metadata.image.brokers.by_id[2].epoch)
     return made(max_wait_ms=3_600_000, min_bytes=1, session_epoch=-1, replica_state=state, topics=[asked])
+
+
+def test_the_wait_of_a_follower_ends_when_its_next_request_arrives(node):
+    node.create("orders", [1, 2])
+    client = CoreClient(node.core)
+    client.send((follower_fetch(node), 17))
+    assert client.take() == []
+    nothing = messages.FetchRequest(session_epoch=-1, replica_state=follower_fetch(node).replica_state)
+    client.send((nothing, 17))
+    assert client.take() == [messages.FetchResponse(), messages.FetchResponse()]
+    node.pass_time(1000)
+    assert client.take() == []
 
 
 def delete_by_request(node):

@@ -21,12 +21,14 @@ class PlayedChannel:
     def __init__(self, target: int) -> None:
         self.target = target
         self.sent = []
+        self.closed = 0
 
     def send(self, request, version, on_answer) -> None:
         self.sent.append((request, on_answer))
 
     def close(self) -> None:
         self.sent.clear()
+        self.closed += 1
 
     def answer(self, response) -> None:
         self.sent.pop(0)[1](response)

@@ -94,6 +94,13 @@ class ParkedFetch:
         return self.denied.get((topic, index), ErrorCode.NONE)
 
 
+def _follower(request: messages.FetchRequest, version: int) -> tuple[int, int]:
+    """Return the broker that fetches as a follower, and its epoch; -1 for a client."""
+    if version < _REPLICA_STATE_SINCE:
+        return request.replica_id, -1
+    return request.replica_state.replica_id, request.replica_state.replica_epoch
+
+
 class _Reading(NamedTuple):
     """What a request can read now.
 
@@ -249,12 +256,17 @@ def answer_waiting(broker: Context, concerns: Callable[[str, int], bool], now: N
 
 
 def end_wait(broker: Context, connection: object, now: Now) -> None:
-    """Answer the fetches of a connection on which another request has arrived, if the configuration says so.
+    """Answer the fetches of a connection on which another request has arrived.
 
-    librdkafka looks for a coordinator on the connection that its Fetch waits on, and gives up after 0.1 s or less.
+    Those of a follower, which will fetch one more partition (see `ReplicaFetcher.add`): without partitions, as there
+    is nothing new in them. Others if the configuration says so: librdkafka looks for a coordinator on the connection
+    that its Fetch waits on, and gives up after 0.1 s or less.
     """
-    if broker.config.fetch_wait_ends_at_next_request:
-        for parked in tuple(broker.topics.waiting.get(connection, ())):
+    for parked in tuple(broker.topics.waiting.get(connection, ())):
+        if _follower(parked.request, parked.context.api_version)[0] >= 0:
+            _end(broker, parked)
+            broker.answers.reply(parked.context, messages.FetchResponse())
+        elif broker.config.fetch_wait_ends_at_next_request:
             _answer(broker, parked, now)
 
 
@@ -265,15 +277,20 @@ def cancel(broker: Context, connection: object) -> None:
 
 
 def _answer(broker: Context, parked: ParkedFetch, now: Now) -> None:
+    _end(broker, parked)
+    version = parked.context.api_version
+    reading = _read(broker, parked.request, parked.plan, version, parked.partitions, parked.refuses)
+    _reply(broker, parked.context, parked.plan, reading, now)
+
+
+def _end(broker: Context, parked: ParkedFetch) -> None:
+    """End the wait of a request."""
     connection = parked.context.connection
     waiting = broker.topics.waiting.get(connection, {})
     waiting.pop(parked, None)
     if not waiting:
         broker.topics.waiting.pop(connection, None)
     _unpark(parked)
-    version = parked.context.api_version
-    reading = _read(broker, parked.request, parked.plan, version, parked.partitions, parked.refuses)
-    _reply(broker, parked.context, parked.plan, reading, now)
 
 
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
@@ -375,12 +392,7 @@ class _Reader:
         parked_at: Sequence[Partition],
         refuses: Refuses | None,
     ) -> None:
-        state = request.replica_state
-        self.follower = (
-            (request.replica_id, -1)
-            if version < _REPLICA_STATE_SINCE
-            else (state.replica_id, state.replica_epoch)
-        )
+        self.follower = _follower(request, version)
         self.parked_at = parked_at
         self.refuses = refuses
         self.broker = broker

@@ -69,16 +69,29 @@ class ReplicaFetcher:
         self._pauses: dict[_Key, Deadline] = {}
         self._asked: dict[_Key, FetchOf] = {}
         self._sent_epoch = -1
-        self._is_under_way = self._is_stopped = False
+        self._is_under_way = self._is_interrupted = self._is_stopped = False
 
     def add(self, partition: Partition) -> None:
         """Copy one more partition, from the next `send` on.
 
-        A request that waits for records of other partitions is given up: it would delay this one.
+        The answer to a request that is under way says nothing about it.
         """
         self.remove(partition)
-        self.partitions[partition.topic_id, partition.index] = partition
-        self._give_up()
+        key = partition.topic_id, partition.index
+        self.partitions[key] = partition
+        self._asked.pop(key, None)
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        """End the wait of a request that is under way: the leader answers it when another one arrives.
+
+        Closing the connection would have the same effect, at the cost of a TLS handshake for each new topic.
+        """
+        if self._is_under_way and not self._is_interrupted:
+            self._is_interrupted = True
+            state = messages.FetchRequest.ReplicaState(self._broker.node_id, self._sent_epoch)
+            nothing = messages.FetchRequest(session_epoch=-1, replica_state=state)
+            self._channel.send(nothing, _FETCH_VERSION, lambda response: None)
 
     def registered(self) -> None:
         """Fetch with the epoch of this broker's latest registration, from the next `send` on.
@@ -92,7 +105,7 @@ class ReplicaFetcher:
         """Wait no longer for the response to a request."""
         if self._is_under_way:
             self._channel.close()
-            self._is_under_way = False
+            self._is_under_way = self._is_interrupted = False
 
     def has(self, partition: Partition) -> bool:
         """Whether a partition is copied."""
@@ -165,14 +178,13 @@ class ReplicaFetcher:
         return question
 
     def _received(self, response: messages.FetchResponse | None) -> None:
-        self._is_under_way = False
+        self._is_under_way = self._is_interrupted = False
         if self._is_stopped:
             return
         now = self._broker.clock.now()
         if response is None or response.error_code:
-            for key in self._asked:
-                if key in self.partitions:
-                    self._pause(self.partitions[key])
+            for followed in list(self.partitions.values()):
+                self._pause(followed)
             return
         for topic in response.responses:
             for each in topic.partitions:

@@ -15,9 +15,10 @@ from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.network.nodes.controller_endpoint import framed
-from kafka_offsets.broker.network.nodes.controller_login import secured
+from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins, secured
 from kafka_offsets.broker.network.nodes.node_server import NodeServer
 from kafka_offsets.broker.replicas.channel import broker_client_id
+from kafka_offsets.broker.security import listener_tls
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.client import acls, commits, connection
 from kafka_offsets.client.frames import decode_response, encode_request
@@ -25,6 +26,7 @@ from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.commands.serve_nodes import _verbose_server
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, RefusedError
 from kafka_offsets.metadata.json_form import encode_image, to_json
+from kafka_offsets.metadata.settings import Settings
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.scram import salted_password
@@ -584,6 +586,16 @@ def test_the_cipher_suites_of_the_listener_are_those_between_brokers(keys: Keys)
         "ECDHE-ECDSA-AES256-GCM-SHA384"
     ]
     assert tls.maximum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_a_controller_reads_the_certificates_of_its_listener_once(
+    keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Config.load(listening("SSL") | keys.config)
+    security, read = InterBrokerSecurity(config), []
+    monkeypatch.setattr(listener_tls, "server_context", lambda *stores: read.append(stores))
+    assert BrokerLogins(config, security, Settings).tls is security.tls
+    assert read == []
 
 
 def test_certificates_between_brokers_are_reloaded(keys: Keys) -> None:

@@ -51,7 +51,7 @@ FindTokenFor = Callable[[str, str], KnownToken | None]
 class ListenerSecurity:
     """One listener: begins the authentication of its connections. Raises ConfigError for keys that do not fit.
 
-    tls  its keys and certificates; None without TLS
+    tls  its keys and certificates; None without TLS. They are read unless they are given
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class ListenerSecurity:
         stored: StoredCredentials,
         find_token: FindTokenFor,
         clock: Clock,
+        tls: ListenerTls | None = None,
     ) -> None:
         self.endpoint, self._clock = endpoint, clock
         self._stored, self._find_token = stored, find_token
-        self.tls = ListenerTls(endpoint, config) if endpoint.has_tls else None
+        self.tls = tls or (ListenerTls(endpoint, config) if endpoint.has_tls else None)
         self._mechanisms: Mechanisms = {}
         self._max_reauth_ms: dict[str, int] = {}
         if endpoint.has_sasl:

@@ -66,6 +66,7 @@ class BrokerLogins:
             lambda: {key: each for key, each in settings().credentials.items() if each is not None},
             lambda mechanism, token_id: None,  # a delegation token is for clients
             self._clock,
+            security.tls,
         )
         self.delay_ms = config.connection_failed_authentication_delay_ms
 

@@ -335,13 +335,16 @@ class BrokerCore:
     def end_turn(self) -> bool:
         """Append, make durable, answer; return whether requests remain for another turn."""
         now = self.clock.now()
-        for _ in range(_ROUNDS):
-            self.shards.append(now)
+        for _ in range(_ROUNDS):  # most turns of a client that waits for each answer have few of these to do
+            if self.shards.dirty:
+                self.shards.append(now)
             if self.replicas is not None:
                 self.replicas.end_turn(now)
             self.durability.start_sync()
-            fetch.wake(self.context, now)
-            self.answers.release()
+            if self.growth.partitions:
+                fetch.wake(self.context, now)
+            if self.answers.answered:
+                self.answers.release()
             if not self.answers.resumable and not self.durability.is_awaited:
                 break
             resumable, self.answers.resumable = self.answers.resumable, {}

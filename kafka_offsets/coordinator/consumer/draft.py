@@ -200,11 +200,11 @@ class ConsumerDraft:
 
     def _resolve_later(self, before: str | None, after: str | None, is_unresolved: bool) -> None:
         """Resolve all expressions after this decision, if one is not resolved or there are new topics."""
-        group, wall_ms = self.group, self.now.wall_ms
+        group = self.group
         last = next(iter(group.regexes.values()), None)
         settings = self.shard.settings
         if group.is_resolving or (
-            last is not None and wall_ms <= last.timestamp_ms + settings.consumer_regex_pause_ms
+            last is not None and self._is_less_than(settings.consumer_regex_pause_ms + 1, last.timestamp_ms)
         ):
             return
         expressions = dict(group.regex_members)
@@ -217,7 +217,8 @@ class ConsumerDraft:
             or wanted != len(group.regexes)
             or group.resolved_version != self.shard.topics.created_version
             or (
-                last is not None and wall_ms > last.timestamp_ms + settings.consumer_regex_refresh_interval_ms
+                last is not None
+                and not self._is_less_than(settings.consumer_regex_refresh_interval_ms + 1, last.timestamp_ms)
             )
         )
         if is_due and wanted:
@@ -302,7 +303,7 @@ class ConsumerDraft:
         group = self.group
         last = group.target_epoch
         interval_ms = self._assignment_interval_ms()
-        too_early = last.timestamp_ms and interval_ms and self.now.wall_ms < last.timestamp_ms + interval_ms
+        too_early = last.timestamp_ms and self._is_less_than(interval_ms, last.timestamp_ms)
         replaced = group.static_member(new.subscription.instance_id)
         if last.epoch >= epoch or too_early:
             if new.subscription.instance_id is None:
@@ -322,6 +323,14 @@ class ConsumerDraft:
                 self.write(records.TARGET, member_id, target)
         self.write(records.TARGET_EPOCH, "", TargetEpoch(epoch, self.now.wall_ms))
         return epoch, assigned.get(new.member_id, {})
+
+    def _is_less_than(self, interval_ms: int, since_ms: int) -> bool:
+        """Whether an interval has not passed since a time of the wall clock.
+
+        A time in the future was written before the clock was set back: it has passed. In Kafka the group would wait
+        for that time, for hours or days.
+        """
+        return since_ms <= self.now.wall_ms < since_ms + interval_ms
 
     def _assignment_interval_ms(self) -> int:
         """Return the minimum time between two assignments of the group."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from kafka_offsets.client.token_endpoint import ClientCredentials, TokenEndpoint
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.sasl import client as sasl
@@ -22,6 +24,10 @@ PREFIXES = ("security.", "ssl.", "sasl.")
 _PROTOCOL, _MECHANISM, _JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas.config"
 _TOKEN, _HANDLER = "sasl.oauthbearer.token.endpoint.url", "sasl.login.callback.handler.class"
 _LOGIN_HANDLER = "OAuthBearerLoginCallbackHandler"
+_CLIENT_ID, _CLIENT_SECRET = (
+    f"sasl.oauthbearer.client.credentials.client.{each}" for each in ("id", "secret")
+)
+_SCOPE = "sasl.oauthbearer.scope"
 _KNOWN = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NAMES, _VERSIONS = "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"
 _STORES = ("keystore", "truststore")
@@ -29,34 +35,45 @@ _JWT = re.compile(r"[-_.a-zA-Z0-9]+")
 
 
 class Login(NamedTuple):
-    """A SASL mechanism, and what proves the name: a user with a password, or a file with a token.
+    """A SASL mechanism, and what proves the name: a user with a password, or a token.
 
-    token_path  of OAUTHBEARER; the file is read at each login
+    token  of OAUTHBEARER: returns the token for a login. Raises ConfigError or ConnectionLostError if there is none
     """
 
     mechanism: str
     user: str = ""
     password: Secret = Secret("")
-    token_path: Path | None = None
+    token: Callable[[], str] | None = None
 
     @property
     def what(self) -> str:
         """What a broker refuses if it does not accept the login."""
-        return "the login is" if self.token_path is None else "the token is"
+        return "the login is" if self.token is None else "the token is"
 
     def exchange(self) -> sasl.Exchange:
-        """Begin an exchange. Raises ConfigError if there is no token."""
-        if self.token_path is None:
+        """Begin an exchange. Raises ConfigError or ConnectionLostError if there is no token."""
+        if self.token is None:
             return sasl.exchange(self.mechanism, self.user, self.password.value)
+        return sasl.bearer(self.token())
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """A file with a token, which is read at each login."""
+
+    path: Path
+
+    def __call__(self) -> str:
+        """Return the token. Raises ConfigError if there is none."""
         try:
-            token = self.token_path.read_text(encoding="ascii").strip()
+            token = self.path.read_text(encoding="ascii").strip()
         except OSError as error:
-            raise ConfigError(f"token {self.token_path}: {error.strerror}") from error
+            raise ConfigError(f"token {self.path}: {error.strerror}") from error
         except UnicodeDecodeError:
             token = ""
         if not _JWT.fullmatch(token):
-            raise ConfigError(f"token {self.token_path}: there is no JWT in it")
-        return sasl.bearer(token)
+            raise ConfigError(f"token {self.path}: there is no JWT in it")
+        return token
 
 
 class ClientSecurity(NamedTuple):
@@ -99,15 +116,28 @@ def _login(properties: MutableMapping[str, str]) -> Login:
 
 
 def _token_login(properties: MutableMapping[str, str]) -> Login:
-    """Return a login with the token in a file. Source: OAuthBearerLoginCallbackHandler, FileJwtRetriever."""
-    properties.pop(_JAAS, None)  # Java needs it for the name of the login module
+    """Return a login with a token of a file or an endpoint. Source: DefaultJwtRetriever of Kafka 4.3."""
+    jaas = properties.pop(_JAAS, "").strip()  # Java needs it in any case, for the name of the login module
+    options = jaas_options(jaas) if jaas else {}
+    client_id = properties.pop(_CLIENT_ID, options.get("clientId"))
+    secret = properties.pop(_CLIENT_SECRET, options.get("clientSecret"))
+    scope = properties.pop(_SCOPE, options.get("scope", ""))
     handler = properties.pop(_HANDLER, _LOGIN_HANDLER)
     if not handler.strip().endswith(_LOGIN_HANDLER):
         raise ConfigError(f"{_HANDLER} is {handler}: only Kafka's {_LOGIN_HANDLER} is known")
-    url = urlsplit(properties.pop(_TOKEN, "").strip())
+    text = properties.pop(_TOKEN, "").strip()
+    url = urlsplit(text)
+    if url.scheme in ("http", "https") and url.netloc:
+        if not client_id or secret is None:
+            raise ConfigError(f"{_TOKEN} needs {_CLIENT_ID} and {_CLIENT_SECRET}")
+        return Login(
+            OAUTHBEARER, token=TokenEndpoint(text, ClientCredentials(client_id, Secret(secret), scope))
+        )
     if url.scheme != "file" or not url.path:
-        raise ConfigError(f"{OAUTHBEARER} needs {_TOKEN}, file:///PATH of a file with a token")
-    return Login(OAUTHBEARER, token_path=Path(unquote(url.path)))
+        raise ConfigError(
+            f"{OAUTHBEARER} needs {_TOKEN}, file:///PATH of a file with a token or the http(s) URL of an endpoint"
+        )
+    return Login(OAUTHBEARER, token=TokenFile(Path(unquote(url.path))))
 
 
 def _tls(properties: MutableMapping[str, str]) -> ssl.SSLContext:

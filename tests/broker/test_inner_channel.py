@@ -50,6 +50,13 @@ def send(channel, answers) -> None:
     channel.send(messages.ApiVersionsRequest(), 0, answers.append)
 
 
+def answer_all(core, network) -> None:
+    core.end_turn()
+    for connected in core.answers.take_output():
+        connected.owner.flush()
+    network.deliver()
+
+
 @pytest.mark.parametrize("is_cut", [True, False], ids=["the network is cut", "the node is down"])
 def test_a_request_that_does_not_arrive_is_reported_later_and_once(network, is_cut):
     network.is_cut, answers = is_cut, []
@@ -100,12 +107,34 @@ def test_what_waits_at_the_other_broker_when_a_connection_is_lost_answers_no_lat
     channel.send(messages.ApiVersionsRequest(), 0, lambda answer: answers.append(("next", answer)))
     network.deliver()
     assert connection not in core.connections
-    core.end_turn()
-    for connected in core.answers.take_output():
-        connected.owner.flush()
-    network.deliver()
+    answer_all(core, network)
     assert [(name, answer is None) for name, answer in answers] == [
         ("lost", True),
         ("refused", True),
         ("next", False),
     ]
+
+
+def test_a_restart_of_the_other_broker_loses_the_requests_that_it_had_and_the_one_that_finds_it_out(network):
+    """The new broker knows nothing of the earlier request: its first response would be taken for that one's."""
+    answers = []
+    channel = InnerChannel(network, 1, "broker-1", 2)
+    for run in range(2):
+        target = network.servers[2] = PlayedServer()
+        target.core, target.served = make_core(), lambda core=target: core.core.context.apis
+        for number in range(2 - run):
+            channel.send(
+                messages.ApiVersionsRequest(),
+                0,
+                lambda answer, name=(run, number): answers.append((name, answer)),
+            )
+        network.deliver()
+    assert answers == [((0, 0), None), ((0, 1), None), ((1, 0), None)]
+    answers.clear()
+    for name in ("first", "second"):  # both are sent before they connect
+        channel.send(
+            messages.ApiVersionsRequest(), 0, lambda answer, name=name: answers.append((name, answer))
+        )
+    network.deliver()
+    answer_all(target.core, network)
+    assert [(name, answer is None) for name, answer in answers] == [("first", False), ("second", False)]

@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from tests.http.browser import Page, chromium
@@ -44,6 +45,13 @@ def problems(browser: Page, page: Path, pictures: Path | None) -> Iterator[str]:
             yield f"{scheme}: {each}"
 
 
+def not_compared() -> str | None:
+    """Return why pages are not compared with the kept pictures here, None if they are."""
+    if version("furo") != THEME:
+        return f"pictures of the site are of furo {THEME}, and this is {version('furo')}"
+    return pictures.missing()
+
+
 def main() -> int:
     """Print what is wrong; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -53,6 +61,8 @@ def main() -> int:
         return 0
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
+    if (why := not_compared()) is not None:
+        print(f"not compared: {why}", file=sys.stderr)
     found = 0
     pages = sorted(path for path in SITE.rglob("*.html") if "_static" not in path.parts)
     with tempfile.TemporaryDirectory() as folder, chromium(Path(folder), LIMIT_S) as browser:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafka_offsets.broker.replicas.channel import OnAnswer
 from kafka_offsets.client.frames import decode_response, encode_request
@@ -29,6 +30,15 @@ class Network(Protocol):
         """Have `deliver` called later, in order; False if nothing can pass between these nodes."""
 
 
+class _Waiting(NamedTuple):
+    """A request without an answer."""
+
+    request: type[messages.MessageValue]
+    version: int
+    correlation_id: int
+    on_answer: OnAnswer
+
+
 class InnerChannel:
     """A connection from one node to another.
 
@@ -41,7 +51,7 @@ class InnerChannel:
         self._network = network
         self._source, self._target = source, target
         self.client_id = client_id
-        self._waiting: deque[tuple[type[messages.MessageValue], int, int, OnAnswer]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._number = self._correlation_id = self._closed = 0
         self._connection: ClientConnection | None = None
         self._of: Server | None = None
@@ -49,13 +59,14 @@ class InnerChannel:
     def send(self, request: messages.MessageValue, version: int, on_answer: OnAnswer) -> None:
         """Send a request."""
         self._correlation_id += 1
-        self._waiting.append((type(request), version, self._correlation_id, on_answer))
-        frame = encode_request(request, version, self._correlation_id, self.client_id)
-        number = self._number
-        if not self._network.carry(self._source, self._target, lambda: self._arrive(number, frame)):
+        correlation_id, number = self._correlation_id, self._number
+        self._waiting.append(_Waiting(type(request), version, correlation_id, on_answer))
+        frame = encode_request(request, version, correlation_id, self.client_id)
+        arrive = partial(self._arrive, number, correlation_id, frame)
+        if not self._network.carry(self._source, self._target, arrive):
             self._lose()
 
-    def _arrive(self, number: int, frame: bytes) -> None:
+    def _arrive(self, number: int, correlation_id: int, frame: bytes) -> None:
         """Decide a request at the other broker, unless its connection was closed on its way."""
         if number != self._number:
             return
@@ -64,6 +75,9 @@ class InnerChannel:
             self._lose()
             return
         if server is not self._of or self._connection is None or self._connection.closing:
+            if correlation_id != self._waiting[0].correlation_id:
+                self._lose()  # an earlier request has arrived on a connection that is gone
+                return
             self._of = server
             self._connection = server.core.connect(f"node {self._source}", "/127.0.0.1", self)
             self._connection.apis = server.served()

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -441,6 +442,10 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
         raise ConfigError(
             "--http serves one broker of this process, without --brokers and --zookeeper; "
             'POST /brokers with {"brokers": 3} starts a cluster'
+        )
+    if (options.brokers is not None or options.zookeeper is not None) and find_spec("fcntl") is None:
+        raise ConfigError(
+            "--brokers and --zookeeper need Linux or macOS; on this system `serve` is one broker"
         )
     if options.zookeeper is None:
         if options.node_id is not None or options.controller_port:

@@ -21,7 +21,9 @@ for name in ("pread", "pwrite", "fork", "O_CLOEXEC", "O_DIRECTORY", "geteuid", "
 def refuse(*_):
     raise NotImplementedError
 
-asyncio.SelectorEventLoop.add_signal_handler = refuse
+for name in ("signal_handler", "reader", "writer"):
+    setattr(asyncio.SelectorEventLoop, f"add_{name}", refuse)
+    setattr(asyncio.SelectorEventLoop, f"remove_{name}", refuse)
 """
 
 
@@ -51,6 +53,16 @@ def test_a_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert done.stderr == (
         f"kafka-offsets: {tmp_path}: a data directory needs Linux or macOS; on this system data is in memory only\n"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--brokers", "2"], ["--zookeeper", "127.0.0.1:1"]])
+def test_a_cluster_of_processes_is_refused(words: list[str]) -> None:
+    done = run(
+        "from kafka_offsets import cli; sys.exit(cli.main(sys.argv[1:]))", "serve", "--port", "0", *words
+    )
+    said = "--brokers and --zookeeper need Linux or macOS; on this system `serve` is one broker"
+    assert (done.returncode, done.stderr) == (2, f"kafka-offsets: {said}\n")
 
 
 @pytest.mark.slow

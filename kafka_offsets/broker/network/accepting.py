@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 
 _ROUNDS = 2
 """asyncio creates a transport one round of the loop after accepting, and calls `connection_made` in the next round."""
@@ -15,7 +16,10 @@ async def stop_accepting(listeners: Collection[asyncio.Server]) -> None:
     loop = asyncio.get_running_loop()
     for listener in listeners:
         for accepting in listener.sockets:
-            loop.remove_reader(accepting.fileno())
+            with suppress(
+                NotImplementedError
+            ):  # Windows' loop has no readers, and accepts until the listener is closed
+                loop.remove_reader(accepting.fileno())
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)
     for listener in listeners:

@@ -6,14 +6,17 @@ import random
 import socket
 import sys
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from kafka_offsets.columns import compiled
+
+if TYPE_CHECKING:
+    from tests.http.browser import Page
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DATA = Path(__file__).resolve().parent / "data"
@@ -70,6 +73,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite-stories",
         action="store_true",
         help="write our answers in tests/stories again, never Kafka's",
+    )
+    parser.addoption(
+        "--rewrite-pictures", action="store_true", help="take the pictures of pages in tests/pictures again"
     )
 
 
@@ -202,6 +208,17 @@ def rng(request: pytest.FixtureRequest) -> random.Random:
 def generated(request: pytest.FixtureRequest) -> "GeneratedPart":
     """Compare a generated part of a document with what it should be, or write it with --rewrite-docs."""
     return GeneratedPart(rewrite=request.config.getoption("--rewrite-docs"))
+
+
+@pytest.fixture
+def compare(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[["Page", str], list[str]]:
+    """Compares the page of a browser with the kept pictures of a name, and returns what differs."""
+    from tests.http import pictures  # late: few tests need it, and Pillow
+
+    if (why := pictures.missing()) is not None:
+        pytest.skip(why)
+    rewrite = request.config.getoption("--rewrite-pictures")
+    return lambda page, name: pictures.differences(page, name, rewrite=rewrite, folder=tmp_path)
 
 
 class GeneratedPart:

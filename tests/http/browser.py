@@ -159,6 +159,19 @@ class Page:
         found: list[str] = self.run(_of_layout(f"contrastProblems({least})"))
         return found
 
+    def settle(self) -> None:
+        """Return when what has changed is on the screen: after two frames."""
+        self.run("new Promise((is) => requestAnimationFrame(() => requestAnimationFrame(() => is(0))))")
+
+    def add_style(self, style: str) -> None:
+        """Add rules to the style of the page, also if its policy allows no others."""
+        sheet = "document.adoptedStyleSheets.push(new CSSStyleSheet()), document.adoptedStyleSheets.at(-1)"
+        self.run(f"({sheet}).replaceSync(`{style}`)")
+
+    def before_scripts(self, script: str) -> None:
+        """Run a script in each page that is opened, before its own ones."""
+        self._call("Page.addScriptToEvaluateOnNewDocument", source=script)
+
     def picture(self) -> bytes:
         """Return the window as a PNG."""
         return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])

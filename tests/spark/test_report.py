@@ -2,13 +2,14 @@
 
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from kafka_offsets.spark import words
-from tests.http.browser import chromium
+from tests.http.browser import Page, chromium
 from tests.spark.pipelines import at
 
 pytestmark = [pytest.mark.spark]
@@ -108,7 +109,9 @@ def test_the_page_has_the_lag_first_and_a_colour_for_each_group() -> None:
 
 
 @pytest.mark.interop
-def test_everything_fits_into_windows_of_three_widths(tmp_path: Path) -> None:
+def test_everything_fits_into_windows_of_three_widths_as_in_the_kept_pictures(
+    tmp_path: Path, compare: Callable[[Page, str], list[str]]
+) -> None:
     from kafka_offsets.spark.report import Figure, Found, Plot, Table, page
 
     row = {
@@ -146,6 +149,8 @@ def test_everything_fits_into_windows_of_three_widths(tmp_path: Path) -> None:
             for scheme in ("light", "dark"):
                 browser.prefer(scheme)
                 assert browser.contrast_problems() == [], scheme
+        browser.run("document.querySelectorAll('details').forEach((each) => { each.open = false; })")
+        assert compare(browser, "report") == []
 
 
 def test_a_group_with_the_name_others_has_its_own_colour() -> None:

@@ -62,13 +62,27 @@ _LATE = (
 _INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)$", re.DOTALL)
 """The message of argparse for a word that is none of some."""
 
+_INVALID_NUMBER = re.compile(r"invalid (?:int|float) value: '(.*)'$", re.DOTALL)
+
 _MOST_BROKERS = 100
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
 
+class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """Commands whose own help begins with their line in the help of the program."""
+
+    def add_parser(self, name: str, **given: Any) -> Any:
+        """Add a command."""
+        return super().add_parser(name, **{"description": given.get("help"), **given})
+
+
 class _Parser(argparse.ArgumentParser):
     """Prints errors in one line, without the usage."""
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
+        self.register("action", "parsers", _Commands)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse unknown arguments here: the parser of a command knows its options, and the main parser does not."""
@@ -81,6 +95,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Write the error to standard error, with a similar choice if there is one, and exit with code 2."""
+        message = _INVALID_NUMBER.sub(r"\1 is not a number", message)
         wrong = _INVALID_CHOICE.search(message)
         advice = nearest_name(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong is not None else ""
         self.exit(CANNOT, f"{self.prog}: {message}{advice} (see {self.prog} --help)\n")
@@ -213,14 +228,14 @@ def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
         help="verify a data directory, or the folder of one partition, without changing it",
         epilog="Exit code: 0 when there is no damage, 1 when there is, 2 when it cannot be read or a broker uses it.",
     )
-    check.add_argument("directory", type=_directory, metavar="DIR")
+    check.add_argument("directory", type=_directory, metavar="DIR", help="the directory or folder")
     check.add_argument("--json", action="store_true", help="print one JSON object per line")
     compact = commands.add_parser(
         "compact",
         help="compact the logs of a data directory, or of one partition's folder, that no broker uses",
         epilog="Exit code: 0 done, 1 when a partition was left as it is, 2 when it cannot be read or a broker uses it.",
     )
-    compact.add_argument("directory", type=_directory, metavar="DIR")
+    compact.add_argument("directory", type=_directory, metavar="DIR", help="the directory or folder")
     compact.add_argument(
         "--dry-run", action="store_true", help="show what would be removed, and change nothing"
     )
@@ -242,7 +257,10 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument("--port", type=_port, help="where to listen (9092); 0 takes a free port")
     serve.add_argument("--host", help="where to listen (127.0.0.1)")
     serve.add_argument(
-        "--data-dir", type=_directory, help="directory for topics and offsets; default: in memory"
+        "--data-dir",
+        type=_directory,
+        metavar="DIR",
+        help="directory for topics and offsets; default: in memory",
     )
     serve.add_argument(
         "--metrics-port",

@@ -1,5 +1,6 @@
 """The command line: what cannot be done is one line on standard error and exit code 2."""
 
+import argparse
 import configparser
 import contextlib
 import errno
@@ -144,6 +145,13 @@ def taken_port() -> Iterator[int]:
             ["check", "here", "there"],
             "kafka-offsets check: unrecognized arguments: there (see kafka-offsets check --help)",
         ),
+        (
+            ["groups", "reset", "g", "--to-offset", "x"],
+            (
+                "kafka-offsets groups reset: argument --to-offset: x is not a number "
+                "(see kafka-offsets groups reset --help)"
+            ),
+        ),
         (["serve", "--config", "/no/such/file"], "kafka-offsets: /no/such/file: No such file or directory"),
     ],
 )
@@ -176,6 +184,22 @@ def test_a_similar_command_or_action_is_proposed(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], name: str
 ) -> None:
     assert f"; did you mean {name}? (see " in refusal(capsys, *words)
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser, and those of its commands and actions."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+@pytest.mark.parametrize("parser", [*parsers(cli._parser(is_whole=True))], ids=lambda parser: parser.prog)
+def test_the_help_of_a_command_says_what_it_does_and_what_it_takes(parser: argparse.ArgumentParser) -> None:
+    assert parser.description
+    actions = [each for each in parser._actions if not isinstance(each, argparse._SubParsersAction)]
+    assert [each.metavar or each.option_strings for each in actions if not each.help] == []
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed: apt-get install -y bash")

@@ -11,7 +11,7 @@ _FILES, _DIRECTORIES = ("FILE", "LOG", "PATH"), ("DIR", "DIRECTORY")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("shell", choices=_SHELLS)
+    parser.add_argument("shell", choices=_SHELLS, help="the shell that the script is for")
     parser.epilog = (
         'bash: eval "$(kafka-offsets completion bash)" in ~/.bashrc; zsh: in ~/.zshrc, after compinit.'
     )

@@ -113,7 +113,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog, parser.formatter_class = _EPILOG, argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "path", help="a file of a log directory, a capture, a file of hex, or - for hex on standard input"
+        "path",
+        metavar="FILE",
+        help="a file of a log directory, a capture, a file of hex, or - for hex on standard input",
     )
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument(

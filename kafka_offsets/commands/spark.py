@@ -68,7 +68,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
 
     def action(name: str, help_: str, *, result: bool = True) -> argparse.ArgumentParser:
         """Add an action with the options of its input and, with `result`, of its output."""
-        made = parsers.add_parser(name, help=help_, description=help_)
+        made = parsers.add_parser(name, help=help_)
         _add_input(made)
         if result:
             made.add_argument(
@@ -104,7 +104,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
         "--segment-bytes", type=int, default=100 << 20, help="offsets.topic.segment.bytes (104857600)"
     )
     report = action("report", "a page of tables and plots", result=False)
-    report.add_argument("page", type=Path, metavar="FILE.html")
+    report.add_argument("page", type=Path, metavar="FILE.html", help="the page to write")
     report.add_argument("--window", default="1 hour", metavar="INTERVAL", help="length of a window (1 hour)")
     report.add_argument(
         "--ends", metavar="HOST:PORT", type=_address, help="a broker that knows the topics: adds the lag"

@@ -134,7 +134,7 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     listing = actions.add_parser(
         "list", help="print topic, partition, offset and metadata of each committed offset"
     )
-    listing.add_argument("group", metavar="GROUP")
+    listing.add_argument("group", metavar="GROUP", help="the group")
     listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.set_defaults(run=moving.list_offsets)
     commit = actions.add_parser(
@@ -142,8 +142,10 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
         help="commit offsets of a group without members",
         epilog="Exit code: 0 committed, 1 when a partition was not, 2 when the broker does not respond.",
     )
-    commit.add_argument("group", metavar="GROUP")
-    commit.add_argument("offsets", type=types.offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET")
+    commit.add_argument("group", metavar="GROUP", help="the group")
+    commit.add_argument(
+        "offsets", type=types.offset, nargs="+", metavar="TOPIC:PARTITION=OFFSET", help="such as orders:0=42"
+    )
     commit.add_argument(
         "--expect",
         type=types.expected_offset,
@@ -155,7 +157,7 @@ def _add_offsets(actions: argparse._SubParsersAction[Any]) -> None:
     commit.set_defaults(run=moving.commit)
     _add_reset(actions, one_group=True)
     delete = actions.add_parser("delete", help="delete offsets of topics that no member of the group reads")
-    delete.add_argument("groups", metavar="GROUP", nargs=1)
+    delete.add_argument("groups", metavar="GROUP", nargs=1, help="the group")
     delete.set_defaults(more_groups=[], all_groups=False, run=moving.delete_offsets)
     _add_topics(delete, "whose offsets are deleted", required=True)
     _add_clean_up(actions)
@@ -213,7 +215,12 @@ def _add_migrate(migrate: Parser) -> None:
         metavar="DIR",
         help="data directory of the log; no broker may use it",
     )
-    migrate.add_argument("--zookeeper", required=True, metavar="HOST:PORT[,HOST:PORT…][/PATH]")
+    migrate.add_argument(
+        "--zookeeper",
+        required=True,
+        metavar="HOST:PORT[,HOST:PORT…][/PATH]",
+        help="servers, and the path of the offsets",
+    )
     migrate.add_argument(
         "--group",
         dest="groups",
@@ -234,7 +241,7 @@ def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> 
         epilog="Exit code: 0 done, 1 when the broker refused something, 2 when it cannot be done as asked.",
     )
     if one_group:
-        reset.add_argument("groups", metavar="GROUP", nargs=1)
+        reset.add_argument("groups", metavar="GROUP", nargs=1, help="the group")
         reset.set_defaults(more_groups=[], all_groups=False)
     else:
         _add_chosen_groups(reset)
@@ -285,7 +292,7 @@ def _add_execute(parser: Parser, help_: str) -> None:
     either.add_argument("--dry-run", action="store_true", help="change nothing; this is the default")
 
 
-def _add_chosen_groups(parser: Parser, help_: str | None = None) -> None:
+def _add_chosen_groups(parser: Parser, help_: str = "one or more groups") -> None:
     parser.add_argument("groups", metavar="GROUP", nargs="*", help=help_)
     parser.add_argument(
         "--group", dest="more_groups", action="append", default=[], metavar="GROUP", help="the same as GROUP"

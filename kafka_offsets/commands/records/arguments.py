@@ -15,7 +15,7 @@ Parser = argparse.ArgumentParser
 
 def add_command(parser: Parser, command: str) -> None:
     """Add the arguments of `produce` or `consume` to its parser."""
-    parser.add_argument("topic", metavar="TOPIC", nargs="?")
+    parser.add_argument("topic", metavar="TOPIC", nargs="?", help="the topic of the records")
     parser.add_argument("-t", "--topic", dest="topic_option", metavar="TOPIC", help="the same as TOPIC")
     parser.add_argument("-p", "--partition", type=types.whole_number, metavar="N", help="only this partition")
     parser.add_argument(

@@ -205,17 +205,17 @@ class _Decode:
             segment, start, stop = self._ranges[file.path]
             later = self._known.get(file.path, {})
             winners = Winners() if self._query.mode == LATEST else None
-            markers = partial(_markers, file, segment.base_offset, later)
+            markers = partial(_markers, file, segment, later)
             yield from segments.read_segment(file, segment, self._query, markers, start, stop, winners)
             if winners is not None:
                 yield from columnar.sliced(winners.finish())
 
 
 def _markers(
-    file: LoadedFile, base_offset: int, later: Mapping[int, int], position: int
+    file: LoadedFile, segment: SegmentAt, later: Mapping[int, int], position: int
 ) -> Iterator[TransactionEnd]:
     """Yield the markers from a position in a segment on, and those of later segments that matter."""
-    for data, found in segments.headers(file, position, base_offset):
+    for data, found in segments.headers(file, position, segment.base_offset, is_last=segment.is_last):
         yield from outcomes.markers_of(data, found)
     yield from (TransactionEnd(_AFTER_ALL, *each) for each in later.items())
 
@@ -238,7 +238,8 @@ def _later_outcomes(
     chosen = [all_ for all_ in chosen if len(all_) > 1]
     if not chosen:
         return {}
-    rows = _content(spark, [segment.path for all_ in chosen for segment in all_]).mapInArrow(_ends, _ENDS)
+    files = _content(spark, [segment.path for all_ in chosen for segment in all_])
+    rows = files.mapInArrow(partial(_ends, frozenset(all_[-1].path for all_ in chosen)), _ENDS)
     ends: dict[str, list[_End]] = {}
     for row in rows.collect():
         ends.setdefault(row.path, []).append(_End(row.producer_id, row.is_open, row.first_outcome))
@@ -280,14 +281,17 @@ def _first(all_: list[SegmentAt], ranges: Mapping[str, _Range]) -> int:
     return next((index for index, segment in enumerate(all_) if segment.path in ranges), len(all_))
 
 
-def _ends(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the producers of transactions in segments, as `_End`."""
+def _ends(last: frozenset[str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the producers of transactions in segments, as `_End`.
+
+    last  paths of the last segments of their logs
+    """
     for file in _loaded(batches):
         written: dict[int, int] = {}
         markers: dict[int, list[TransactionEnd]] = {}
         segment = segments.segment_named(file.path, file.size)
         assert segment is not None
-        for data, found in segments.headers(file, 0, segment.base_offset):
+        for data, found in segments.headers(file, 0, segment.base_offset, is_last=file.path in last):
             chosen = found.is_transactional & ~found.is_control
             written |= zip(
                 found.producer_id[chosen].tolist(), found.base_offset[chosen].tolist(), strict=True

@@ -94,7 +94,9 @@ def test_a_task_with_one_segment_knows_the_markers_of_later_ones(
     paths = write_log(folder, letters)
     given = {"isolation": isolation, "columns": COLUMNS}
     ends: dict[str, list[_End]] = {}
-    for row in (row for batch in hadoop._ends(in_memory(paths)) for row in batch.to_pylist()):
+    for row in (
+        row for batch in hadoop._ends(frozenset(paths[-1:]), in_memory(paths)) for row in batch.to_pylist()
+    ):
         ends.setdefault(row.pop("path"), []).append(_End(**row))
     known = hadoop._resolve(paths, ends)
     found = {path: segments.segment_named(path, 1) for path in paths}

@@ -217,6 +217,37 @@ def test_a_stream_waits_for_a_batch_that_is_being_written(log: Log) -> None:
     assert steps(reader, {"0": 2}) == [[3]]
 
 
+def test_a_stream_takes_no_batch_out_of_one_that_is_being_written(log: Log) -> None:
+    """A client may commit any metadata: here the bytes of a valid batch that would continue the log."""
+    log.commit(1)
+    inner = encode_batch([commit("g", "t", 0, 666)], base_offset=2)
+    batch = encode_batch([commit("g", "t", 0, 2), (b"", bytes(inner) * 2, (), 0)], base_offset=1)
+    ends = [batch.index(inner) + len(inner), len(batch) - 1]
+    reader = stream(log, columns="committed_offset,error")
+    assert steps(reader, {"0": 0}) == [[1]]
+    written = 0
+    for end in ends:
+        log.write(batch[written:end])
+        written = end
+        assert steps(reader, {"0": 1}) == []
+        assert steps(stream(log, columns="committed_offset,error"), {"0": 0}) == [[1]]
+    log.write(batch[written:])
+    assert reader.latestOffset({"0": 1}, ReadAllAvailable()) == {"0": 3}
+    assert list(read(reader, {"0": 1}, {"0": 2})) == [2]
+
+
+def test_a_wrong_length_in_the_last_segment_costs_one_batch(log: Log) -> None:
+    log.commit(1)
+    batch = encode_batch([commit("g", "t", 0, 2)], base_offset=1)
+    batch[8] = 1  # the highest byte of the length
+    log.write(batch)
+    log.offset = 2
+    reader = stream(log, columns="committed_offset,error")
+    assert steps(reader, {"0": 0}) == [[1]]
+    log.commit(3)
+    assert steps(reader, {"0": 1}) == [["damage", 3]]
+
+
 def test_an_unfinished_batch_at_the_end_of_a_segment_that_has_a_successor_is_damage(log: Log) -> None:
     log.commit(1, 2)
     log.write(encode_batch([commit("g", "t", 0, 3)], base_offset=2)[:-1])

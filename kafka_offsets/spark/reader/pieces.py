@@ -10,13 +10,13 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar
 from kafka_offsets.spark.reader.columnar import RecordSource
+from kafka_offsets.spark.reader.damage import following_batch
 from kafka_offsets.spark.reader.query import Query
 from kafka_offsets.storage.files import File
 from kafka_offsets.storage.log.segment import (
     MAX_RELATIVE_OFFSET,
     BatchAt,
     DamagedBatchError,
-    find_batch,
     walk,
 )
 from kafka_offsets.storage.segment_columns import read_columns
@@ -34,6 +34,7 @@ class Pieces:
     damage_offset the offset at which the last damage begins: after the batch before it, which may be damaged too
     first_offset  no batch begins before this offset
     stop          reading ends after the batch that holds the record before this offset; None: at the end of the file
+    is_last       the file is the last segment of its log: a broker may be appending to it
     """
 
     def __init__(
@@ -44,12 +45,15 @@ class Pieces:
         source: RecordSource,
         stop: int | None = None,
         first_offset: int = 0,
+        *,
+        is_last: bool = False,
     ) -> None:
         self.position = position
         self._file = file
         self._query = query
         self._source = source
         self._stop = stop
+        self._is_last = is_last
         self.end_offset = self.damage_offset = first_offset
         self._damage_end = first_offset
 
@@ -80,7 +84,7 @@ class Pieces:
         damaged = self._claimed(position)
         following = None if damaged is None else damaged.position + damaged.size
         if following is None or not (following == self._file.size or self._claimed(following)):
-            found = find_batch(self._file, position + 1, self._file.size, self._is_possible)
+            found = following_batch(self._file, position, self._is_possible, is_last=self._is_last)
             damaged, following = None, self._file.size if found is None else found.position
         self.position = following
         self.damage_offset = max(self.end_offset, self._damage_end)

@@ -19,11 +19,12 @@ from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar, outcomes
 from kafka_offsets.spark.reader.columnar import RecordSource
+from kafka_offsets.spark.reader.damage import following_batch
 from kafka_offsets.spark.reader.latest import Winners
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, BatchAt, find_batch
+from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, BatchAt
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
 from kafka_offsets.storage.segment_columns import read_headers
 
@@ -48,6 +49,11 @@ class SegmentAt(NamedTuple):
     base_offset: int
     size: int
     next_offset: int | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the segment was the last one of its log: a broker may have been appending to it."""
+        return self.next_offset is None
 
 
 class Run(NamedTuple):
@@ -269,14 +275,18 @@ class _Markers:
                 yield from self._of(end if later.base_offset == end.base_offset else later, 0)
 
     def _of(self, segment: SegmentAt, position: int) -> Iterator[outcomes.TransactionEnd]:
-        for data, batches in headers(SegmentFile(self._fs, segment), position, segment.base_offset):
+        file = SegmentFile(self._fs, segment)
+        for data, batches in headers(file, position, segment.base_offset, is_last=segment.is_last):
             yield from outcomes.markers_of(data, batches)
 
 
-def headers(file: File, position: int, first_offset: int) -> Iterator[tuple[bytes, BatchColumns]]:
+def headers(
+    file: File, position: int, first_offset: int, *, is_last: bool
+) -> Iterator[tuple[bytes, BatchColumns]]:
     """Yield the headers of the batches from a position on, as `read_headers`, also of those after damage.
 
     first_offset  no batch begins before this offset
+    is_last       as for `Pieces`
     """
     while True:
         try:
@@ -286,9 +296,8 @@ def headers(file: File, position: int, first_offset: int) -> Iterator[tuple[byte
         except UnreadableError:
             raise
         except StorageError as error:  # the reader of that segment reports it in a row
-            after = 1 + (position if error.position is None else error.position)
-            is_possible = partial(_is_possible, first_offset)
-            found = find_batch(file, after, file.size, is_possible)
+            at = position if error.position is None else error.position
+            found = following_batch(file, at, partial(_is_possible, first_offset), is_last=is_last)
             if found is None:
                 return
             position = found.position
@@ -351,8 +360,8 @@ def read_segment(
     rows = Rows(query, source, start, min(limits, default=None), winners)
     begin, first_offset = 0, segment.base_offset
     if start is not None and start > first_offset:
-        begin, first_offset = position_of(file, start, first_offset)
-    pieces = Pieces(file, begin, query, source, stop, first_offset)
+        begin, first_offset = position_of(file, start, first_offset, is_last=segment.is_last)
+    pieces = Pieces(file, begin, query, source, stop, first_offset, is_last=segment.is_last)
     ahead: outcomes.Ahead | None = None
     for piece in pieces:
         if isinstance(piece, pa.RecordBatch):
@@ -391,14 +400,15 @@ def _overlap(
     return columnar.one_row(row, query.columns)
 
 
-def position_of(file: File, offset: int, first_offset: int) -> tuple[int, int]:
+def position_of(file: File, offset: int, first_offset: int, *, is_last: bool) -> tuple[int, int]:
     """Return where the first batch, or the damage, begins that may hold an offset or a later one.
 
     first_offset  of the segment
+    is_last       as for `Pieces`
     The result is a position and the offset after the batch before it.
     """
     position = 0
-    for _, batches in headers(file, 0, first_offset):
+    for _, batches in headers(file, 0, first_offset, is_last=is_last):
         is_after_damage = int(batches.position[0]) != position
         if is_after_damage and batches.base_offset[0] > offset:
             break  # the reader that continues there reports the damage in a row

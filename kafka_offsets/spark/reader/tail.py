@@ -1,7 +1,8 @@
 """The readable end of a log in segment files, for streams that follow it as it grows.
 
 Bytes that are not a valid batch are damage if a valid batch or a later segment follows: the stream continues after
-them, and one of its steps reports them in a row. Otherwise a broker may be writing them, so the stream waits.
+them, and one of its steps reports them in a row. Otherwise a broker may be writing them, so the stream waits. Bytes in
+a batch that the file does not hold completely are never taken for a batch of their own (`following_batch`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -83,7 +84,8 @@ class SegmentLog:
             seen = _Seen(last.path, 0, last.base_offset)
         if seen.size != last.size:
             position, end_offset = seen.position, seen.end_offset
-            for _, batches in segments.headers(SegmentFile(self._fs, last), position, end_offset):
+            file = SegmentFile(self._fs, last)
+            for _, batches in segments.headers(file, position, end_offset, is_last=True):
                 position, end_offset = segments.end_of(batches)
             seen = _Seen(last.path, position, end_offset, last.size)
         self._seen[partition] = seen
@@ -109,9 +111,10 @@ class SegmentLog:
         """Yield (base offset, producer id, whether it is a marker) of the transactional batches of a range."""
         for segment in segments.overlapping(found, start, end):
             file, position, first_offset = SegmentFile(self._fs, segment), 0, segment.base_offset
+            is_last = segment.is_last
             if start > first_offset:
-                position, first_offset = segments.position_of(file, start, first_offset)
-            for _, batches in segments.headers(file, position, first_offset):
+                position, first_offset = segments.position_of(file, start, first_offset, is_last=is_last)
+            for _, batches in segments.headers(file, position, first_offset, is_last=is_last):
                 chosen = np.flatnonzero(
                     batches.is_transactional
                     & (batches.base_offset + batches.last_offset_delta >= start)

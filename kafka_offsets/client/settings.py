@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 from kafka_offsets.client.cluster import Cluster
@@ -40,6 +40,24 @@ class ConnectionSettings(NamedTuple):
         return connect_to_any(
             self.addresses, lambda address: Coordinator(address, group, self.timeout_s, self.security)
         )
+
+
+def secured_settings(
+    bootstrap: str, properties: Mapping[str, str] | None = None, timeout_s: float = 30.0
+) -> ConnectionSettings:
+    """Return the settings for brokers.
+
+    bootstrap   HOST:PORT[,HOST:PORT…]
+    properties  Kafka's client properties of TLS and SASL: security.protocol, ssl.*, sasl.*
+    Raises ValueError for an address, ConfigError for properties, also those without effect.
+    """
+    given = dict(properties or {})
+    settings = ConnectionSettings(tuple(parse_addresses(bootstrap)), timeout_s, take_security(given))
+    if given:
+        raise ConfigError(
+            f"without effect with security.protocol={settings.security.protocol}: {', '.join(sorted(given))}"
+        )
+    return settings
 
 
 def take_connection_settings(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from kafka_offsets.client.security import PREFIXES
+from kafka_offsets.client.security import PREFIXES, take_security
 from kafka_offsets.client.settings import ConnectionSettings, take_connection_settings
 from kafka_offsets.commands import argument_types as types
 from kafka_offsets.errors import ConfigError
@@ -27,13 +28,15 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="limit for connecting, for the coordinator to be ready, and for each response (30000)",
     )
-    parser.add_argument(
-        "--command-config",
-        type=Path,
-        metavar="FILE",
-        help="client properties: bootstrap.servers, request.timeout.ms, default.api.timeout.ms, security.protocol, "
-        "sasl.*, ssl.*",
+    add_property_options(
+        parser,
+        "bootstrap.servers, request.timeout.ms, default.api.timeout.ms, security.protocol, sasl.*, ssl.*",
     )
+
+
+def add_property_options(parser: argparse.ArgumentParser, keys: str) -> None:
+    """Add the options for client properties; `keys` are those with an effect."""
+    parser.add_argument("--command-config", type=Path, metavar="FILE", help=f"client properties: {keys}")
     parser.add_argument(
         "--command-property",
         "-X",
@@ -51,30 +54,54 @@ def apply_client_properties(options: argparse.Namespace) -> None:
     Names the keys without effect in one line of standard error. ConfigError for a file that cannot be read, and for
     what cannot be used. Both name the file if all properties are from it.
     """
-    properties = {} if options.command_config is None else _read(options.command_config)
-    properties |= options.command_property
+    properties = _given(options)
     if options.bootstrap_server is not None:
         properties["bootstrap.servers"] = options.bootstrap_server
     if "bootstrap.servers" not in properties:
         raise ConfigError("name a broker, with --bootstrap-server HOST:PORT")
     before = dict(properties)
-    is_of_file = options.command_config is not None and not options.command_property
-    source = options.command_config if is_of_file else "client properties"
     connections: ConnectionSettings
     try:
         connections = take_connection_settings(properties, options.timeout)
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None
-    if properties:
-        print(
-            f"kafka-offsets: {source}: without effect here: {', '.join(sorted(properties))}", file=sys.stderr
-        )
+        raise ConfigError(f"{_source(options)}: {error}") from None
+    _warn(options, properties)
     options.connections = connections
     options.client_properties = {
         key: value
         for key, value in before.items()
         if key not in properties and (key.startswith(PREFIXES) or key == "bootstrap.servers")
     }
+
+
+def security_properties(options: argparse.Namespace) -> dict[str, str]:
+    """Return the keys of TLS and SASL, for commands that name brokers in other ways; errors as above."""
+    properties = _given(options)
+    before = dict(properties)
+    try:
+        take_security(properties)
+    except ConfigError as error:
+        raise ConfigError(f"{_source(options)}: {error}") from None
+    _warn(options, properties)
+    return {key: value for key, value in before.items() if key not in properties}
+
+
+def _given(options: argparse.Namespace) -> dict[str, str]:
+    properties = {} if options.command_config is None else _read(options.command_config)
+    return properties | dict(options.command_property)
+
+
+def _source(options: argparse.Namespace) -> Path | str:
+    """Return where all properties are from."""
+    is_of_file = options.command_config is not None and not options.command_property
+    source: Path = options.command_config
+    return source if is_of_file else "client properties"
+
+
+def _warn(options: argparse.Namespace, unused: Iterable[str]) -> None:
+    names = ", ".join(sorted(unused))
+    if names:
+        print(f"kafka-offsets: {_source(options)}: without effect here: {names}", file=sys.stderr)
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.moves import parse_duration, parse_time
+from kafka_offsets.commands.client_properties import add_property_options, security_properties
 from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import KafkaOffsetsError
@@ -142,6 +143,7 @@ def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", action="store_true", help="LOG is HOST:PORT of a broker: read the log of its cluster"
     )
+    add_property_options(parser, "security.protocol, sasl.*, ssl.*, for --cluster and --ends")
     parser.add_argument(
         "--parquet", action="store_true", help="LOG is Parquet with rows of a log that was read before"
     )
@@ -216,6 +218,7 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
         from pyspark.errors import PySparkException
     except ModuleNotFoundError as error:
         raise SparkCommandError(f'needs {error.name}: pip install ".[spark]" in a clone') from error
+    options.security = security_properties(options)
     own = spark is None
     session = _session(options) if spark is None else spark
     try:
@@ -413,6 +416,8 @@ def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> 
     register(spark)
     source = "bootstrap.servers" if options.cluster else "path"
     reader = spark.read.format("consumer_offsets").option(source, options.log)
+    if options.cluster:
+        reader = reader.options(**{f"kafka.{key}": value for key, value in options.security.items()})
     for name, value in settings.items():
         reader = reader.option(name, value)
     return reader.load()
@@ -570,11 +575,13 @@ def _lag_table(
     from kafka_offsets.spark.pipelines import ends_of, lag, times_of
 
     state = state.persist()
-    ends = ends_of(spark, options.ends, state)
+    security = options.security
+    ends = ends_of(spark, options.ends, state, properties=security)
     found = lag(state, ends)
     if times:
         now_ms = round(time.time() * 1000)
-        found = lag(state, ends, times_of(spark, options.ends, found), now_ms)
+        asked = times_of(spark, options.ends, found, properties=security)
+        found = lag(state, ends, asked, now_ms)
     found = found.select("lag", *(name for name in found.columns if name != "lag"))
     return found.orderBy(found["lag"].desc_nulls_last(), "group", "topic", "partition")
 
@@ -658,7 +665,7 @@ def _lags_of_report(
     ends = windows.select(sf.unix_millis("w.end").alias("end")).orderBy(sf.col("end").desc())
     latest_ends = [row["end"] for row in ends.limit(_HISTORY_WINDOWS).collect()]
     done()
-    times = growth_of(spark, options.ends, state, latest_ends)
+    times = growth_of(spark, options.ends, state, latest_ends, properties=options.security)
     done()
     return lags, lag_history(raw, times, options.window, unreadable=_unreadable(options))
 

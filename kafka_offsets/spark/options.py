@@ -5,7 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.connection import parse_addresses
+from kafka_offsets.client.security import PREFIXES
+from kafka_offsets.client.settings import ConnectionSettings, secured_settings
+from kafka_offsets.errors import ConfigError
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader.query import ALL, LATEST, Query
 
@@ -32,7 +35,7 @@ NAMES = (
     "maxRecordsPerBatch",
     "storageOptions",
 )
-"""All options; Spark takes them in any case."""
+"""All options but those of TLS and SASL, `kafka.security.protocol` and so on; Spark takes them in any case."""
 
 _KINDS = (*dict.fromkeys(schema.KINDS.values()), schema.CONTROL, schema.UNKNOWN)
 _SPLIT_BYTES = {ALL: 64 << 20, LATEST: 256 << 20}
@@ -48,18 +51,19 @@ class Options:
     """The options of one table.
 
     path                   of segments, None if a cluster is read
-    bootstrap              host and port of brokers, None if segments are read
+    bootstrap              HOST:PORT[,HOST:PORT…] of brokers, None if segments are read
     start, stop            offsets by log partition, start inclusive, stop exclusive
     from_end               whether a stream begins at the end of the log
     split_bytes            bytes of segments for one reader
     split_records          number of offsets of a cluster's log for one reader
     max_records_per_batch  of a stream; None: no limit
     storage_options        for fsspec
+    security               Kafka's client properties of TLS and SASL, passwords included
     """
 
     query: Query
     path: str | None
-    bootstrap: tuple[tuple[str, int], ...]
+    bootstrap: str | None
     start: Mapping[int, int]
     stop: Mapping[int, int]
     from_end: bool = False
@@ -67,6 +71,13 @@ class Options:
     split_records: int = _SPLIT_RECORDS
     max_records_per_batch: int | None = None
     storage_options: Mapping[str, Any] = field(default_factory=dict)
+    security: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def connections(self) -> ConnectionSettings:
+        """How brokers are reached; read from `security` in each process, because a TLS context cannot be pickled."""
+        assert self.bootstrap is not None
+        return secured_settings(self.bootstrap, self.security)
 
     def check_batch(self) -> None:
         """Raise OptionError for an option that only a stream can have."""
@@ -79,11 +90,15 @@ def parse(given: Mapping[str, str]) -> Options:
     """Parse the options given to Spark. Raises OptionError."""
     known = {name.lower(): name for name in NAMES}
     values: dict[str, str] = {}
+    security: dict[str, str] = {}
     for name, value in given.items():
-        spelled = known.get(name.lower().removeprefix("kafka."))
-        if spelled is None:
+        key = name.lower().removeprefix("kafka.")
+        if key.startswith(PREFIXES):
+            security[key] = value
+        elif key in known:
+            values[known[key]] = value
+        else:
             raise OptionError(f"consumer_offsets has no option {name!r}; it has {', '.join(NAMES)}")
-        values[spelled] = value
     if ("path" in values) == ("bootstrap.servers" in values):
         raise OptionError(
             "give either the option 'path', of a log directory, or 'bootstrap.servers', of a cluster"
@@ -101,7 +116,7 @@ def parse(given: Mapping[str, str]) -> Options:
             verify_crc=_one_of(values, "verifyCrc", ("false", "true")) == "true",
         ),
         path=values.get("path"),
-        bootstrap=_bootstrap(values),
+        bootstrap=_bootstrap(values, security),
         start=start,
         stop=stop,
         from_end=from_end,
@@ -109,6 +124,7 @@ def parse(given: Mapping[str, str]) -> Options:
         split_records=_positive(values, "splitRecords") or _SPLIT_RECORDS,
         max_records_per_batch=_positive(values, "maxRecordsPerBatch"),
         storage_options=_storage_options(values),
+        security=security,
     )
 
 
@@ -214,13 +230,22 @@ def _positive(values: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _bootstrap(values: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
-    if "bootstrap.servers" not in values:
-        return ()
+def _bootstrap(values: Mapping[str, str], security: Mapping[str, str]) -> str | None:
+    """Return the brokers. The settings of TLS and SASL are checked here, before tasks start."""
+    bootstrap = values.get("bootstrap.servers")
+    if bootstrap is None:
+        if security:
+            raise OptionError(f"option 'kafka.{next(iter(security))}' is for a cluster, not for segments")
+        return None
     try:
-        return tuple(parse_address(word) for word in _words(values, "bootstrap.servers"))
+        parse_addresses(bootstrap)
     except ValueError as error:
         raise OptionError(f"option 'bootstrap.servers': {error}") from error
+    try:
+        secured_settings(bootstrap, security)
+    except ConfigError as error:
+        raise OptionError(f"options 'kafka.*': {error}") from error
+    return bootstrap
 
 
 def _storage_options(values: Mapping[str, str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -30,10 +30,10 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
+from kafka_offsets.client.cluster import EARLIEST, LATEST
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.settings import ConnectionSettings, secured_settings
 from kafka_offsets.errors import (
     CommitRefusedError,
     ConnectionLostError,
@@ -74,10 +74,9 @@ class ProgressError(KafkaOffsetsError):
 class _Commits:
     """Commits to one group; reconnects if the connection is lost or the coordinator has moved."""
 
-    def __init__(self, bootstrap: str, group: str, timeout_s: float) -> None:
+    def __init__(self, settings: ConnectionSettings, group: str) -> None:
         self.group = group
-        self._addresses = parse_addresses(bootstrap)
-        self._timeout_s = timeout_s
+        self._settings = settings
         self._coordinator: Coordinator | None = None
 
     def commit(self, offsets: dict[Place, int], metadata: str) -> None:
@@ -93,9 +92,7 @@ class _Commits:
                 self.close()
             else:
                 return
-        self._coordinator = connect_to_any(
-            self._addresses, lambda address: Coordinator(address, self.group, self._timeout_s)
-        )
+        self._coordinator = self._settings.coordinator(self.group)
         try:
             self._coordinator.commit(offsets, {}, metadata)
         except (ConnectionLostError, ProtocolError):
@@ -135,7 +132,7 @@ class OffsetCommitListener(StreamingQueryListener):
     from there would have committed the same. Sources other than Kafka are ignored; if several sources of a query read
     a partition, the lowest offset is used.
 
-    bootstrap    HOST:PORT[,HOST:PORT…], without TLS and without authentication
+    bootstrap    HOST:PORT[,HOST:PORT…]
     group        a group without other users: commits to a group with members are refused
     queries      names of the queries to commit for; None for all of the session
     topics       topics to commit for, if a query also reads other clusters; None for all
@@ -145,6 +142,7 @@ class OffsetCommitListener(StreamingQueryListener):
                  the same length; then the next event commits what is missing
     refresh_s    interval at which an idle query is committed again, so that its offsets do not expire
     clock        seconds that never go back
+    properties   Kafka's client properties of TLS and SASL: security.protocol, ssl.*, sasl.*
 
     The listener never raises an error into Spark. `commits` counts the successful commits, `errors` the failed ones, by
     the name of the protocol's error or of the exception; `last_error` is the last one. The first error of a series is
@@ -165,11 +163,12 @@ class OffsetCommitListener(StreamingQueryListener):
         timeout_s: float = 10.0,
         refresh_s: float = 3600.0,
         clock: Callable[[], float] = time.monotonic,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         for name, given in (("queries", queries), ("topics", topics), ("checkpoints", checkpoints)):
             if isinstance(given, str):
                 raise TypeError(f"{name} is one text, {given!r}, where a list of them is wanted")
-        self._commits = _Commits(bootstrap, group, timeout_s)
+        self._commits = _Commits(secured_settings(bootstrap, properties, timeout_s), group)
         self._queries, self._topics = queries, topics
         self._checkpoints = tuple(checkpoints)
         self._timeout_s, self._refresh_s, self._clock = timeout_s, refresh_s, clock
@@ -340,12 +339,15 @@ def group_starting_offsets(
     topics: str | Iterable[str],
     reset: Literal["earliest", "latest", "none"] = "earliest",
     timeout_s: float = 30.0,
+    *,
+    properties: Mapping[str, str] | None = None,
 ) -> str:
     """Return a group's committed offsets as JSON for the option `startingOffsets` of Spark's Kafka source.
 
-    topics  their names, or one text in the form of the option `subscribe`; the result has all partitions of each
-    reset   the start in a partition without a committed offset, or whose log no longer contains it, like a consumer's
-            `auto.offset.reset`: `none` raises ProgressError. A batch query does not accept `latest`
+    topics      their names, or one text in the form of the option `subscribe`; the result has all partitions of each
+    reset       the start in a partition without a committed offset, or whose log no longer contains it, like a
+                consumer's `auto.offset.reset`: `none` raises ProgressError. A batch query does not accept `latest`
+    properties  as for OffsetCommitListener
     Raises RefusedError for a topic that does not exist, ConnectionLostError, and ValueError.
     """
     if reset not in (*_RESETS, "none"):
@@ -353,10 +355,10 @@ def group_starting_offsets(
     names = [name.strip() for name in topics.split(",")] if isinstance(topics, str) else list(topics)
     if not any(names):
         raise ValueError("no topics")
-    addresses = parse_addresses(bootstrap)
-    with connect_to_any(addresses, lambda address: Coordinator(address, group, timeout_s)) as coordinator:
+    settings = secured_settings(bootstrap, properties, timeout_s)
+    with settings.coordinator(group) as coordinator:
         committed = {place: found.offset for place, found in coordinator.committed().items()}
-    with connect_to_any(addresses, lambda address: Cluster(address, timeout_s)) as cluster:
+    with settings.cluster() as cluster:
         places = sorted(cluster.leaders(names))
         first = cluster.offsets_at(dict.fromkeys(places, EARLIEST))
         end = cluster.offsets_at(dict.fromkeys(places, LATEST))
@@ -374,11 +376,14 @@ def commit_checkpoint(
     checkpoint: str | Path,
     topics: Collection[str] | None = None,
     timeout_s: float = 30.0,
+    *,
+    properties: Mapping[str, str] | None = None,
 ) -> dict[Place, int]:
     """Commit the end of the last finished batch of a checkpoint to a group, without Spark; return the offsets.
 
     checkpoint  a folder of this machine, or a URL that fsspec knows
     topics      topics to commit for, None for all
+    properties  as for OffsetCommitListener
     Raises ProgressError if no batch is finished, StorageError, ConnectionLostError, RefusedError, CommitRefusedError.
     """
     found = read_checkpoint(checkpoint)
@@ -389,9 +394,7 @@ def commit_checkpoint(
     }
     if not offsets:
         raise ProgressError(f"{checkpoint}: batch {found.batch} has read none of the topics")
-    with connect_to_any(
-        parse_addresses(bootstrap), lambda address: Coordinator(address, group, timeout_s)
-    ) as coordinator:
+    with secured_settings(bootstrap, properties, timeout_s).coordinator(group) as coordinator:
         coordinator.commit(offsets, {}, f"batch={found.batch}")
     return offsets
 

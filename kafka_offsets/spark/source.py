@@ -59,7 +59,7 @@ class Share(InputPartition):
 def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
     assert isinstance(share, Share)
     if share.part is not None:
-        return live.read(asked.bootstrap, share.part, asked.query)
+        return live.read(asked.connections, share.part, asked.query)
     return segments.read(share.runs, asked.query, dict(asked.storage_options))
 
 
@@ -78,7 +78,7 @@ class BatchReader(DataSourceReader):
             found = segments.find(asked.path, dict(asked.storage_options))
             planned = segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop))
             return [Share(runs) for runs in planned] or [Share()]
-        with live.OffsetsTopic(asked.bootstrap) as topic:
+        with live.OffsetsTopic(asked.connections) as topic:
             begin = topic.offsets(end=False)
             end = topic.offsets(end=True, committed=asked.query.committed)
         start = {partition: max(offset, asked.start.get(partition, 0)) for partition, offset in begin.items()}
@@ -99,11 +99,11 @@ class _Cluster:
         self._asked = asked
 
     def begin(self) -> dict[int, int]:
-        with live.OffsetsTopic(self._asked.bootstrap) as topic:
+        with live.OffsetsTopic(self._asked.connections) as topic:
             return topic.offsets(end=False)
 
     def end(self) -> dict[int, int]:
-        with live.OffsetsTopic(self._asked.bootstrap) as topic:
+        with live.OffsetsTopic(self._asked.connections) as topic:
             return topic.offsets(end=True, committed=self._asked.query.committed)
 
     def settled(

@@ -465,6 +465,15 @@ def test_types_and_offsets_choose_records() -> None:
         ({"path": "x", "verifyCrc": "yes"}, "option 'verifyCrc' is 'yes'"),
         ({"path": "x", "splitBytes": "0"}, "option 'splitBytes' is '0', not a number above 0"),
         ({"bootstrap.servers": "localhost"}, "option 'bootstrap.servers': localhost is not HOST:PORT"),
+        ({"path": "x", "kafka.security.protocol": "SSL"}, "'kafka.security.protocol' is for a cluster"),
+        (
+            {"bootstrap.servers": "h:1", "kafka.security.protocol": "TLS"},
+            "options 'kafka.*': security.protocol is TLS",
+        ),
+        (
+            {"bootstrap.servers": "h:1", "kafka.sasl.mechanism": "PLAIN"},
+            "options 'kafka.*': without effect with security.protocol=PLAINTEXT: sasl.mechanism",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(given: dict[str, str], words: str) -> None:

@@ -20,8 +20,10 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.testing import Broker
 from tests.conftest import DATA, REPOSITORY
+from tests.drivers.secured import PASSWORD, USER, Secured, write_properties
 from tests.spark import jvm
 
 if TYPE_CHECKING:
@@ -167,15 +169,25 @@ def test_history_and_expiry_cover_all_groups(spark_command: Command, tmp_path: P
     assert stale == [] and list((tmp_path / "stale").glob("*.csv"))
 
 
-def test_lag_and_report_ask_the_cluster_whose_log_is_read(spark_command: Command, tmp_path: Path) -> None:
-    with Broker() as kafka:
+def test_lag_and_report_ask_the_cluster_whose_log_is_read_over_tls(
+    spark_command: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secured = Secured(tmp_path)
+    with Broker(secured.config("SASL_SSL"), users={USER: PASSWORD}) as kafka:
+        properties = secured.java(kafka.bootstrap_servers, "SASL_SSL", "SCRAM-SHA-256")
+        del properties["bootstrap.servers"]
+        config = write_properties(tmp_path / "client.properties", properties)
         kafka.create_topic("orders")
         kafka.produce("orders", ["first", "second"])
         kafka.commit("billing", {("orders", 0): 1})
-        cluster = (kafka.bootstrap_servers, "--cluster", "--ends", kafka.bootstrap_servers)
+        servers = kafka.bootstrap_servers
+        cluster = (servers, "--cluster", "--ends", servers, "--command-config", config)
         (row,) = spark_command.rows("lag", *cluster)
         words = ("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
         (done,) = spark_command.rows(*words)
+        with pytest.raises(KafkaOffsetsError, match=r"client properties: security\.protocol is SASL_TLS"):
+            spark_command(*words, "-X", "security.protocol=SASL_TLS")
+    assert capsys.readouterr().err == ""
     assert (row["group"], row["lag"], row["status"]) == ("billing", 1, "behind") and row["time_lag_ms"] >= 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert done == {"path": str(tmp_path / "page.html"), "bytes": len(page.encode())}

@@ -33,6 +33,7 @@ from kafka_offsets.spark.progress import (
     group_starting_offsets,
 )
 from kafka_offsets.testing import Broker
+from tests.drivers.secured import PASSWORD, USER, Secured
 from tests.interop import kafka_peer
 from tests.interop.kafka_peer import KafkaPeer
 from tests.interop.waiting import until
@@ -381,6 +382,25 @@ def test_the_next_address_is_tried_when_one_does_not_answer(broker):
     listener.onQueryProgress(batch(0, 1))
     listener.close()
     assert offsets(broker) == {("orders", 0): 1}
+
+
+def test_progress_is_committed_and_read_over_tls_by_a_user(tmp_path):
+    secured = Secured(tmp_path)
+    with Broker(secured.config("SASL_SSL"), users={USER: PASSWORD}) as broker:
+        bootstrap = broker.bootstrap_servers
+        broker.create_topic("orders", 2)
+        broker.produce("orders", ["a", "b", "c"], partition=0)
+        properties = secured.java(bootstrap, "SASL_SSL", "SCRAM-SHA-256")
+        del properties["bootstrap.servers"]
+        listener = OffsetCommitListener(bootstrap, GROUP, properties=properties)
+        listener.onQueryProgress(batch(1, 2))
+        listener.close()
+        assert (listener.commits, listener.last_error) == (1, None)
+        start = group_starting_offsets(bootstrap, GROUP, "orders", properties=properties)
+        assert json.loads(start) == {"orders": {"0": 2, "1": -2}}
+        folder = checkpoint(tmp_path / "c", {0: ['{"orders":{"0":3}}']}, 0)
+        assert commit_checkpoint(bootstrap, GROUP, folder, properties=properties) == {("orders", 0): 3}
+        assert offsets(broker) == {("orders", 0): 3}
 
 
 def checkpoint(folder: Path, lines: Mapping[int, list[str]], finished: int, query: uuid.UUID = QUERY) -> Path:

@@ -11,7 +11,7 @@ idle topic. Brokers are queried with Kafka's protocol: Apache Kafka or this proj
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
@@ -20,7 +20,8 @@ from pyspark.sql import functions as sf
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
 from kafka_offsets.client.commits import Place
-from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.connection import Address, Connection
+from kafka_offsets.client.settings import ConnectionSettings, secured_settings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
@@ -178,30 +179,40 @@ def _carried(values: DataFrame, windows: DataFrame, place: list[str]) -> DataFra
 # ---- brokers --------------------------------------------------------------------------------------------------
 
 
-def ends_of(spark: SparkSession, bootstrap: str, state: DataFrame) -> DataFrame:
+def ends_of(
+    spark: SparkSession, bootstrap: str, state: DataFrame, *, properties: Mapping[str, str] | None = None
+) -> DataFrame:
     """Get start and end of all topic-partitions of a state from a cluster; unknown partitions have no row.
 
-    bootstrap  HOST:PORT of any of its brokers
-    Raises ConnectionLostError and RefusedError. One request for each topic and broker, from the driver.
+    bootstrap   HOST:PORT[,HOST:PORT…] of any of its brokers
+    properties  Kafka's client properties of TLS and SASL: security.protocol, ssl.*, sasl.*
+    Raises ConnectionLostError, RefusedError and ConfigError. One request for each topic and broker, from the driver.
     """
-    with Cluster(parse_address(bootstrap)) as cluster:
+    with secured_settings(bootstrap, properties).cluster() as cluster:
         found = _offsets_at(cluster, state, (EARLIEST, LATEST))
         rows = [(*place, *offsets) for place, offsets in found]
     return _table(spark, rows, ENDS, pa.int64())
 
 
-def growth_of(spark: SparkSession, bootstrap: str, state: DataFrame, at_ms: Iterable[int]) -> DataFrame:
+def growth_of(
+    spark: SparkSession,
+    bootstrap: str,
+    state: DataFrame,
+    at_ms: Iterable[int],
+    *,
+    properties: Mapping[str, str] | None = None,
+) -> DataFrame:
     """Get the size of all topic-partitions of a state at some times from a cluster, for `lag_history`.
 
-    bootstrap  HOST:PORT of any of its brokers
-    at_ms      ends of windows, in ms of wall time
+    bootstrap, properties  as for `ends_of`
+    at_ms                  ends of windows, in ms of wall time
     The columns are those of TIMES: the last offset before each time, with the millisecond before it. A partition has
     no row for a time at which it had no records; a partition that the cluster does not have has none. If the records of
     a time are deleted, the present log start is used.
-    Raises ConnectionLostError and RefusedError. One request for each topic, time and broker, from the driver.
+    Raises what `ends_of` raises. One request for each topic, time and broker, from the driver.
     """
     times = sorted(set(at_ms))
-    with Cluster(parse_address(bootstrap)) as cluster:
+    with secured_settings(bootstrap, properties).cluster() as cluster:
         rows = [
             (*place, (end if offset < 0 else offset) - 1, at - 1)  # -1: there are no records that young
             for place, (end, *offsets) in _offsets_at(cluster, state, (LATEST, *times))
@@ -251,19 +262,22 @@ def _leaders(cluster: Cluster, topic: str) -> dict[Place, int]:
         return {}
 
 
-def times_of(spark: SparkSession, bootstrap: str, lags: DataFrame) -> DataFrame:
+def times_of(
+    spark: SparkSession, bootstrap: str, lags: DataFrame, *, properties: Mapping[str, str] | None = None
+) -> DataFrame:
     """Get the timestamp of the first unread record of each position from a cluster, for a second call of `lag`.
 
-    lags  the result of `lag` without times
+    bootstrap, properties  as for `ends_of`
+    lags                   the result of `lag` without times
     The columns are those of TIMES, at these positions. One request for each position with a lag, from the driver.
-    Raises ConnectionLostError and RefusedError.
+    Raises what `ends_of` raises.
     """
     unread = lags.where(sf.col("lag") > 0).select(*_PLACE, "position", "log_end_offset").distinct()
     asked = [
         (row["topic"], row["partition"], row["position"], row["log_end_offset"]) for row in unread.collect()
     ]
     rows = []
-    with _Reader(parse_address(bootstrap)) as reader:
+    with _Reader(secured_settings(bootstrap, properties)) as reader:
         for topic, partition, position, end in sorted(asked):
             timestamp = reader.first_time((topic, partition), position, end)
             if timestamp is not None:
@@ -274,10 +288,11 @@ def times_of(spark: SparkSession, bootstrap: str, lags: DataFrame) -> DataFrame:
 class _Reader:
     """Reads single records from the leaders of partitions."""
 
-    def __init__(self, bootstrap: tuple[str, int]) -> None:
-        self._bootstrap = Connection(*bootstrap)
-        self._connections: dict[tuple[str, int], Connection] = {}
-        self._leaders: dict[Place, tuple[str, int]] = {}
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
+        self._bootstrap = settings.any_broker()
+        self._connections: dict[Address, Connection] = {}
+        self._leaders: dict[Place, Address] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -323,7 +338,8 @@ class _Reader:
             raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
         address = self._leaders[place]
         if address not in self._connections:
-            self._connections[address] = Connection(*address)
+            settings = self._settings
+            self._connections[address] = Connection(*address, settings.timeout_s, settings.security)
         return self._connections[address]
 
     def _find_leaders(self, topic: str) -> None:

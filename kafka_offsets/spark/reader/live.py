@@ -4,14 +4,14 @@ ListOffsets returns the range, Fetch returns record batches, which are then deco
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
-from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.errors import (
-    ConnectionLostError,
     ErrorCode,
     KafkaOffsetsError,
     ProtocolError,
@@ -27,8 +27,6 @@ from kafka_offsets.storage.files import File
 from kafka_offsets.storage.segment_columns import read_headers
 
 TOPIC = "__consumer_offsets"
-
-Address = tuple[str, int]
 
 _EARLIEST, _LATEST = -2, -1
 _METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 2
@@ -94,13 +92,11 @@ class _Fetched(File):
 class OffsetsTopic:
     """The brokers that lead the offsets topic. For one thread, in a `with` statement.
 
-    bootstrap  any brokers of the cluster; the first that answers is used
-    Raises ConnectionLostError, and RefusedError with the request that a broker refused.
+    Raises ConnectionLostError, and RefusedError with the request or the login that a broker refused.
     """
 
-    def __init__(self, bootstrap: Sequence[Address], timeout_s: float = 30.0) -> None:
-        self._bootstrap = tuple(bootstrap)
-        self._timeout_s = timeout_s
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._settings = settings
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[int, Address] = {}
 
@@ -202,7 +198,8 @@ class OffsetsTopic:
 
     def _find_leaders(self) -> None:
         made = messages.MetadataRequest
-        answer = self._any().call(made([made.Topic(name=TOPIC)], False), _METADATA_VERSION)
+        broker = connect_to_any(self._settings.addresses, self._connection)
+        answer = broker.call(made([made.Topic(name=TOPIC)], False), _METADATA_VERSION)
         brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         (topic,) = answer.topics
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -217,17 +214,10 @@ class OffsetsTopic:
                 )
             self._leaders[partition.partition_index] = brokers[partition.leader_id]
 
-    def _any(self) -> Connection:
-        for address in self._bootstrap[:-1]:
-            try:
-                return self._connection(address)
-            except ConnectionLostError:
-                continue
-        return self._connection(self._bootstrap[-1])
-
     def _connection(self, address: Address) -> Connection:
         if address not in self._connections:
-            self._connections[address] = Connection(*address, self._timeout_s)
+            settings = self._settings
+            self._connections[address] = Connection(*address, settings.timeout_s, settings.security)
         return self._connections[address]
 
 
@@ -254,11 +244,11 @@ def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) 
     ]
 
 
-def read(bootstrap: Sequence[Address], part: Range, query: Query) -> Iterator[pa.RecordBatch]:
+def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range, in the order of the log."""
     path = f"{TOPIC}-{part.log_partition}"
     source = RecordSource(part.log_partition)
-    with OffsetsTopic(bootstrap) as topic:
+    with OffsetsTopic(settings) as topic:
         rows = Rows(query, source, part.start, part.stop)
         ahead: outcomes.Ahead | None = None
         for data in topic.fetch(part.log_partition, part.start, limit=part.stop):

@@ -14,7 +14,8 @@ Eight connections send sixteen requests each in one piece; then the turn ends an
     metadata     Metadata of a topic of a hundred partitions
     list         ListOffsets, the latest offset of a partition
     fetch        Fetch of ten records of 100 bytes
-    produce      Produce of one such record; the last, because it makes the fetches larger
+    produce      Produce of one such record; after the fetches, because it makes them larger
+    batches      Produce of a hundred records of 1 kB
 
 The log is in memory, or with --disk in a directory. Function calls are those that sys.setprofile sees, of Python and of
 C, in a fixed number of requests: two trees with the same number differ in CPU by noise or by what happens between
@@ -69,6 +70,7 @@ VERSIONS = {
     "list": 7,
     "fetch": 11,
     "produce": 9,
+    "batches": 9,
 }
 CREATE_VERSION = 7
 BY_PARTITIONS = ("commit", "offsets")
@@ -121,9 +123,12 @@ def requests(case: Case) -> Iterator[bytes]:
         fetch = messages.OffsetFetchRequest
         for group in range(GROUPS):
             yield framed(fetch(f"group-{group}", [fetch.Topic("t", list(partitions))]), 9, version, 2)
-    elif case.what == "produce":
+    elif case.what in ("produce", "batches"):
         produce = messages.ProduceRequest
-        records = bytes(encode_batch([(None, bytes(RECORD_BYTES), (), 1_700_000_000_000)]))
+        made = [(None, bytes(RECORD_BYTES), (), 1_700_000_000_000)]
+        if case.what == "batches":
+            made = [(b"k%d" % number, bytes(1000), (), 1_700_000_000_000) for number in range(100)]
+        records = bytes(encode_batch(made))
         for index in range(TOPIC_PARTITIONS):
             data = produce.TopicProduceData(
                 "t", partition_data=[produce.PartitionProduceData(index, records)]

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.broker.api.row import Api, Apis, Codecs
 from kafka_offsets.broker.coordination.known_commits import KnownCommits
 from kafka_offsets.broker.kept_responses import KeptResponses
+from kafka_offsets.broker.partition.known_produces import KnownProduces
 from kafka_offsets.broker.scheduler import Deadline
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
@@ -19,6 +20,7 @@ class KnownHeader(NamedTuple):
     start, rest  its bytes before and after the correlation id, `size` in all
     kept         responses to the same request, if the API has any
     commits      earlier commits that the request may repeat, if it is an OffsetCommit
+    produces     earlier requests that it may repeat, if it is a Produce
     """
 
     start: bytes
@@ -30,6 +32,7 @@ class KnownHeader(NamedTuple):
     client_id: str
     kept: KeptResponses | None
     commits: KnownCommits | None
+    produces: KnownProduces | None
 
 
 class ClientConnection:

@@ -7,12 +7,14 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from kafka_offsets.broker.api import fetch, groups, log_offsets, metadata
+from kafka_offsets.broker.api import fetch, groups, log_offsets, metadata, produce
 from kafka_offsets.broker.api.row import API_VERSIONS, Api, Route
 from kafka_offsets.broker.connection import ClientConnection, KnownHeader
 from kafka_offsets.broker.context import Context
 from kafka_offsets.broker.coordination.known_commits import KnownCommits
 from kafka_offsets.broker.kept_responses import Condition, KeptResponses
+from kafka_offsets.broker.partition.known_produces import PLACES, KnownProduces
+from kafka_offsets.broker.partition.repeated_produces import RepeatedProduces
 from kafka_offsets.broker.security.authentication import admits
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import requests as offsets
@@ -67,6 +69,8 @@ class RequestDispatcher:
         self._broker = broker
         self._answers = broker.answers
         self._commits = {version: KnownCommits(version) for version in TAILS}
+        self._produces = {version: KnownProduces(version) for version in PLACES}
+        self._repeated_produces = RepeatedProduces(broker, self._decide_again)
         self._throttling = broker.throttling
 
         def state() -> tuple[object, ...]:
@@ -79,6 +83,7 @@ class RequestDispatcher:
         try:
             self._decide_frames(connection, now)
         finally:  # also when a request closes the connection: it is flushed with its output so far
+            self._repeated_produces.write(connection, now)
             if self._answers.answered:
                 self._answers.release()
 
@@ -122,15 +127,37 @@ class RequestDispatcher:
             self._answers.refuse(connection, error)
 
     def _decide(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
-        """Decode one request and decide it."""
-        if connection.authentication is not None and not admits(self._broker, connection, frame, now):
-            return
+        """Decide one request; a repeated Produce is written later, together with those that follow it."""
+        repeated = self._repeated_produces
+        if connection.authentication is not None:
+            repeated.write(connection, now)
+            if not admits(self._broker, connection, frame, now):
+                return
         known = connection.known_header
         if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
+            repeated.write(connection, now)
             known = self._read_header(connection, frame)
             if known is None:
                 return  # answered already
-        _, _, body, api, version, codecs, client_id, kept, commits = known
+        connection.last_used_ms = self._broker.scheduler.last_request_ms = now.mono_ms
+        if (
+            known.produces is None
+            or connection.unanswered
+            or self._throttling.is_active
+            or not repeated.take(known.produces, connection, frame, known.size, now)
+        ):
+            repeated.write(connection, now)
+            self._decode(connection, frame, known, now)
+
+    def _decide_again(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
+        """Decide a repeated Produce whose batch the log has refused."""
+        known = self._read_header(connection, frame)
+        assert known is not None, "the broker has served it before"
+        self._decode(connection, frame, known, now)
+
+    def _decode(self, connection: ClientConnection, frame: bytes, known: KnownHeader, now: Now) -> None:
+        """Decode one request, unless its response is known, and decide it."""
+        _, _, body, api, version, codecs, client_id, kept, commits, produces = known
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         if self._throttling.times_requests:
             kept = commits = None  # their responses are bytes, without room for the time of a pause
@@ -149,7 +176,6 @@ class RequestDispatcher:
         connection.pipelined_key = api.key if api.pipelined and not self._throttling.is_active else None
         connection.decided_bytes += size
         broker = self._broker
-        connection.last_used_ms = broker.scheduler.last_request_ms = now.mono_ms
         if known_answer is not None:
             self._answers.reply_encoded(context, known_answer)
             return
@@ -160,6 +186,8 @@ class RequestDispatcher:
                 decide_in_shard(broker, api, request, context, now)
             else:
                 response = api.handle(broker, request, context, now)
+                if produces is not None:
+                    produces.note(broker.topics, context, frame, body)
                 if response is not None:
                     self._answers.reply(context, response)
                     if kept is not None:
@@ -212,9 +240,23 @@ class RequestDispatcher:
         if api.handle in _KEPT_WHILE:
             kept = self._kept_while
         commits = self._commits.get(version) if api.handle is offsets.commit else None
-        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, kept, commits)
+        produces = self._produces_of(api, version)
+        known = KnownHeader(
+            frame[:4], frame[8:size], size, api, version, codecs, client_id, kept, commits, produces
+        )
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
+
+    def _produces_of(self, api: Api, version: int) -> KnownProduces | None:
+        """Return the requests that a Produce may repeat; None where answers wait for the disk or for replicas."""
+        broker = self._broker
+        if (
+            api.handle is not produce.produce
+            or broker.replicas is not None
+            or broker.config.fsync == "commit"
+        ):
+            return None
+        return self._produces.get(version)
 
     def _names_first_listener(self, connection: ClientConnection) -> bool:
         """Whether its responses contain the address of the first listener, as the kept ones do."""

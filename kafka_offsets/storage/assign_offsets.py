@@ -4,13 +4,36 @@ Source: KIP-98 (format), KIP-101 (leader epoch).
 """
 
 import struct
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from kafka_offsets.protocol.records import HEADER_BYTES, LEADER_EPOCH_POSITION, LOG_OVERHEAD, header_struct
+from kafka_offsets.protocol.records import (
+    CHECKED_POSITION,
+    HEADER_BYTES,
+    LEADER_EPOCH_POSITION,
+    LOG_OVERHEAD,
+    MAGIC,
+    header_struct,
+)
 from kafka_offsets.storage.log.segment import BatchAt
 
 _FIELDS = header_struct("batch_length", "magic", "last_offset_delta", "max_timestamp")
 _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
+_UNCHECKED = header_struct("base_offset", "batch_length", "leader_epoch", "magic", "crc")
+_LENGTH_LESS_CHECKED = CHECKED_POSITION - LOG_OVERHEAD
+
+
+class CheckedBatch(NamedTuple):
+    """A batch whose header was checked, without its base offset and leader epoch.
+
+    checked  its bytes from the attributes on, which the checksum covers
+    """
+
+    checked: bytes
+    crc: int
+    last_offset_delta: int
+    max_timestamp: int
 
 
 def place_one(batches: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
@@ -39,3 +62,13 @@ def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[Batch
         base_offset = last_offset + 1
         position += size
     return placed
+
+
+def placed_pieces(batches: Iterable[CheckedBatch], base_offset: int, leader_epoch: int) -> list[bytes]:
+    """Return batches with consecutive offsets and the leader epoch, each in two pieces."""
+    pieces: list[bytes] = []
+    pack = _UNCHECKED.pack
+    for checked, crc, last_delta, _ in batches:
+        pieces += pack(base_offset, len(checked) + _LENGTH_LESS_CHECKED, leader_epoch, MAGIC, crc), checked
+        base_offset += last_delta + 1
+    return pieces

@@ -9,10 +9,9 @@ A batch that repeats the sizes of an earlier one is compared with that as a whol
 
 from typing import Protocol
 
-from kafka_offsets.broker.partition import record_layout
 from kafka_offsets.broker.partition.record_layout import KnownLayouts
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_records
+from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_only_record, walk_records
 from kafka_offsets.protocol.varint import ZIGZAG, read_varint
 
 NO_DELTAS = 1 << 64, -(1 << 64)
@@ -72,10 +71,9 @@ def scan(
     Raises ProtocolError, with the position in `data`, when they are not well formed. Takes 0.65 µs a record, 0.05 µs
     for records of one size, 0.15 µs for those of a known layout.
     """
-    if count >= record_layout.FEWEST:
-        known = _LAYOUTS.deltas(data, position, limit, count, needs_key=errors.needs_key)
-        if known is not None and errors.earliest <= known[0] <= known[1] <= errors.latest:
-            return known
+    known = usual_deltas(data, position, limit, count, needs_key=errors.needs_key)
+    if known is not None and errors.earliest <= known[0] <= known[1] <= errors.latest:
+        return known
     low, high = NO_DELTAS
     first = position
     index = fruitless = 0
@@ -96,6 +94,21 @@ def scan(
         position += run * (position - start)
         fruitless += not run
         most = 4 * run + _LEAST_RUN
+
+
+def usual_deltas(
+    data: bytes | bytearray, position: int, limit: int, count: int, *, needs_key: bool
+) -> tuple[int, int] | None:
+    """Return the minimum and maximum timestamp delta of records that are quickly seen to be well formed, or None.
+
+    They are those of a known layout, or one record without headers.
+    """
+    if count != 1:
+        return _LAYOUTS.deltas(data, position, limit, count, needs_key=needs_key)
+    found = walk_only_record(data, position, limit)
+    if found is None or (needs_key and found[1] < 0):
+        return None
+    return found[0], found[0]
 
 
 def _validate_records(

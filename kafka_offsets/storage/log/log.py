@@ -18,7 +18,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
-from kafka_offsets.storage.assign_offsets import place, place_one
+from kafka_offsets.protocol.records import CHECKED_POSITION
+from kafka_offsets.storage.assign_offsets import CheckedBatch, place, place_one, placed_pieces
 from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
 from kafka_offsets.storage.files import Files, join
 from kafka_offsets.storage.log.epoch_checkpoint import EpochCheckpoint
@@ -340,6 +341,32 @@ class Log(ReadableLog):
         self.append_batch(batch, base_offset + last_offset_delta, max_timestamp)
         return base_offset
 
+    def append_together(self, batches: Sequence[CheckedBatch], leader_epoch: int) -> None:
+        """Append batches as `append_checked` does with each, with one write; they must fit, see `has_room`."""
+        if self._failure is not None:
+            self._refuse()
+        if leader_epoch != self._epochs.latest:
+            self.start_epoch(leader_epoch)
+        offset = self.log_end_offset
+        end_offset = offset + sum([batch[2] for batch in batches]) + len(batches)
+        active = self._write(placed_pieces(batches, offset, leader_epoch), end_offset - 1)
+        position, note = active.size, active.note_written
+        for checked, _, last_delta, max_timestamp in batches:
+            size = len(checked) + CHECKED_POSITION
+            note(position, size, offset, offset + last_delta, max_timestamp)
+            position += size
+            offset += last_delta + 1
+        self.log_end_offset = end_offset
+
+    def has_room(self, size: int, count: int) -> bool:
+        """Whether so many bytes and records go to the segment that is written to now."""
+        active = self._segments[-1]
+        last_offset = self.log_end_offset + count - 1
+        return (
+            active.size + size <= self.config.segment_bytes
+            and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
+        )
+
     def append_replicated(self, batches: bytes) -> None:
         """Append whole batches as the leader of this partition wrote them, after the records that the log has.
 
@@ -371,11 +398,14 @@ class Log(ReadableLog):
         active.note_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
 
-    def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
-        """Write after the last batch, in a new segment if a roll is due; the caller notes the batch."""
+    def _write(self, data: bytes | bytearray | list[bytes], last_offset: int) -> Segment:
+        """Write after the last batch, in a new segment if a roll is due; the caller notes the batch.
+
+        data  all of it, or its pieces
+        """
         if self._epochs.has_new:
             self._epochs.write()
-        size = len(data)
+        size = sum(map(len, data)) if isinstance(data, list) else len(data)
         active = self._segments[-1]
         if (
             active.size + size > self.config.segment_bytes
@@ -387,7 +417,10 @@ class Log(ReadableLog):
             self._take_up()
             file = active.file
         try:
-            file.append(data)
+            if isinstance(data, list):
+                file.append_pieces(data)
+            else:
+                file.append(data)
         except StorageError:
             self._undo_append(active)
             raise

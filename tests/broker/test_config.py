@@ -541,6 +541,7 @@ def test_variables_of_the_docker_images_are_keys(caplog: pytest.LogCaptureFixtur
         "KAFKA_LISTENERS": "PLAINTEXT://:9092",
         "KAFKA_BROKER_ID": "7",
         "KAFKA_HEAP_OPTS": "-Xmx1G",
+        "KAFKA_OFFSETS_HTTP_TOKEN": "s3cret",
         "KAFKA_CONFLUENT_LICENSE_TOPIC_REPLICATION_FACTOR": "1",
         "KAFKA_INTER_BROKER_PROTOCOL_VERSION": "3.9",
         "KAFKA_PORT": "tcp://10.0.0.1:9092",

@@ -48,21 +48,22 @@ def _run(*words: str) -> str:
 def differences(page: Page, name: str, *, rewrite: bool, folder: Path) -> list[str]:
     """Compare the page that is open with the kept pictures of this name; return a line for each that has changed.
 
-    rewrite  keep the pictures instead
+    rewrite  keep the pictures that have changed instead
     folder   gets the whole window of each picture that has changed, to be looked at
     """
     found = []
     for each, window in take(page):
         path = KEPT / name / f"{each}.png"
+        share = changed(Image.open(path), window) if path.exists() else 1.0
+        if share <= MOST_CHANGED:
+            continue
         if rewrite:
             keep(window, path)
-        elif not path.exists():
-            found.append(f"{path} is missing: --rewrite-pictures")
-        elif (share := changed(Image.open(path), window)) > MOST_CHANGED:
-            folder.mkdir(parents=True, exist_ok=True)
-            window.save(folder / f"{name}-{each}.png")
-            where = f"{folder}/{name}-{each}.png"
-            found.append(f"{share:.1%} of {path} have changed: look at {where}, then --rewrite-pictures")
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        window.save(folder / f"{name}-{each}.png")
+        where = f"{folder}/{name}-{each}.png"
+        found.append(f"{share:.1%} of {path} have changed: look at {where}, then --rewrite-pictures")
     return found
 
 

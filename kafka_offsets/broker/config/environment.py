@@ -14,10 +14,10 @@ _PREFIX = "KAFKA_"
 _NAMES = """
     KAFKA_VERSION KAFKA_HOME KAFKA_OPTS KAFKA_HEAP_OPTS KAFKA_JVM_PERFORMANCE_OPTS KAFKA_GC_LOG_OPTS
     KAFKA_JMX_OPTS KAFKA_JMX_PORT KAFKA_JMX_HOSTNAME KAFKA_LOG4J_OPTS KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_ROOT_LOGLEVEL
-    KAFKA_TOOLS_LOG4J_LOGLEVEL
+    KAFKA_TOOLS_LOG4J_LOGLEVEL KAFKA_OFFSETS_HTTP_TOKEN KAFKA_OFFSETS_JARS KAFKA_OFFSETS_SPARK_JARS
 """
-_OF_THE_IMAGES = frozenset(_NAMES.split())
-"""Variables of the images for the JVM and the log of the process."""
+_NO_KEYS = frozenset(_NAMES.split())
+"""Variables of the images for the JVM and the log of the process, and those of this project."""
 
 logger = new_logger(__name__)
 
@@ -30,7 +30,7 @@ def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]
     """
     found, unknown = {}, []
     for variable, value in sorted(environment.items()):
-        if not variable.startswith(_PREFIX) or variable in _OF_THE_IMAGES:
+        if not variable.startswith(_PREFIX) or variable in _NO_KEYS:
             continue
         name = _key(variable.removeprefix(_PREFIX))
         if is_known(name, keys):

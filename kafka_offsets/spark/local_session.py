@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
@@ -38,6 +40,9 @@ SMALL = {
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+CACHE_VARIABLE = "KAFKA_OFFSETS_CACHE"
+"""Environment variable with the folder of what is kept between commands; nothing is kept if it is empty."""
+
 
 def builder(
     name: str,
@@ -45,11 +50,13 @@ def builder(
     *,
     master: str = "local[*]",
     is_small: bool = False,
+    archives_classes: bool = False,
 ) -> SparkSession.Builder:
     """Return the builder of a session whose JVM has not started yet.
 
-    settings  of Spark; they replace those of this module
-    is_small  use SMALL, and a JVM that starts quickly
+    settings          of Spark; they replace those of this module
+    is_small          use SMALL, and a JVM that starts quickly
+    archives_classes  the JVM starts with the classes that the first such JVM has left in the cache
     Sets PYSPARK_PYTHON to this Python unless it is set: without it, workers run the `python3` of the path.
     """
     from pyspark.sql import SparkSession
@@ -60,6 +67,8 @@ def builder(
         jvm += f" {_SMALL_JVM}"
         # Of the JVM that only composes the command line of Spark's.
         os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SMALL_JVM)
+    if archives_classes:
+        jvm += _class_archive()
     chosen = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -88,6 +97,36 @@ def connector_settings() -> dict[str, str]:
     if not any(jar.name.startswith("spark-sql-kafka") for jar in jars):
         raise FileNotFoundError(f"{JARS_VARIABLE}={folder} has no spark-sql-kafka*.jar")
     return {"spark.jars": ",".join(map(str, jars))}
+
+
+def _class_archive() -> str:
+    """Return the options of a JVM that reads an archive of loaded classes, or else writes it at its exit.
+
+    A JVM ignores an archive of another one, of other jars, and one that is not complete. Source: JEP 350.
+    """
+    import pyspark
+
+    found = os.environ.get(CACHE_VARIABLE, Path.home() / ".cache" / "kafka-offsets")
+    java = shutil.which("java", path=_java_folder())
+    if not found or java is None:
+        return ""
+    used = f"{os.path.realpath(java)} {pyspark.__version__} {pyspark.__file__}"
+    archive = Path(found) / f"spark-{zlib.crc32(used.encode()):08x}.jsa"
+    if archive.exists():
+        option = f"SharedArchiveFile={archive}"
+    else:
+        try:
+            archive.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:  # such as a home that is only read: then without an archive
+            return ""
+        option = f"ArchiveClassesAtExit={archive}"
+    return f' "-XX:{option}" -Xlog:cds=off -Xlog:cds+dynamic=off'
+
+
+def _java_folder() -> str | None:
+    """Return the folder of the `java` that Spark starts; None: it is on the path."""
+    home = os.environ.get("JAVA_HOME")
+    return None if home is None else str(Path(home) / "bin")
 
 
 def _log_configuration() -> Path:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
-_BYTES = "key,value"
 _HISTORY_WINDOWS = 200
 """How many windows of lag a report draws, the latest ones: each needs a request per topic."""
 
@@ -294,12 +293,15 @@ def _session(options: argparse.Namespace) -> SparkSession:
         # The bar of this command needs rich; Spark's has no rate, and a line for each stage.
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty() and find_spec("rich") is None).lower(),
         "spark.sql.shuffle.partitions": "1" if options.is_small else str(2 * (os.cpu_count() or 1)),
+        # A plan that does not change while it runs is one job, not one for each shuffle.
+        "spark.sql.adaptive.enabled": str(not options.is_small).lower(),
     }
     return local_session.builder(
         f"kafka-offsets {options.action}",
         {**defaults, **settings},
         master=options.master or "local[*]",
         is_small=options.is_small,
+        archives_classes=options.is_small,
     ).getOrCreate()
 
 
@@ -429,13 +431,6 @@ def _read_here(spark: SparkSession, path: str, settings: Mapping[str, str]) -> D
 
     rows = read_table(path, **settings)
     return spark.createDataFrame(rows, schema.ddl(rows.schema.names)).coalesce(1)
-
-
-def _with_bytes(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
-    from kafka_offsets.spark import schema
-
-    columns = ",".join((*schema.DEFAULT_COLUMNS, *_BYTES.split(",")))
-    return _read(spark, options, isolation="uncommitted", columns=columns)
 
 
 def _unreadable(options: argparse.Namespace) -> str:
@@ -587,10 +582,11 @@ def _lag_table(
 
 
 def _stale(spark: SparkSession, options: argparse.Namespace) -> None:
-    from kafka_offsets.spark.pipelines import stale
+    from kafka_offsets.spark.pipelines import groups, stale
 
     raw = _read(spark, options, pipeline="stale")
-    found = stale(raw, _now_ms(options), options.retention, unreadable=_unreadable(options))
+    known = groups(raw, in_driver=True) if options.is_small else None
+    found = stale(raw, _now_ms(options), options.retention, known=known, unreadable=_unreadable(options))
     _give(found.orderBy("group", "topic", "partition"), options)
 
 
@@ -624,6 +620,7 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
 
 def _report(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark import report
+    from kafka_offsets.spark.pipelines import groups, latest
 
     steps = itertools.count()
     seen = [next(steps)]
@@ -632,12 +629,15 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> None:
         def done() -> None:
             seen[0] = next(steps)
 
-        raw = _with_bytes(spark, options).persist()
+        raw = _read(spark, options, pipeline="stale,activity,audit").persist()
+        state = latest(raw, unreadable=_unreadable(options)).persist()
         lags = history = None
         if options.ends is not None:
-            lags, history = _lags_of_report(spark, options, raw, done)
+            lags, history = _lags_of_report(spark, options, raw, state, done)
         found = report.gather(
             *(raw, _now_ms(options), options.retention, options.window, lags, history),
+            state=state,
+            known=groups(raw, in_driver=options.is_small),
             unreadable=_unreadable(options),
             done=done,
         )
@@ -651,14 +651,17 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _lags_of_report(
-    spark: SparkSession, options: argparse.Namespace, raw: DataFrame, done: Callable[[], None]
+    spark: SparkSession,
+    options: argparse.Namespace,
+    raw: DataFrame,
+    state: DataFrame,
+    done: Callable[[], None],
 ) -> tuple[DataFrame, DataFrame]:
     """Return the lag, and the lag over time; `done` is called _REPORT_STEPS times."""
     from pyspark.sql import functions as sf
 
-    from kafka_offsets.spark.pipelines import growth_of, lag_history, latest
+    from kafka_offsets.spark.pipelines import growth_of, lag_history
 
-    state = latest(raw, unreadable=_unreadable(options)).persist()
     lags = _lag_table(spark, options, state)
     done()
     windows = raw.select(sf.window("record_timestamp", options.window).alias("w")).distinct()

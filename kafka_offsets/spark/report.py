@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 from kafka_offsets.spark import words
 from kafka_offsets.spark.charts import COLOURS, OTHERS, Plot, Series, draw, is_dashed, svg, with_gaps
 from kafka_offsets.spark.pipelines import activity, audit, lag_of_groups, stale
+from kafka_offsets.spark.pipelines.history import compare
 from kafka_offsets.spark.pipelines.lagging import CURRENT
 from kafka_offsets.spark.pipelines.state import REFUSE
 
@@ -33,7 +34,7 @@ ROWS = 50
 SHOWN = 12
 """Rows of the table of groups that fit the first screen; the others are folded."""
 
-QUERIES = 13
+QUERIES = 11
 """How often `gather` calls `done` with all of its inputs."""
 
 Row = Mapping[str, Any]
@@ -92,6 +93,8 @@ def gather(
     lags: DataFrame | None = None,
     lag_history: DataFrame | None = None,
     *,
+    state: DataFrame | None = None,
+    known: DataFrame | None = None,
     unreadable: str = REFUSE,
     done: Callable[[], None] = lambda: None,
 ) -> Found:
@@ -100,13 +103,15 @@ def gather(
     raw           as for `stale` and `audit`; persist it, because it is read several times
     lags          the result of `lag`, with times
     lag_history   the result of `lag_history`
+    state, known  the results of `latest` and of `groups`, if they are known
     now_ms, retention_ms, window, unreadable  as for `stale` and `activity`
     done          called after each query, at most QUERIES times
     """
     gathered = _Gathering(window, done)
-    checked = audit(raw)
+    steps = compare(raw).persist()
+    checked = audit(raw, steps=steps)
     groups = checked.groups.persist()
-    steps = activity(raw, window).persist()
+    windows = activity(raw, window, steps=steps)
     try:
         by_size = gathered.table(
             "Groups by size of their records",
@@ -114,20 +119,22 @@ def gather(
             "No group has records.",
             groups,
         )
-        first, lag_figures = [by_size], gathered.size_figures(groups)
-        if lags is not None:
+        if lags is None:
+            first, lag_figures = [by_size], gathered.size_figures(groups)
+        else:
             first, lag_figures = gathered.lag_tables(lags)
         plots, names = gathered.plots(
-            steps, lag_history, [row["group"] for row in (*first[0].rows, *by_size.rows)]
+            windows, lag_history, [row["group"] for row in (*first[0].rows, *by_size.rows)]
         )
-        tables = gathered.other_tables(stale(raw, now_ms, retention_ms, unreadable=unreadable), checked)
+        expiring = stale(raw, now_ms, retention_ms, state=state, known=known, unreadable=unreadable)
+        tables = gathered.other_tables(expiring, checked)
     finally:
         steps.unpersist()
         groups.unpersist()
-    expiring, _, problems, _ = tables
+    stale_table, _, problems, _ = tables
     figures = [
         *lag_figures,
-        Figure("offsets that expire", f"{expiring.total:,}"),
+        Figure("offsets that expire", f"{stale_table.total:,}"),
         Figure("unreadable records", f"{problems.total:,}", problems.total > 0),
     ]
     rest = tables if first[0] is by_size else [*first[1:], by_size, *tables]

@@ -37,7 +37,7 @@ def expired(shard: Shard, number: int, now_ms: int, retention_ms: int) -> set[Ke
 
 
 def test_stale_offsets_are_those_that_the_coordinator_expires(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_offsets.spark.pipelines import stale
+    from kafka_offsets.spark.pipelines import groups, stale
 
     drawn = drawn_logs()
     expected: set[Key] = set()
@@ -50,7 +50,10 @@ def test_stale_offsets_are_those_that_the_coordinator_expires(spark: "SparkSessi
                 if max(abs(entry.commit_timestamp), abs(entry.expire_timestamp)) > _FAR_MS:
                     absurd.add((number, group, topic, index))
         expected |= expired(shard, number, NOW_MS, RETENTION_MS)
-    rows = stale(read(spark, tmp_path), NOW_MS, RETENTION_MS, keep_others=True).collect()
+    raw = read(spark, tmp_path)
+    known = groups(raw, in_driver=True)
+    assert sorted(map(str, known.collect())) == sorted(map(str, groups(raw).collect())) != []
+    rows = stale(raw, NOW_MS, RETENTION_MS, known=known, keep_others=True).collect()
     found = {(row.log_partition, row.group, row.topic, row.partition): row for row in rows}
     wrong = {
         key: row for key, row in found.items() if key not in absurd and row.is_stale != (key in expected)

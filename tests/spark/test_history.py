@@ -44,14 +44,17 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("span", [1 << 20, 3])
+@pytest.mark.parametrize(("span", "is_compared"), [(1 << 20, False), (3, False), (3, True)])
 def test_commits_rewinds_rebalances_and_members_are_counted_in_windows(
-    spark: "SparkSession", span: int
+    spark: "SparkSession", span: int, is_compared: bool
 ) -> None:
     from kafka_offsets.spark.pipelines import activity
+    from kafka_offsets.spark.pipelines.history import compare
 
     columns = ("commits", "deletions", "rewinds", "rebalances", "members")
-    rows = activity(table(spark, ROWS), "10 minutes", span=span).collect()
+    raw = table(spark, ROWS)
+    steps = compare(raw, span=span) if is_compared else None
+    rows = activity(raw, "10 minutes", span=span, steps=steps).collect()
     found = {(row.group, row.window_start): tuple(row[name] for name in columns) for row in rows}
     assert found == {
         ("g", at(0).replace(tzinfo=None)): (4, 1, 1, 1, 2),
@@ -65,8 +68,10 @@ def test_an_audit_finds_gaps_rewinds_unreadable_records_and_the_groups_that_fill
     spark: "SparkSession",
 ) -> None:
     from kafka_offsets.spark.pipelines import audit
+    from kafka_offsets.spark.pipelines.history import compare
 
-    found = audit(table(spark, ROWS), span=3)
+    raw = table(spark, ROWS)
+    found = audit(raw, steps=compare(raw, span=3))
     (partition,) = as_dicts(
         found.partitions, "records", "bytes", "first_offset", "last_offset", "missing", "unreadable"
     )

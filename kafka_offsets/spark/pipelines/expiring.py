@@ -32,6 +32,7 @@ def stale(
     retention_ms: int,
     *,
     state: DataFrame | None = None,
+    known: DataFrame | None = None,
     keep_others: bool = False,
     unreadable: str = REFUSE,
 ) -> DataFrame:
@@ -40,7 +41,7 @@ def stale(
     raw          rows of the whole log, of KINDS at least, with `key` and `value`
     now_ms       wall time of the coordinator's check
     retention_ms offsets.retention.minutes
-    state        the state, if it is known; otherwise it is computed from `raw`
+    state, known the state and the result of `groups`, if they are known; otherwise they are computed from `raw`
     keep_others  also return the offsets that do not expire
     unreadable   as for `latest`
     Further columns: group_type (simple, classic, consumer), members, expires_at (null: never, in the present state),
@@ -48,8 +49,8 @@ def stale(
     """
     committed = latest(raw, unreadable=unreadable) if state is None else state.select(*schema.STATE_COLUMNS)
     place = ["log_partition", "group"]
-    known = groups(raw).withColumnRenamed("type", "group_type")
-    joined = committed.join(known, place, "left").join(_pending(raw), list(KEY), "left")
+    types = (groups(raw) if known is None else known).withColumnRenamed("type", "group_type")
+    joined = committed.join(types, place, "left").join(_pending(raw), list(KEY), "left")
     expires_at, why = _rule(sf.lit(retention_ms).cast("long"))
     found = joined.select(
         *schema.STATE_COLUMNS,

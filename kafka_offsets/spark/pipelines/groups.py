@@ -47,10 +47,11 @@ _DDL = (
 )
 
 
-def groups(raw: DataFrame) -> DataFrame:
+def groups(raw: DataFrame, *, in_driver: bool = False) -> DataFrame:
     """Return the groups with records other than offsets, one row each.
 
-    raw  rows of the log with the columns `key` and `value`, of these kinds: group, consumer_group_…
+    raw        rows of the log with the columns `key` and `value`, of these kinds: group, consumer_group_…
+    in_driver  parse the values now and in this process: starting a worker takes as long as thousands of groups
     The columns are log_partition, group, type (CLASSIC or CONSUMER), protocol_type (null without one), members (their
     number), state_since_ms (since when a classic group has its state, null if not known), topics (subscribed by its
     members, null if not known). The query fails with StorageError at a value that does not parse, as loading does.
@@ -82,6 +83,9 @@ def groups(raw: DataFrame) -> DataFrame:
         sf.collect_list(sf.when(read, record)).alias("records"),
     )
     kept = _with_type(by_group)
+    if in_driver:
+        parsed = [_parse_group(row) for row in kept.toArrow().to_pylist()]
+        return raw.sparkSession.createDataFrame(pa.Table.from_pylist(parsed, _SCHEMA), _DDL)
     return kept.mapInArrow(_parse, _DDL)
 
 

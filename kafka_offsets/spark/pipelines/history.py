@@ -43,14 +43,17 @@ class Audit(NamedTuple):
     problems: DataFrame
 
 
-def activity(raw: DataFrame, window: str = "10 minutes", *, span: int = SPAN) -> DataFrame:
+def activity(
+    raw: DataFrame, window: str = "10 minutes", *, span: int = SPAN, steps: DataFrame | None = None
+) -> DataFrame:
     """Return the activity of each group in each window of time in which it wrote to the log.
 
     window  its length, as a Spark interval; records belong to the window of their timestamp
+    steps   the result of `compare`, if it is known
     The columns are window_start, group, records, bytes, commits, deletions (of offsets), rewinds (commits lower than
     the previous one), rebalances (new generations and epochs), members (at the end of the window, by the log).
     """
-    rows = _steps(raw, span, "members")
+    rows = compare(raw, span=span) if steps is None else steps
     found = rows.groupBy(sf.window("record_timestamp", window).start.alias("window_start"), "group").agg(
         sf.count("*").alias("records"),
         _bytes(rows).alias("bytes"),
@@ -69,9 +72,12 @@ def activity(raw: DataFrame, window: str = "10 minutes", *, span: int = SPAN) ->
     return found.withColumn("members", members).drop("classic", "joined")
 
 
-def audit(raw: DataFrame, *, span: int = SPAN) -> Audit:
-    """Return statistics of the log, and its problems; see `Audit`. The queries are lazy."""
-    rows = _steps(raw, span)
+def audit(raw: DataFrame, *, span: int = SPAN, steps: DataFrame | None = None) -> Audit:
+    """Return statistics of the log, and its problems; see `Audit`. The queries are lazy.
+
+    steps  the result of `compare`, if it is known
+    """
+    rows = _steps(raw, span) if steps is None else steps
     rewinds = rows.where("rewind").select(
         "log_partition",
         "log_offset",
@@ -95,6 +101,14 @@ def audit(raw: DataFrame, *, span: int = SPAN) -> Audit:
     there = [name for name in wanted if name in raw.columns]
     problems = raw.where(sf.col("error").isNotNull()).select(*there, "error")
     return Audit(_partitions(raw), _groups(rows), rewinds, problems)
+
+
+def compare(raw: DataFrame, *, span: int = SPAN) -> DataFrame:
+    """Return the records of groups, each compared with the previous one of its key, for `activity` and `audit`.
+
+    Both compute it; persist it for a query that needs both.
+    """
+    return _steps(raw, span, "members")
 
 
 def _partitions(raw: DataFrame) -> DataFrame:

@@ -40,6 +40,7 @@ PARTS = (
     "expiry",
     "consumer_groups",
     "consumer_instances",
+    "consumer_oddities",
     "consumer_sessions",
     "transactions",
     "transaction_partitions",

@@ -214,11 +214,11 @@ def test_the_directory_of_several_brokers_is_refused(
     assert refusal(capsys, tmp_path) == f"kafka-offsets: {expected}"
 
 
-@pytest.mark.parametrize("make", [lambda path: path / "missing", lambda path: path], ids=["missing", "empty"])
-def test_what_holds_no_log_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: object
-) -> None:
-    line = refusal(capsys, make(tmp_path))  # type: ignore[operator]
+@pytest.mark.parametrize("name", ["missing", "empty", "etc"])
+def test_what_holds_no_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "etc" / "dbus-1").mkdir(parents=True)  # not a partition, in spite of its name
+    line = refusal(capsys, tmp_path / name)
     assert line.startswith(f"kafka-offsets: {tmp_path}")
     assert line.endswith(("no such directory", "no partition of a topic is in it"))
 

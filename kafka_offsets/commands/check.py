@@ -143,7 +143,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
             for finding in findings:
                 found[finding.kind] += 1
                 yield _line(finding, as_json=as_json), finding.kind is not Severity.ADVICE
-        if not is_folder and not checker.counts.partitions and not files.exists(META_PROPERTIES):
+        if not is_folder and not checker.counts.segments and not files.exists(META_PROPERTIES):
             raise StorageError("no partition of a topic is in it", str(directory))
         yield _summary(checker, found, as_json=as_json), False
     except UnreadableError as error:

@@ -80,12 +80,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def make_log(directory: Path, records: int) -> None:
-    """Write segments of one log partition."""
-    folder = directory / "__consumer_offsets-0"
+def make_log(directory: Path, records: int, partition: int = 0, groups: int = GROUPS) -> None:
+    """Write segments of one log partition, with groups of its own."""
+    folder = directory / f"__consumer_offsets-{partition}"
     folder.mkdir(parents=True)
     size = min(SEGMENT, records)
-    data = bytearray(_segment(size))
+    data = bytearray(_segment(size, partition, groups))
     positions = [(at, header.base_offset) for at, header in batch_headers(data)]
     for base_offset in range(0, records, size):
         for at, offset in positions:
@@ -93,12 +93,13 @@ def make_log(directory: Path, records: int) -> None:
         (folder / f"{base_offset:020d}.log").write_bytes(data)
 
 
-def _segment(records: int) -> bytes:
+def _segment(records: int, partition: int, groups: int) -> bytes:
     chance = random.Random(1)
+    name = f"grp{partition or ''}-"
     topic_id = bytes(range(1, 17))
     parts = []
     for offset in range(0, records, BATCH):
-        group, now = f"grp-{chance.randrange(GROUPS):04d}", START_MS + offset
+        group, now = f"{name}{chance.randrange(groups):04d}", START_MS + offset
         made: list[tuple[bytes, bytes | None, tuple[()], int]] = []
         for number in range(offset, min(offset + BATCH, records)):
             place = f"topic.{chance.randrange(TOPICS)}", chance.randrange(PARTITIONS)

@@ -36,6 +36,10 @@ class BatchColumns(NamedTuple):
         """Return the first `count` headers."""
         return BatchColumns(*(column[:count] for column in self))
 
+    def after(self, count: int) -> "BatchColumns":
+        """Return the headers after the first `count`."""
+        return BatchColumns(*(column[count:] for column in self))
+
     @property
     def is_transactional(self) -> Booleans:
         """Whether the records count only once a marker has committed them."""

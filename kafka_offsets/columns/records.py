@@ -19,6 +19,7 @@ import numpy as np
 
 from kafka_offsets.columns import compiled
 from kafka_offsets.columns.batches import BatchColumns
+from kafka_offsets.columns.decompressed import Decompressed
 from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, fields
 from kafka_offsets.columns.varints import ADVANCE, Varints, read_varints
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -178,32 +179,26 @@ def _decompress(
     """
     at = batches.position - int(batches.position[0])
     begin, end = at + HEADER_BYTES, at + batches.size
-    parts = [data]
-    held = len(data)
-    count = len(at)
-    for index in np.flatnonzero(batches.attributes & COMPRESSION_MASK).tolist():
-        if index and held > 2 * max(chunk_bytes, len(data)):
-            count = index
+    chosen = np.flatnonzero(batches.attributes & COMPRESSION_MASK)
+    if not chosen.size:
+        return _Bodies(data, begin, end), len(at)
+    most = 2 * max(chunk_bytes, len(data)) - len(data)
+    added = Decompressed(most, max_bytes)
+    ends = [0]
+    places = (column[chosen].tolist() for column in (batches.attributes, begin, end))
+    for index, attributes, first, last in zip(chosen.tolist(), *places, strict=True):
+        if index and added.size > most:
             break
         try:
-            compression = compression_of(int(batches.attributes[index]), 0)
-            body = _decompress_body(compression, data[int(begin[index]) : int(end[index])], max_bytes)
+            ends.append(added.append(compression_of(attributes, 0), data[first:last]))
         except ProtocolError as error:
             raise _DamagedError(index, _damaged(path, batches, index, error)) from error
-        parts.append(body)
-        begin[index], end[index] = held, held + len(body)
-        held += len(body)
-    if len(parts) > 1:
-        parts.append(bytes(PADDING))
-        data = b"".join(parts)
-    return _Bodies(data, begin[:count], end[:count]), count
-
-
-def _decompress_body(compression: Any, body: bytes, max_bytes: int) -> bytes:
-    try:
-        return decompress(compression, body, max_bytes)
-    except ProtocolError as error:  # with the text of `read_records`
-        raise ProtocolError(f"records of a batch: {error}; the batch is", 0) from error
+    read = len(ends) - 1
+    count = int(chosen[read]) if read < len(chosen) else len(at)
+    held = np.array(ends) + len(data)
+    begin[chosen[:read]], end[chosen[:read]] = held[:-1], held[1:]
+    buffer = b"".join((data, added.content(), bytes(PADDING)))
+    return _Bodies(buffer, begin[:count], end[:count]), count
 
 
 def _read_usual(

@@ -36,16 +36,19 @@ def read_columns(
     chunk_bytes = CHUNK_BYTES if chunk_bytes is None else chunk_bytes
     while position < stop:
         data, batches = _whole_batches(file, position, stop, chunk_bytes)
-        size_before = int(batches.position[-1] + batches.size[-1])
-        columns, damage = decode(
-            file.path, data, batches, verify=verify, max_bytes=max_bytes, chunk_bytes=chunk_bytes
-        )
-        if columns is not None:
-            yield columns
-            size_before = int(columns.batches.position[-1] + columns.batches.size[-1])
-        if damage is not None:
-            raise damage
-        position = size_before
+        position = int(batches.position[-1] + batches.size[-1])
+        while batches.position.size:
+            columns, damage = decode(
+                file.path, data, batches, verify=verify, max_bytes=max_bytes, chunk_bytes=chunk_bytes
+            )
+            if columns is not None:
+                yield columns
+            if damage is not None:
+                raise damage
+            count = 0 if columns is None else len(columns.batches.position)
+            first, batches = int(batches.position[0]), batches.after(count)
+            if batches.position.size:  # decompressed, all of them would have been too large
+                data = data[int(batches.position[0]) - first :]
 
 
 def read_headers(

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol.compression import Compression, compress, compression_of, decompress
+from kafka_offsets.protocol import compression
+from kafka_offsets.protocol.compression import (
+    Compression,
+    compress,
+    compression_of,
+    decompress,
+    decompress_into,
+)
 
 CODECS = list(Compression)[1:]
 EACH_CODEC = pytest.mark.parametrize("codec", CODECS)
@@ -119,6 +126,52 @@ def test_damaged_data_decompresses_or_is_refused(codec: Compression, rng: random
             assert len(decompress(codec, bytes(damaged), 20_000)) <= 20_000
         except ProtocolError:
             pass
+
+
+def by_frames(codec: Compression, data: bytes, max_bytes: int) -> bytes | None:
+    """What the functions for frames of any size read; None for damage and for too much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compression, "_decompress_quickly", lambda *_: None)
+        try:
+            return decompress(codec, data, max_bytes)
+        except ProtocolError:
+            return None
+
+
+@EACH_CODEC
+@pytest.mark.parametrize("data", [b"a", b"line of text\n" * 50, bytes(range(256))])
+def test_a_small_batch_is_decompressed_in_place(codec: Compression, data: bytes) -> None:
+    if codec is Compression.ZSTD:
+        pytest.importorskip("zstandard")
+    room = bytearray(len(data) + 3)
+    assert decompress_into(codec, compress(codec, data), memoryview(room)) == len(data)
+    assert room[: len(data)] == data
+    too_small = memoryview(bytearray(len(data) - 1))
+    assert decompress_into(codec, compress(codec, data), too_small) is None
+
+
+def test_zstd_frames_that_do_not_say_their_size_are_decompressed_in_place() -> None:
+    zstandard = pytest.importorskip("zstandard")
+    frame = zstandard.ZstdCompressor(write_content_size=False).compress(b"line of text\n" * 50)
+    room = bytearray(1000)
+    assert decompress_into(Compression.ZSTD, frame, memoryview(room)) == 650
+    assert decompress_into(Compression.ZSTD, frame + frame, memoryview(room)) is None
+    assert decompress(Compression.ZSTD, frame + frame, 1300) == b"line of text\n" * 100
+
+
+@given(codec=st.sampled_from(CODECS), data=DATA, room=st.integers(0, 600), changes=st.data())
+def test_what_is_decompressed_in_place_is_what_frames_hold(
+    codec: Compression, data: bytes, room: int, changes: st.DataObject
+) -> None:
+    stored = bytearray(compress(codec, data))
+    for at, byte in changes.draw(
+        st.lists(st.tuples(st.integers(0, len(stored) - 1), st.integers(0, 255)), max_size=3)
+    ):
+        stored[at] = byte
+    buffer = bytearray(room)  # all of it may be written to
+    written = decompress_into(codec, bytes(stored), memoryview(buffer))
+    if written is not None:
+        assert buffer[:written] == by_frames(codec, bytes(stored), room)
 
 
 BOMB = """

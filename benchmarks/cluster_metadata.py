@@ -51,7 +51,7 @@ from failover import call, until_true
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.client.connection import Address, parse_address
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
-from kafka_offsets.metadata.image import Place
+from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles
 from tests.processes import campaign
@@ -136,7 +136,7 @@ def change_costs(folder: Path, partitions: int, topics: int) -> list[float]:
     )
     took = []
     for number in range(200):
-        place = Place("t0", number % 50)
+        place = TopicPartition("t0", number % 50)
         state = controller.image.topics[place.topic].partitions[place.partition]
         following = state.replicas[(state.replicas.index(state.leader) + 1) % len(NODES)]
         began = time.perf_counter()

@@ -37,7 +37,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import servers
-from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.frames import encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
@@ -121,7 +121,7 @@ def fill(listener: Listener) -> None:
         made = messages.CreateTopicsRequest
         connection.call(made([made.CreatableTopic(TOPIC, 1, 1)], 10_000), 4)
     batch = bytes(encode_batch([(None, bytes(BATCH_BYTES), (), round(time.time() * 1000))]))
-    with Cluster((HOST, listener.port), 30, security) as cluster:
+    with ClusterClient((HOST, listener.port), 30, security) as cluster:
         for _ in range(BATCHES):
             cluster.produce({(TOPIC, 0): batch})
 

@@ -21,9 +21,8 @@ class _Escape(logging.Filter):
             record.args = tuple(map(_printable_argument, record.args))
         if record.exc_info and not record.exc_text:
             lines = _FORMATTER.formatException(record.exc_info).split("\n")
-            record.exc_text = "\n".join(
-                f"  {printable(line)}" for line in lines
-            )  # no line of a traceback can look like a log line
+            # No line of a traceback can look like a log line.
+            record.exc_text = "\n".join(f"  {printable(line)}" for line in lines)
         return True
 
 

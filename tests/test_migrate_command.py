@@ -11,7 +11,7 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.commands.migrate import Migrated, Options, to_log, to_zookeeper
+from kafka_offsets.commands.migrate import Migrated, MigrationOptions, to_log, to_zookeeper
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
@@ -24,7 +24,7 @@ from tests.drivers.core import CoreClient, commit_request
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 from tests.drivers.zookeeper_core import ZooKeeperCore
 
-EXECUTE = Options(execute=True)
+EXECUTE = MigrationOptions(execute=True)
 CONFIG = Config.load({"offsets.topic.num.partitions": 3})
 Offsets = dict[str, dict[tuple[str, int], int]]
 
@@ -135,9 +135,9 @@ def test_without_execute_nothing_is_written(direction: str) -> None:
     )
     before = dict(server.nodes)
     if direction == "to zookeeper":
-        total = totals(to_zookeeper(files, CONFIG, zookeeper(server), Options()))
+        total = totals(to_zookeeper(files, CONFIG, zookeeper(server), MigrationOptions()))
     else:
-        total = totals(to_log(files, CONFIG, zookeeper(server), Options(), now))
+        total = totals(to_log(files, CONFIG, zookeeper(server), MigrationOptions(), now))
         assert not [name for name in files.list_directory("") if name.startswith("__consumer_offsets")]
     assert total.copied == 14
     assert "14 to copy" in total.line(executes=False)

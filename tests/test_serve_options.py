@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
-from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.testing import Broker
 from tests.conftest import REPOSITORY
@@ -34,7 +34,7 @@ class Served:
         raise AssertionError("".join(self.before))
 
     def partitions(self, *topics: str) -> list[tuple[str, int]]:
-        with Cluster(parse_address(self.address.partition(",")[0])) as cluster:
+        with ClusterClient(parse_address(self.address.partition(",")[0])) as cluster:
             return sorted(cluster.leaders(topics))
 
     def end(self) -> str:
@@ -119,9 +119,8 @@ def test_a_broker_that_loads_its_groups_is_not_ready(capfd: pytest.CaptureFixtur
         assert cli.main(check) == 1
         sasl = f"listeners=A://127.0.0.1:1,B://{broker.bootstrap_servers}"
         names = ["--set", "listener.security.protocol.map=A:SASL_PLAINTEXT,B:PLAINTEXT"]
-        assert (
-            cli.main(["serve", "--ready", "--set", sasl, *names]) == 1
-        )  # it asks at the listener of PLAINTEXT
+        # It asks at the listener of PLAINTEXT.
+        assert cli.main(["serve", "--ready", "--set", sasl, *names]) == 1
         only = ["--set", f"listeners=SASL_PLAINTEXT://{broker.bootstrap_servers}"]
         assert cli.main(["serve", "--ready", *only]) == 0
     assert capfd.readouterr().err == "not ready: COORDINATOR_LOAD_IN_PROGRESS\n" * 2

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kafka_offsets.assignors.sticky import Place, assign_sticky
+from kafka_offsets.assignors.sticky import assign_sticky
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 Counts = Mapping[str, int]
 """Topic to number of partitions."""
@@ -22,13 +23,13 @@ class MemberSubscription(NamedTuple):
     """
 
     topics: frozenset[str]
-    owned: frozenset[Place] = frozenset()
+    owned: frozenset[TopicPartition] = frozenset()
     generation: int = -1
     instance_id: str | None = None
 
 
 Subscriptions = Mapping[str, MemberSubscription]
-Assignments = dict[str, frozenset[Place]]
+Assignments = dict[str, frozenset[TopicPartition]]
 Assign = Callable[[Counts, Subscriptions], Assignments]
 
 
@@ -62,7 +63,7 @@ def _wanted(counts: Counts, members: Subscriptions) -> list[str]:
 def assign_range(counts: Counts, members: Subscriptions) -> Assignments:
     """Give each subscriber of a topic a range of its partitions; the first members get one more."""
     order = in_order(members)
-    assigned: dict[str, set[Place]] = {member: set() for member in members}
+    assigned: dict[str, set[TopicPartition]] = {member: set() for member in members}
     for topic in _wanted(counts, members):
         subscribers = [member for member in order if topic in members[member].topics]
         each, extra = divmod(counts[topic], len(subscribers))
@@ -77,7 +78,7 @@ def assign_range(counts: Counts, members: Subscriptions) -> Assignments:
 def assign_round_robin(counts: Counts, members: Subscriptions) -> Assignments:
     """Deal out the partitions of all topics one by one; a member that does not subscribe is passed over."""
     order = in_order(members)
-    assigned: dict[str, set[Place]] = {member: set() for member in members}
+    assigned: dict[str, set[TopicPartition]] = {member: set() for member in members}
     turn = 0
     for topic in _wanted(counts, members):
         for partition in range(counts[topic]):
@@ -106,7 +107,7 @@ def assign_cooperative(counts: Counts, members: Subscriptions) -> Assignments:
     The partition is free, and assigned, in the rebalance that follows the revocation.
     """
     assigned = assign_by_owners(counts, members)
-    revoked: set[Place] = set()
+    revoked: set[TopicPartition] = set()
     for member, places in assigned.items():
         revoked |= members[member].owned - places
     return {
@@ -115,9 +116,9 @@ def assign_cooperative(counts: Counts, members: Subscriptions) -> Assignments:
     }
 
 
-def _owners(members: Subscriptions) -> dict[Place, str]:
+def _owners(members: Subscriptions) -> dict[TopicPartition, str]:
     """Return the owner of each partition: of several, the one of the latest generation; of equals, none."""
-    best: dict[Place, tuple[int, str | None]] = {}
+    best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in in_order(members):
         generation = members[member].generation
         for place in members[member].owned:

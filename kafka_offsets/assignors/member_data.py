@@ -15,9 +15,9 @@ import struct
 from collections.abc import Iterable
 
 from kafka_offsets.assignors.assignors import MemberSubscription
-from kafka_offsets.assignors.sticky import Place
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _VERSION = struct.Struct(">h")
 _GENERATION = struct.Struct(">i")
@@ -26,7 +26,7 @@ _NULL_BYTES = b"\xff\xff\xff\xff"
 
 
 def encode_subscription(
-    strategy: str, topics: Iterable[str], owned: Iterable[Place], generation: int
+    strategy: str, topics: Iterable[str], owned: Iterable[TopicPartition], generation: int
 ) -> bytes:
     """Return the subscription that a member offers for an assignor.
 
@@ -60,7 +60,7 @@ def decode_subscription(strategy: str, data: bytes, instance_id: str | None) -> 
     return MemberSubscription(frozenset(found.topics), owned, generation, instance_id)
 
 
-def _decode_sticky(data: bytes) -> tuple[frozenset[Place], int]:
+def _decode_sticky(data: bytes) -> tuple[frozenset[TopicPartition], int]:
     """Parse the data of the sticky assignor; what cannot be parsed is no claim, as in Kafka.
 
     kafka-python 3.0 writes an int16 version before it.
@@ -77,12 +77,12 @@ def _decode_sticky(data: bytes) -> tuple[frozenset[Place], int]:
     return frozenset(), -1
 
 
-def encode_assignment(places: Iterable[Place]) -> bytes:
+def encode_assignment(places: Iterable[TopicPartition]) -> bytes:
     """Return the assignment of a member."""
     return _VERSION.pack(0) + _encode_assigned(places)
 
 
-def decode_assignment(data: bytes) -> frozenset[Place]:
+def decode_assignment(data: bytes) -> frozenset[TopicPartition]:
     """Parse the assignment of a member; empty bytes are no partitions. Raises ProtocolError."""
     if not data:
         return frozenset()
@@ -90,7 +90,7 @@ def decode_assignment(data: bytes) -> frozenset[Place]:
     return _decode_assigned(data, 2)
 
 
-def by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return the partitions of each topic, sorted."""
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
@@ -107,13 +107,13 @@ def _version(data: bytes) -> int:
     return version
 
 
-def _encode_assigned(places: Iterable[Place]) -> bytes:
+def _encode_assigned(places: Iterable[TopicPartition]) -> bytes:
     made = messages.ConsumerProtocolAssignment
     topics = [made.TopicPartition(topic, indexes) for topic, indexes in by_topic(places).items()]
     return messages.encode(made(topics), 0)
 
 
-def _decode_assigned(data: bytes, position: int) -> frozenset[Place]:
+def _decode_assigned(data: bytes, position: int) -> frozenset[TopicPartition]:
     found, _ = messages.decode(messages.ConsumerProtocolAssignment, data, 0, position)
     return frozenset(
         (topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions

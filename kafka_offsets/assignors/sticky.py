@@ -12,21 +12,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
-Place = tuple[str, int]
-"""Topic and partition."""
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 def assign_sticky(
-    counts: Mapping[str, int], topics: Mapping[str, Collection[str]], owners: Mapping[Place, str]
-) -> dict[str, set[Place]]:
+    counts: Mapping[str, int], topics: Mapping[str, Collection[str]], owners: Mapping[TopicPartition, str]
+) -> dict[str, set[TopicPartition]]:
     """Assign every partition of a topic that has subscribers.
 
     counts  topic to number of partitions
     topics  member to the topics that it subscribes to; the order of the members decides between equals
     owners  of existing partitions, before; one that does not subscribe any more is ignored
     """
-    kept: dict[str, set[Place]] = {member: set() for member in topics}
-    free: list[Place] = []
+    kept: dict[str, set[TopicPartition]] = {member: set() for member in topics}
+    free: list[TopicPartition] = []
     for topic in sorted(set().union(*topics.values())):
         for partition in range(counts[topic]):
             owner = owners.get((topic, partition))
@@ -41,7 +40,7 @@ def assign_sticky(
     return kept
 
 
-def _share_equally(kept: dict[str, set[Place]], free: list[Place]) -> None:
+def _share_equally(kept: dict[str, set[TopicPartition]], free: list[TopicPartition]) -> None:
     """Give everybody the same number of partitions, or one more, with as few moves as possible."""
     total = sum(map(len, kept.values())) + len(free)
     each, extra = divmod(total, len(kept))
@@ -75,7 +74,10 @@ class _StickyBalance:
     """The balance of members with different subscriptions."""
 
     def __init__(
-        self, topics: Mapping[str, Collection[str]], kept: dict[str, set[Place]], owners: Mapping[Place, str]
+        self,
+        topics: Mapping[str, Collection[str]],
+        kept: dict[str, set[TopicPartition]],
+        owners: Mapping[TopicPartition, str],
     ) -> None:
         self._kept = kept
         self._owners = owners
@@ -89,7 +91,7 @@ class _StickyBalance:
             for topic, partition in places:
                 self._held[member].setdefault(topic, set()).add(partition)
 
-    def run(self, free: Iterable[Place]) -> None:
+    def run(self, free: Iterable[TopicPartition]) -> None:
         """Assign the free partitions, those with the fewest subscribers first; then move what is unbalanced."""
         for topic, partition in sorted(free, key=lambda place: (len(self._subscribers[place[0]]), place)):
             self._give(min(self._subscribers[topic], key=self._load), topic, partition)

@@ -227,7 +227,9 @@ class RequestDispatcher:
             raise ProtocolError(f"API key {key} is not served", 0)
         try:
             codecs = api.codecs(version)
-        except OSError as error:  # no descriptor for its schema: the next request of this API tries again
+        except (
+            OSError
+        ) as error:  # no descriptor is left to read its schema: the next request of the API tries again
             raise ProtocolError(f"{api.name} v{version} cannot be decoded: {error.strerror}") from error
         if codecs is None:
             self._decide_unserved(connection, api, version, frame)

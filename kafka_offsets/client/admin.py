@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_offsets.client.cluster import ListedGroup
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.coordinator import Committed, Description
 from kafka_offsets.client.settings import take_connection_settings
 from kafka_offsets.errors import ConfigError, ErrorCode
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 class Admin:
@@ -27,8 +27,8 @@ class Admin:
             raise ConfigError(f"unknown keys of an admin client: {', '.join(sorted(map(str, given)))}")
 
     def delete_consumer_group_offsets(
-        self, group: str, partitions: Iterable[Place]
-    ) -> dict[Place, ErrorCode]:
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
         """Delete committed offsets; return the error code of each partition (KIP-496).
 
         GROUP_SUBSCRIBED_TO_TOPIC where a member subscribes to the topic: that offset stays. NONE also where nothing
@@ -53,12 +53,12 @@ class Admin:
         with self._settings.coordinator(group) as coordinator:
             return coordinator.describe()
 
-    def list_consumer_group_offsets(self, group: str) -> dict[Place, Committed]:
+    def list_consumer_group_offsets(self, group: str) -> dict[TopicPartition, Committed]:
         """Return the committed offsets of a group."""
         with self._settings.coordinator(group) as coordinator:
             return coordinator.committed()
 
-    def alter_consumer_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
+    def alter_consumer_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a group without members. CommitRefusedError names the refused partitions."""
         with self._settings.coordinator(group) as coordinator:
             coordinator.commit(offsets, {})

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 EARLIEST, LATEST = -2, -1
 """Special timestamps of ListOffsets: the first offset of a partition, and the next one to be written."""
@@ -31,7 +31,7 @@ class ListedGroup(NamedTuple):
     state: str
 
 
-class Cluster:
+class ClusterClient:
     """The brokers of a cluster.
 
     bootstrap  host and port of any broker
@@ -57,7 +57,7 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
 
-    def leaders(self, topics: Iterable[str], *, create: bool = False) -> dict[Place, int]:
+    def leaders(self, topics: Iterable[str], *, create: bool = False) -> dict[TopicPartition, int]:
         """Return the leader of each partition of topics. RefusedError for a topic that does not exist.
 
         create  whether the broker may create missing topics; it may refuse the first requests for them
@@ -74,7 +74,9 @@ class Cluster:
                 found[topic.name, partition.partition_index] = partition.leader_id
         return found
 
-    def offsets_at(self, times: Mapping[Place, int], *, committed_only: bool = False) -> dict[Place, int]:
+    def offsets_at(
+        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+    ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition whose record is not older than a timestamp, -1 for none.
 
         times           in ms of wall time, or EARLIEST, or LATEST
@@ -82,7 +84,7 @@ class Cluster:
         RefusedError for a partition that does not exist, or has no leader.
         """
         leaders = self.leaders(topic for topic, _ in times)
-        by_leader: dict[int, list[Place]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for topic, partition in times:
             if (topic, partition) not in leaders:
                 raise RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -95,8 +97,12 @@ class Cluster:
         return found
 
     def _offsets_at(
-        self, broker: Connection, places: list[Place], times: Mapping[Place, int], isolation_level: int
-    ) -> dict[Place, int]:
+        self,
+        broker: Connection,
+        places: list[TopicPartition],
+        times: Mapping[TopicPartition, int],
+        isolation_level: int,
+    ) -> dict[TopicPartition, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
         for place in places:
@@ -111,7 +117,7 @@ class Cluster:
                 found[topic.name, partition.partition_index] = partition.offset
         return found
 
-    def batches(self, place: Place) -> Iterator[bytes]:
+    def batches(self, place: TopicPartition) -> Iterator[bytes]:
         """Yield the record batches of a partition up to its end now, several at a time, uncommitted ones included."""
         position, end = (self.offsets_at({place: at})[place] for at in (EARLIEST, LATEST))
         leader = self._broker(self.leaders([place[0]])[place])
@@ -134,7 +140,7 @@ class Cluster:
             yield found.records
             position = headers[-1].last_offset + 1
 
-    def produce(self, batches: Mapping[Place, bytes]) -> dict[Place, int]:
+    def produce(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, int]:
         """Append a batch to each partition; return the offset of its first record.
 
         Returns when all in-sync replicas have them. RefusedError for the first that is refused; others may be written.

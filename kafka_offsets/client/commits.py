@@ -7,19 +7,20 @@ from collections.abc import Mapping
 
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, ProtocolError
 from kafka_offsets.protocol import conditions, messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 VERSION = 8
 """The first version of OffsetCommit with tagged fields; it still has topic names."""
-
-Place = tuple[str, int]
-"""A topic and a partition."""
 
 MAX_PARTITION = (1 << 31) - 1
 MAX_OFFSET = (1 << 63) - 1
 
 
 def request(
-    group: str, offsets: Mapping[Place, int], expected: Mapping[Place, int | None], metadata: str = ""
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    expected: Mapping[TopicPartition, int | None],
+    metadata: str = "",
 ) -> messages.OffsetCommitRequest:
     """Return the request that commits `offsets`; for partitions in `expected` with a condition.
 
@@ -70,7 +71,7 @@ def check_places(given: object, what: str) -> None:
             )
 
 
-def _check_numbers(place: Place, offset: object, what: str) -> None:
+def _check_numbers(place: TopicPartition, offset: object, what: str) -> None:
     topic, partition = place
     for name, value, most in (("partition", partition, MAX_PARTITION), (what, offset, MAX_OFFSET)):
         try:
@@ -83,13 +84,15 @@ def _check_numbers(place: Place, offset: object, what: str) -> None:
             )
 
 
-def check(group: str, answer: messages.OffsetCommitResponse, expected: Mapping[Place, int | None]) -> None:
+def check(
+    group: str, answer: messages.OffsetCommitResponse, expected: Mapping[TopicPartition, int | None]
+) -> None:
     """Check a response: raise CommitRefusedError unless everything is committed.
 
     ProtocolError if the broker does not support conditions, and so has committed unconditionally.
     """
-    errors: dict[Place, int] = {}
-    found: dict[Place, int] = {}
+    errors: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         for partition in topic.partitions:
             place = topic.name, partition.partition_index

@@ -6,11 +6,11 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from kafka_offsets.client import commits
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError, error_code_of
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _FIND_VERSION, _FETCH_VERSION, _DESCRIBE_VERSION, _DELETE_VERSION = 3, 7, 5, 1
 _CONSUMER_GROUP_DESCRIBE = 69
@@ -39,9 +39,9 @@ class Member(NamedTuple):
     instance_id: str | None
     client_id: str
     host: str
-    assigned: frozenset[Place]
+    assigned: frozenset[TopicPartition]
     epoch: int | None = None
-    target: frozenset[Place] | None = None
+    target: frozenset[TopicPartition] | None = None
 
 
 class Description(NamedTuple):
@@ -98,18 +98,18 @@ class Coordinator:
         """Close the connection."""
         self._connection.close()
 
-    def committed(self) -> dict[Place, Committed]:
+    def committed(self) -> dict[TopicPartition, Committed]:
         """Return all committed offsets of the group; none for a group that does not exist."""
         return {
             place: Committed(each.committed_offset, each.metadata or "") for place, each in self._fetched()
         }
 
-    def leader_epochs(self) -> dict[Place, int]:
+    def leader_epochs(self) -> dict[TopicPartition, int]:
         """Return the leader epoch of the last record before each committed offset, where the client gave it."""
         found = ((place, each.committed_leader_epoch) for place, each in self._fetched())
         return {place: epoch for place, epoch in found if epoch >= 0}
 
-    def _fetched(self) -> list[tuple[Place, Any]]:
+    def _fetched(self) -> list[tuple[TopicPartition, Any]]:
         request = messages.OffsetFetchRequest(self.group, None)
         answer = self._retry(
             lambda: self._connection.call(request, _FETCH_VERSION), lambda answer: [answer.error_code]
@@ -119,7 +119,10 @@ class Coordinator:
         return [((topic.name, p.partition_index), p) for topic in answer.topics for p in topic.partitions]
 
     def commit(
-        self, offsets: Mapping[Place, int], expected: Mapping[Place, int | None], metadata: str = ""
+        self,
+        offsets: Mapping[TopicPartition, int],
+        expected: Mapping[TopicPartition, int | None],
+        metadata: str = "",
     ) -> None:
         """Commit offsets from outside the group; see `commits`. Raises CommitRefusedError as well."""
         request = commits.request(self.group, offsets, expected, metadata)
@@ -153,7 +156,7 @@ class Coordinator:
         if answer.error_code:
             raise RefusedError(f"group {self.group}", answer.error_code)
 
-    def delete_offsets(self, places: Iterable[Place]) -> dict[Place, ErrorCode]:
+    def delete_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Delete offsets of topics that no member subscribes to; return the error code of each partition."""
         made = messages.OffsetDeleteRequest
         topics: dict[str, messages.OffsetDeleteRequest.Topic] = {}
@@ -227,7 +230,7 @@ def _classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Des
     )
 
 
-def _assigned(assignment: bytes) -> frozenset[Place]:
+def _assigned(assignment: bytes) -> frozenset[TopicPartition]:
     """Parse a consumer's assignment; version 0 is a prefix of every later version."""
     if not assignment:
         return frozenset()

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII | re.IGNORECASE
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     """A line of an exported file; a line without a group is for the requested group."""
 
     group: str | None
-    place: Place
+    place: TopicPartition
     offset: int
 
 
@@ -50,13 +50,17 @@ def parse_duration(text: str) -> int:
 
 
 def clamped(
-    offsets: Mapping[Place, int], first: Mapping[Place, int], end: Mapping[Place, int]
-) -> dict[Place, int]:
+    offsets: Mapping[TopicPartition, int],
+    first: Mapping[TopicPartition, int],
+    end: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
     """Return offsets; one outside its log is moved to the nearer end."""
     return {place: min(max(offset, first[place]), end[place]) for place, offset in offsets.items()}
 
 
-def shifted(committed: Mapping[Place, int], places: Iterable[Place], by: int) -> dict[Place, int]:
+def shifted(
+    committed: Mapping[TopicPartition, int], places: Iterable[TopicPartition], by: int
+) -> dict[TopicPartition, int]:
     """Return committed offsets moved forward, or back if `by` is negative. MoveError for a partition without one."""
     wanted = list(places)
     missing = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in committed]
@@ -82,7 +86,7 @@ def _quoted(text: str) -> str:
 def read_rows(lines: Iterable[str], name: str) -> list[Row]:
     """Read what `write_rows` or kafka-consumer-groups.sh --export wrote. MoveError names the file and the line."""
     rows: list[Row] = []
-    seen: set[tuple[str | None, Place]] = set()
+    seen: set[tuple[str | None, TopicPartition]] = set()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Any, NamedTuple
 
-from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import Address, Connection, connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, take_security
@@ -31,9 +31,11 @@ class ConnectionSettings(NamedTuple):
             self.addresses, lambda address: Connection(*address, self.timeout_s, self.security)
         )
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterClient:
         """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""
-        return connect_to_any(self.addresses, lambda address: Cluster(address, self.timeout_s, self.security))
+        return connect_to_any(
+            self.addresses, lambda address: ClusterClient(address, self.timeout_s, self.security)
+        )
 
     def coordinator(self, group: str) -> Coordinator:
         """Connect to the coordinator of a group. Raises ConnectionLostError, and RefusedError."""

@@ -5,9 +5,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION, Place
+from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION
 from kafka_offsets.client.connection import parse_address, parse_addresses
 from kafka_offsets.client.moves import parse_duration, parse_time
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _PLACE_AND_OFFSET = re.compile(r"(.+):(-?[0-9]+)=(-?[0-9]+)", re.ASCII | re.DOTALL)
 
@@ -65,7 +66,7 @@ def whole_number(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 on")
 
 
-def offset(text: str) -> tuple[Place, int]:
+def offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET."""
     place, found = _place_and_offset(text)
     if not 0 <= found <= MAX_OFFSET:
@@ -73,7 +74,7 @@ def offset(text: str) -> tuple[Place, int]:
     return place, found
 
 
-def expected_offset(text: str) -> tuple[Place, int]:
+def expected_offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET; -1 means no committed offset."""
     place, found = _place_and_offset(text)
     if not -1 <= found <= MAX_OFFSET:
@@ -81,7 +82,7 @@ def expected_offset(text: str) -> tuple[Place, int]:
     return place, found
 
 
-def _place_and_offset(text: str) -> tuple[Place, int]:
+def _place_and_offset(text: str) -> tuple[TopicPartition, int]:
     match = _PLACE_AND_OFFSET.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text} is not TOPIC:PARTITION=OFFSET")

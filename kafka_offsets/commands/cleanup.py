@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
-from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.commands.groups.connections import note, why_without_offsets
 from kafka_offsets.commands.tables import print_rows
@@ -127,7 +127,7 @@ def _delete(coordinator: Coordinator, offsets: Sequence[_TimedOffset], refused: 
                 refused.add(f"{name} {error_code.name} ({error_code.value})")
 
 
-def _read(cluster: Cluster, groups: Collection[str]) -> Iterator[_TimedOffset]:
+def _read(cluster: ClusterClient, groups: Collection[str]) -> Iterator[_TimedOffset]:
     """Yield the committed offsets of groups, of all groups if none is named, in no order.
 
     An offset that an open transaction is about to replace is not yielded: its commit time is that of the transaction.
@@ -164,7 +164,7 @@ class _NoTopics:
         return ()
 
 
-def _replayed(cluster: Cluster, place: tuple[str, int]) -> Shard:
+def _replayed(cluster: ClusterClient, place: tuple[str, int]) -> Shard:
     """Return the state that a partition of the offsets topic has at its end."""
     shard = Shard(place[1], GroupSettings(), lambda prefix: prefix, _NoTopics())
     for data in cluster.batches(place):

@@ -36,8 +36,8 @@ from kafka_offsets.storage.overlay import OverlayFiles
 from kafka_offsets.zookeeper import steps, znodes
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
-from kafka_offsets.zookeeper.steps import RefusedError
-from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableError
+from kafka_offsets.zookeeper.steps import RequestRefusedError
+from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
 
 _SESSION_MS = 10_000
 _TIMEOUT_S = 30.0
@@ -50,7 +50,7 @@ def migrate(options: argparse.Namespace) -> Iterator[Migrated]:
     """Copy as the options of the command say; yield a result for each group, then their sum."""
     if options.source == options.target:
         raise ConfigError("--from and --to name the same store")
-    chosen = Options(tuple(options.groups), options.overwrite, options.execute)
+    chosen = MigrationOptions(tuple(options.groups), options.overwrite, options.execute)
     config, files = Config.load(), _files(options.data_dir, options)
     zookeeper = BlockingZooKeeper(partial(KazooZooKeeper, options.zookeeper, _SESSION_MS), _TIMEOUT_S)
     try:
@@ -117,7 +117,7 @@ class Migrated(NamedTuple):
         return f"{self.group}: {', '.join(parts)}"
 
 
-class Options(NamedTuple):
+class MigrationOptions(NamedTuple):
     """What is copied, and how.
 
     groups     only these; none: all
@@ -135,7 +135,7 @@ class Options(NamedTuple):
 
 
 def to_zookeeper(
-    files: Files, config: Config, zookeeper: BlockingZooKeeper, options: Options
+    files: Files, config: Config, zookeeper: BlockingZooKeeper, options: MigrationOptions
 ) -> Iterator[Migrated]:
     """Copy the offsets of a data directory to ZooKeeper; yield a result for each group, then their sum.
 
@@ -155,7 +155,7 @@ def to_zookeeper(
     yield total
 
 
-def _pending(shard: Shard, options: Options) -> Iterable[tuple[str, int]]:
+def _pending(shard: Shard, options: MigrationOptions) -> Iterable[tuple[str, int]]:
     counts: dict[str, int] = {}
     for offsets in shard.pending.values():
         for key in offsets:
@@ -164,7 +164,9 @@ def _pending(shard: Shard, options: Options) -> Iterable[tuple[str, int]]:
     return counts.items()
 
 
-def _group_to_zookeeper(shard: Shard, group: str, zookeeper: BlockingZooKeeper, options: Options) -> Migrated:
+def _group_to_zookeeper(
+    shard: Shard, group: str, zookeeper: BlockingZooKeeper, options: MigrationOptions
+) -> Migrated:
     source = {
         OffsetName(group, topic, partition): entry.offset
         for topic, partition, entry in shard.offsets.items(group)
@@ -185,7 +187,7 @@ def _group_to_zookeeper(shard: Shard, group: str, zookeeper: BlockingZooKeeper, 
             if options.execute and chosen.write:
                 wanted = {name: source[name] for name in chosen.write}
                 zookeeper.run(steps.write_offsets(wanted, {n: each.version for n, each in found.items()}))
-        except (RefusedError, UnreadableError) as error:
+        except (RequestRefusedError, UnreadableZnodeError) as error:
             return result._replace(skipped=result.skipped + len(names) - begin, reason=str(error))
         result = result.plus(chosen.counts(group))._replace(reason=result.reason)
     return result
@@ -200,7 +202,9 @@ class _Chosen(NamedTuple):
         return Migrated(group, len(self.write), self.present, self.different)
 
 
-def _choose(source: dict[OffsetName, int], found: dict[OffsetName, int], options: Options) -> _Chosen:
+def _choose(
+    source: dict[OffsetName, int], found: dict[OffsetName, int], options: MigrationOptions
+) -> _Chosen:
     """Choose what is written: what is missing, and with `overwrite` what differs."""
     equal = [name for name, offset in source.items() if found.get(name) == offset]
     different = [name for name, offset in source.items() if name in found and found[name] != offset]
@@ -211,7 +215,11 @@ def _choose(source: dict[OffsetName, int], found: dict[OffsetName, int], options
 
 
 def to_log(
-    files: Files, config: Config, zookeeper: BlockingZooKeeper, options: Options, now: Callable[[], Now]
+    files: Files,
+    config: Config,
+    zookeeper: BlockingZooKeeper,
+    options: MigrationOptions,
+    now: Callable[[], Now],
 ) -> Iterator[Migrated]:
     """Copy offsets from ZooKeeper to a data directory, synced for each group; yields as `to_zookeeper` does."""
     total = Migrated("in all")
@@ -219,7 +227,7 @@ def to_log(
         for group in filter(options.takes, zookeeper.run(steps.list_groups())):
             try:
                 tree = zookeeper.run(steps.read_group(group))
-            except UnreadableError as error:
+            except UnreadableZnodeError as error:
                 done = Migrated(group, skipped=1, reason=str(error))
             else:
                 if not tree.offsets:
@@ -235,7 +243,7 @@ def to_log(
 
 
 def _group_to_log(
-    tree: steps.GroupTree, group: str, logs: OffsetsLogs, options: Options, now: Callable[[], Now]
+    tree: steps.GroupTree, group: str, logs: OffsetsLogs, options: MigrationOptions, now: Callable[[], Now]
 ) -> Migrated:
     shard = logs.shard_of(group, create=options.execute)
     found = {}

@@ -61,12 +61,12 @@ def _columns(unit: str) -> tuple[ProgressColumn, ...]:
     from rich import progress as parts
     from rich.text import Text
 
-    class Rate(parts.ProgressColumn):
+    class RateColumn(parts.ProgressColumn):
         def render(self, task: Task) -> Text:
             """Return how many a second, nothing at the begin."""
             return Text("" if task.speed is None else f"{task.speed:,.0f} {unit}/s")
 
-    amount: tuple[ProgressColumn, ...] = (parts.MofNCompleteColumn(), Rate())
+    amount: tuple[ProgressColumn, ...] = (parts.MofNCompleteColumn(), RateColumn())
     if unit == "bytes":
         amount = (parts.DownloadColumn(), parts.TransferSpeedColumn())
     before = (parts.TextColumn("{task.description}"), parts.BarColumn(), parts.TaskProgressColumn())

@@ -254,10 +254,8 @@ class ControlledBroker:
         request  its `number`
         A frame of more than 32 KiB is not explained: that takes more than 0.3 s, in which the broker is slow.
         """
-        from kafka_offsets.inspect.frame import (
-            explain_request,
-            explain_response,
-        )  # late: construct takes 0.2 s
+        # Late: construct takes 0.2 s.
+        from kafka_offsets.inspect.frame import explain_request, explain_response
 
         found = next((each for each in self.broker.requests if each.number == request), None)
         if found is None:

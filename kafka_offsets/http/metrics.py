@@ -78,12 +78,12 @@ def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
     for group in groups:
         name = group.view.group_id
         members.add_metric([name], len(group.view.members))
-        behind = {place: max(group.lag[place], 0) for place in group.committed if place in group.lag}
+        lag_of = {place: max(group.lag[place], 0) for place in group.committed if place in group.lag}
         for (topic, index), committed in group.committed.items():
             offset.add_metric([name, topic, str(index)], committed)
-        for (topic, index), records in behind.items():
+        for (topic, index), records in lag_of.items():
             lag.add_metric([name, topic, str(index)], records)
-        for sums, values in ((offsets, group.committed), (lags, behind)):
+        for sums, values in ((offsets, group.committed), (lags, lag_of)):
             for topic, total in _by_topic(values).items():
                 sums.add_metric([name, topic], total)
     return [members, offset, lag, offsets, lags]

@@ -16,11 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from kafka_offsets.protocol.messages import Value
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 Schema = dict[str, Any]
 """JSON Schema, as in OpenAPI 3.1."""
-
-Place = tuple[str, int]
 
 _SCALARS: dict[Any, Schema] = {
     str: {"type": "string"},
@@ -95,7 +94,7 @@ def _any_of(schemas: list[Schema]) -> Schema:
 
 def _mapping_schema(key: Any, value: Any) -> Schema:
     inner: Schema = {"type": "object", "additionalProperties": schema_of(value)}
-    if key != Place:
+    if key != TopicPartition:
         return inner
     return {
         "type": "object",
@@ -121,7 +120,7 @@ def _text_schema(kind: Any) -> Schema:
         return {"const": "null"}
     if _is(origin, Mapping):
         key, value = arguments
-        start, example = ("[^:]*:[0-9]+:", "orders:0:42") if key == Place else ("[^=]*=", "orders=3")
+        start, example = ("[^:]*:[0-9]+:", "orders:0:42") if key == TopicPartition else ("[^=]*=", "orders=3")
         text = {"type": "string", "pattern": f"^{start}{_pattern(value)}", "examples": [example]}
         return {"type": "array", "items": text}
     if _is(origin, Iterable):
@@ -182,7 +181,7 @@ def _read_union(kinds: Sequence[Any], given: Any) -> Any:
 def _read_mapping(kind: Any, given: Any, key: Any, value: Any) -> dict[Any, Any]:
     if not isinstance(given, dict):
         raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
-    if key != Place:
+    if key != TopicPartition:
         return {name: read(value, each) for name, each in given.items()}
     found = {}
     for topic, partitions in given.items():
@@ -233,7 +232,7 @@ def _read_texts_by_key(given: Sequence[str], key: Any, value: Any) -> dict[Any, 
     """Return `orders:0:42` or `key=value` of a query as a dict."""
     found: dict[Any, Any] = {}
     for text in given:
-        if key == Place:
+        if key == TopicPartition:
             topic, index, inner = (text.split(":") + [""] * 3)[:3]
             is_complete = text.count(":") == 2 and index.isascii() and index.isdigit()
             name: Any = (topic, int(index)) if is_complete else None
@@ -241,7 +240,7 @@ def _read_texts_by_key(given: Sequence[str], key: Any, value: Any) -> dict[Any, 
             name, separator, inner = text.partition("=")
             is_complete = bool(separator)
         if not is_complete:
-            form = "TOPIC:PARTITION:VALUE, such as orders:0:42," if key == Place else "KEY=VALUE"
+            form = "TOPIC:PARTITION:VALUE, such as orders:0:42," if key == TopicPartition else "KEY=VALUE"
             raise WrongValueError(f"{form} is expected in a query, not {_shown(text)}")
         found[name] = read_text(value, [inner])
     return found
@@ -257,7 +256,7 @@ def expected(kind: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(map(expected, arguments))
     if _is(origin, Mapping):
-        return 'an object such as {"orders": {"0": 1}}' if arguments[0] == Place else "an object"
+        return 'an object such as {"orders": {"0": 1}}' if arguments[0] == TopicPartition else "an object"
     return "a list" if _is(origin, Iterable) else "a value"
 
 

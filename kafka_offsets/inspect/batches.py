@@ -44,7 +44,7 @@ class RecordExplainer(NamedTuple):
     value: Callable[[bytes, bytes, int, int], Iterator[Line]]
 
 
-class Cut(Enum):
+class LastBatch(Enum):
     """The name of an incomplete last batch, which depends on the source of the batches."""
 
     TORN = "torn tail"
@@ -62,7 +62,7 @@ def explain_batches(
     at: int = 0,
     depth: int = 0,
     explainer: RecordExplainer | None = None,
-    cut: Cut = Cut.TORN,
+    cut: LastBatch = LastBatch.TORN,
 ) -> Iterator[Line]:
     """Explain the batches of a segment, or of a field of records, to the last byte.
 
@@ -84,7 +84,7 @@ def explain_batches(
             size = following - position
             yield from _explain_damage(data, position, size, at, depth, cut, problem)
         elif magic == 2:
-            torn = cut is Cut.TORN and following == len(data)
+            torn = cut is LastBatch.TORN and following == len(data)
             yield from _explain_batch(data[position : position + size], at + position, depth, explainer, torn)
         else:
             size, verdict, damage = _message_set(data, position, at)
@@ -140,7 +140,7 @@ def _next_batch(data: bytes, position: int) -> int:
 
 
 def _explain_damage(
-    data: bytes, position: int, size: int, at: int, depth: int, cut: Cut, problem: str
+    data: bytes, position: int, size: int, at: int, depth: int, cut: LastBatch, problem: str
 ) -> Iterator[Line]:
     """Explain bytes that are not a complete batch, and the header in them if they end the data."""
     start, is_last = at + position, position + size == len(data)
@@ -149,7 +149,7 @@ def _explain_damage(
     elif not is_last:
         problem += f"; the next whole batch is at byte {start + size}"
     name = cut.value if is_last else "no batch"
-    damage = not (is_last and cut is Cut.ANSWER)
+    damage = not (is_last and cut is LastBatch.ANSWER)
     yield Line(start, size, depth, name, f"at byte {start}: {problem}", damage=damage)
     if is_last and size >= _HEADER_BYTES and data[position + 16] == 2:
         header, _ = parse(declarations.BATCH_HEADER, data[position : position + _HEADER_BYTES], 0, "batch")

@@ -17,7 +17,7 @@ _MAX_SMALL = 1 << 16
 _TEXT_BITS, _MAX_TEXT_BITS = 3, 60
 
 
-class Candidate(NamedTuple):
+class ApiCandidate(NamedTuple):
     """A reading of a response that reaches exactly to its last byte.
 
     versions  versions of the API with exactly this reading
@@ -62,7 +62,7 @@ def _is_exact(lines: list[Line]) -> bool:
     return not (lines[0].damage or (lines[-1].name == "(remaining bytes)" and lines[-1].depth == 0))
 
 
-def _guessed(found: list[Candidate]) -> list[Line]:
+def _guessed(found: list[ApiCandidate]) -> list[Line]:
     count = sum(len(candidate.versions) for candidate in found)
     readings = f"{len(found)} reading{'' if len(found) == 1 else 's'}"
     listed = [
@@ -74,19 +74,19 @@ def _guessed(found: list[Candidate]) -> list[Line]:
     return [Line(0, 0, 0, "(a guess)", said), *listed, *found[0].lines]
 
 
-def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[Candidate]:
+def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[ApiCandidate]:
     """Return every response of any API and version that these bytes may be, the most specific first."""
-    found: list[Candidate] = []
+    found: list[ApiCandidate] = []
     for schema in _responses():
         api = schema.name.removesuffix("Response")
-        of_api: list[Candidate] = []
+        of_api: list[ApiCandidate] = []
         for version in range(schema.versions.first, schema.versions.last + 1):
             lines = _reading(data, api, version, stored)
             same = next((other for other in of_api if _is_same(other.lines, lines)), None)
             if same is not None:
                 same.versions.append(version)
             elif lines:
-                of_api.append(Candidate(api, [version], _score(data, lines), lines))
+                of_api.append(ApiCandidate(api, [version], _score(data, lines), lines))
         found += of_api
     return sorted(found, key=lambda candidate: -candidate.score)
 

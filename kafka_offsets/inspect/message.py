@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
 
-from kafka_offsets.inspect.batches import Cut, RecordExplainer, explain_batches, explain_rest
+from kafka_offsets.inspect.batches import LastBatch, RecordExplainer, explain_batches, explain_rest
 from kafka_offsets.inspect.declarations import InspectError, declaration, is_tagged, parse
 from kafka_offsets.inspect.lines import Line, Uuid, show_bytes, show_number, show_text, show_uuid
 from kafka_offsets.protocol import messages
@@ -156,7 +156,7 @@ class _Explainer:
         """Explain the content of bytes: batches, or the consumer protocol; nothing if it is unknown."""
         if field.type == "records":
             explainer = self.stored
-            cut = Cut.ANSWER if self.name == "FetchResponse" else Cut.DAMAGE
+            cut = LastBatch.ANSWER if self.name == "FetchResponse" else LastBatch.DAMAGE
             return list(explain_batches(content, at, depth, explainer, cut))
         if field.name not in _CONSUMER_PROTOCOL or protocol_type not in (None, "consumer"):
             return []

@@ -16,11 +16,11 @@ from kafka_offsets.metadata.image import (
     ClusterImage,
     ClusterTopic,
     Delta,
-    Place,
     Placed,
     RegisteredBroker,
+    TopicPartition,
 )
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.metadata.store import ClusterStore, MemoryStore
 from kafka_offsets.replication import elections
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
@@ -226,18 +226,18 @@ class Controller:
 
     # -- partitions
 
-    def alter_isr(self, place: Place, proposal: elections.IsrProposal) -> tuple[ErrorCode, Delta]:
+    def alter_isr(self, place: TopicPartition, proposal: elections.IsrProposal) -> tuple[ErrorCode, Delta]:
         """Accept the in-sync replicas that a leader proposes, or refuse them: AlterPartition (KIP-497, KIP-903)."""
         (error,), delta = self.alter_isrs([(place, proposal)])
         return error, delta
 
     def alter_isrs(
-        self, proposals: Iterable[tuple[Place, elections.IsrProposal]]
+        self, proposals: Iterable[tuple[TopicPartition, elections.IsrProposal]]
     ) -> tuple[list[ErrorCode], Delta]:
         """Decide several proposals, each after the previous one, in one change; return the error of each."""
         live = {each.id: each.epoch for each in self.image.brokers.by_id.values() if each.is_up}
         errors: list[ErrorCode] = []
-        changed: dict[Place, PartitionState] = {}
+        changed: dict[TopicPartition, PartitionState] = {}
         for place, proposal in proposals:
             state = changed.get(place) or self.image.state(*place)
             if state is None:
@@ -250,13 +250,13 @@ class Controller:
         return errors, self._commit(partitions=tuple(Placed(*item) for item in changed.items()))
 
     def elect(
-        self, places: Iterable[Place], *, unclean: bool = False
-    ) -> tuple[dict[Place, ErrorCode], Delta]:
+        self, places: Iterable[TopicPartition], *, unclean: bool = False
+    ) -> tuple[dict[TopicPartition, ErrorCode], Delta]:
         """Elect the preferred leader of partitions, or with `unclean` any live replica of those without a leader.
 
         Returns the error of each partition, as ElectLeaders answers it (KIP-460).
         """
-        errors: dict[Place, ErrorCode] = {}
+        errors: dict[TopicPartition, ErrorCode] = {}
         changed = []
         for place in dict.fromkeys(places):
             state = self.image.state(*place)
@@ -285,7 +285,7 @@ class Controller:
             changed.append(Placed(place, new))
         return errors, self._commit(partitions=tuple(changed))
 
-    def lead(self, place: Place, broker_id: int) -> Delta:
+    def lead(self, place: TopicPartition, broker_id: int) -> Delta:
         """Make a broker the leader of a partition; it must be an in-sync replica that is up."""
         state = self.image.topics[place.topic].partitions[place.partition]
         if state.leader == broker_id:
@@ -297,7 +297,7 @@ class Controller:
         )
         return self._commit(partitions=(Placed(place, new),))
 
-    def reassign(self, place: Place, replicas: Sequence[int] | None) -> tuple[ErrorCode, Delta]:
+    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> tuple[ErrorCode, Delta]:
         """Begin to move a partition to other replicas, or with None cancel that (KIP-455)."""
         state = self.image.state(*place)
         if state is None:
@@ -315,7 +315,7 @@ class Controller:
 
     # -- settings
 
-    def alter_settings(self, changes: Settings) -> Delta:
+    def alter_settings(self, changes: ClusterSettings) -> Delta:
         """Change settings of groups, users and clients; an empty value removes one."""
         return self._commit(settings=self.image.settings.changed(changes))
 
@@ -331,7 +331,9 @@ class Controller:
     # -- inside
 
     def _changed(
-        self, placed: Iterable[Placed], change: Callable[[Place, PartitionState], PartitionState | None]
+        self,
+        placed: Iterable[Placed],
+        change: Callable[[TopicPartition, PartitionState], PartitionState | None],
     ) -> tuple[Placed, ...]:
         """Return the partitions for which `change` has a new state."""
         found = ((place, change(place, state)) for place, state in placed)
@@ -350,7 +352,7 @@ class Controller:
         created: tuple[ClusterTopic, ...] = (),
         deleted: tuple[ClusterTopic, ...] = (),
         partitions: tuple[Placed, ...] = (),
-        settings: Settings | None = None,
+        settings: ClusterSettings | None = None,
     ) -> Delta:
         delta = Delta(brokers, created, deleted, partitions, settings)
         if delta:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.metadata.controller import Controller
-from kafka_offsets.metadata.image import Delta, Place
+from kafka_offsets.metadata.image import Delta, TopicPartition
 from kafka_offsets.metadata.json_form import (
     Fields,
     Json,
@@ -60,7 +60,7 @@ class _Proposed(NamedTuple):
 
     session: BrokerSession
     number: int
-    place: Place
+    place: TopicPartition
     proposal: IsrProposal
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 
 NO_BROKER = -1
@@ -54,7 +54,7 @@ class ClusterTopic(NamedTuple):
     partitions: tuple[PartitionState, ...]
 
 
-class Place(NamedTuple):
+class TopicPartition(NamedTuple):
     """A partition by its topic and its number."""
 
     topic: str
@@ -64,7 +64,7 @@ class Place(NamedTuple):
 class Placed(NamedTuple):
     """A partition with its state."""
 
-    place: Place
+    place: TopicPartition
     state: PartitionState
 
 
@@ -90,7 +90,7 @@ class Delta:
     created: tuple[ClusterTopic, ...] = ()
     deleted: tuple[ClusterTopic, ...] = ()
     partitions: tuple[Placed, ...] = ()
-    settings: Settings | None = None
+    settings: ClusterSettings | None = None
 
     def __bool__(self) -> bool:
         return bool(self.brokers or self.created or self.deleted or self.partitions or self.settings)
@@ -106,7 +106,7 @@ class ClusterImage:
     brokers: Brokers = field(default_factory=lambda: Brokers(NO_BROKER, {}))
     topics: dict[str, ClusterTopic] = field(default_factory=dict)
     next_producer_id: int = 0
-    settings: Settings = field(default_factory=Settings)
+    settings: ClusterSettings = field(default_factory=ClusterSettings)
 
     def apply(self, delta: Delta) -> None:
         """Bring the image up to date."""
@@ -171,7 +171,7 @@ class ClusterImage:
         """Yield every partition with its state."""
         for topic in self.topics.values():
             for index, state in enumerate(topic.partitions):
-                yield Placed(Place(topic.name, index), state)
+                yield Placed(TopicPartition(topic.name, index), state)
 
     def place(self, partition_count: int, factor: int, *, first: int = 0) -> list[list[int]]:
         """Return replicas for new partitions, round-robin: partition p begins at the broker number p.

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
-from kafka_offsets.metadata.image import Address, ClusterImage, Delta, Place
+from kafka_offsets.metadata.image import Address, ClusterImage, Delta, TopicPartition
 from kafka_offsets.metadata.membership import Decided, OnChange
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.elections import IsrProposal
 
 
 class InProcessMembership:
-    """The `Membership` of one broker, a member from `InProcessMetadata.join` on."""
+    """The `ClusterMembership` of one broker, a member from `InProcessMetadata.join` on."""
 
     def __init__(self, metadata: "InProcessMetadata", broker_id: int) -> None:
         self._metadata = metadata
@@ -28,7 +28,7 @@ class InProcessMembership:
             self.image.apply(delta)
             self.on_change(delta)
 
-    def alter_isr(self, place: Place, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Propose the in-sync replicas of a partition that this broker leads: NETWORK_EXCEPTION while it is cut off."""
         if not self.is_reachable:
             decided(ErrorCode.NETWORK_EXCEPTION)
@@ -60,13 +60,13 @@ class InProcessMembership:
         """Create topics that do not exist."""
         self._metadata.publish(self._controller.create(topics))
 
-    def reassign(self, place: Place, replicas: Sequence[int] | None) -> ErrorCode:
+    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
         """Begin to move a partition to other replicas, or with None cancel that."""
         error, delta = self._controller.reassign(place, replicas)
         self._metadata.publish(delta)
         return error
 
-    def elect(self, places: Iterable[Place], *, unclean: bool) -> dict[Place, ErrorCode]:
+    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
         errors, delta = self._controller.elect(places, unclean=unclean)
         self._metadata.publish(delta)
@@ -94,7 +94,7 @@ class InProcessMembership:
         """Replace the configurations of a topic."""
         self._metadata.publish(self._controller.configure(name, configs))
 
-    def alter_settings(self, changes: Settings) -> None:
+    def alter_settings(self, changes: ClusterSettings) -> None:
         """Change settings of groups, users and clients; an empty value removes one."""
         self._metadata.publish(self._controller.alter_settings(changes))
 
@@ -113,7 +113,7 @@ class InProcessMetadata:
         self.controller = Controller(ClusterImage() if image is None else image, min_isr)
         self._members: dict[int, InProcessMembership] = {}
         self._cut_off: set[int] = set()
-        self._held_out: dict[Place, set[int]] = {}
+        self._held_out: dict[TopicPartition, set[int]] = {}
 
     @property
     def image(self) -> ClusterImage:
@@ -165,7 +165,7 @@ class InProcessMetadata:
             self._cut_off.discard(broker_id)
             member.receive(self.image.since(member.image))
 
-    def hold_out(self, place: Place, broker_id: int) -> None:
+    def hold_out(self, place: TopicPartition, broker_id: int) -> None:
         """Remove a follower from an ISR, and refuse proposals with it until `admit_again`."""
         state = self.controller.image.topics[place.topic].partitions[place.partition]
         isr = tuple(replica for replica in state.isr if replica != broker_id)
@@ -174,11 +174,11 @@ class InProcessMetadata:
         _, delta = self.controller.alter_isr(place, proposal)
         self.publish(delta)
 
-    def admit_again(self, place: Place) -> None:
+    def admit_again(self, place: TopicPartition) -> None:
         """Let every replica join the ISR."""
         self._held_out.pop(place, None)
 
-    def is_held_out(self, place: Place, broker_id: int) -> bool:
+    def is_held_out(self, place: TopicPartition, broker_id: int) -> bool:
         """Whether proposals with a replica are refused."""
         return broker_id in self._held_out.get(place, ())
 

@@ -27,11 +27,11 @@ from kafka_offsets.metadata.image import (
     ClusterImage,
     ClusterTopic,
     Delta,
-    Place,
     Placed,
     RegisteredBroker,
+    TopicPartition,
 )
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding, acl_of_texts
 from kafka_offsets.security.credential import ScramCredential
@@ -160,9 +160,9 @@ def decode_state(form: object) -> PartitionState:
     return state
 
 
-def decode_place(fields: "Fields") -> Place:
+def decode_place(fields: "Fields") -> TopicPartition:
     """Read the fields `topic` and `partition`. Raises ValueError."""
-    return Place(fields.text("topic"), fields.number("partition", 0))
+    return TopicPartition(fields.text("topic"), fields.number("partition", 0))
 
 
 def _encode_brokers(brokers: Brokers) -> Json:
@@ -203,7 +203,7 @@ def decode_listeners(fields: "Fields") -> Mapping[str, Address]:
     return {name: inner.address(name) for name in inner}
 
 
-def encode_settings(settings: Settings) -> Json:
+def encode_settings(settings: ClusterSettings) -> Json:
     """Return the form of settings, or of a change of them."""
     return {
         "groups": {group: dict(configs) for group, configs in settings.groups.items()},
@@ -232,11 +232,11 @@ def _encode_credential(credential: ScramCredential | None) -> Json:
     )
 
 
-def decode_settings(form: object) -> Settings:
+def decode_settings(form: object) -> ClusterSettings:
     """Read settings, or a change of them. Raises ValueError, which has no secret."""
     fields = Fields(form, "settings")
     groups = Fields(fields.value("groups"), "groups")
-    return Settings(
+    return ClusterSettings(
         {group: groups.texts(group) for group in groups},
         _once((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
         _once((_decode_credential(each) for each in fields.many("credentials")), "a credential"),

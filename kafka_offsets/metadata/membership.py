@@ -5,8 +5,8 @@ from typing import Protocol
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import ClusterImage, Delta, Place
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.image import ClusterImage, Delta, TopicPartition
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.elections import IsrProposal
 
 OnChange = Callable[[Delta], None]
@@ -15,7 +15,7 @@ OnChange = Callable[[Delta], None]
 Decided = Callable[[ErrorCode], None]
 
 
-class Membership(Protocol):
+class ClusterMembership(Protocol):
     """One broker's part in the metadata.
 
     What changes the metadata returns when `image` has the change, and raises StorageError if the controller cannot be
@@ -38,7 +38,7 @@ class Membership(Protocol):
         """Call back once the controller answers, or is not reached: what is requested then does not block for long."""
         ...
 
-    def alter_isr(self, place: Place, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Propose the in-sync replicas of a partition that this broker leads.
 
         decided  called at once or later, with NETWORK_EXCEPTION if the controller cannot be reached
@@ -61,11 +61,11 @@ class Membership(Protocol):
         """Replace the configurations of a topic."""
         ...
 
-    def reassign(self, place: Place, replicas: Sequence[int] | None) -> ErrorCode:
+    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
         """Begin to move a partition to other replicas, or with None cancel that."""
         ...
 
-    def elect(self, places: Iterable[Place], *, unclean: bool) -> dict[Place, ErrorCode]:
+    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
         ...
 
@@ -77,6 +77,6 @@ class Membership(Protocol):
         """Return a block of producer ids that no broker was ever given before."""
         ...
 
-    def alter_settings(self, changes: Settings) -> None:
+    def alter_settings(self, changes: ClusterSettings) -> None:
         """Change settings of groups, users and clients; an empty value removes one."""
         ...

@@ -1,4 +1,4 @@
-"""Remote membership: the `Membership` of a broker whose controller is in another process.
+"""Remote membership: the `ClusterMembership` of a broker whose controller is in another process.
 
 It knows no sockets: a link passes messages to it and sends what it is given. `controller_service` has the messages. A
 handler that changes topics or settings waits for the answer, and with it the broker, for a limited time. The changes
@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError, error_code_of
 from kafka_offsets.metadata import remote_requests
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import Address, ClusterImage, Delta, Place
+from kafka_offsets.metadata.image import Address, ClusterImage, Delta, TopicPartition
 from kafka_offsets.metadata.json_form import (
     Fields,
     Json,
@@ -24,7 +24,7 @@ from kafka_offsets.metadata.json_form import (
     to_json,
 )
 from kafka_offsets.metadata.membership import Decided, OnChange
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.elections import IsrProposal
 
 T = TypeVar("T")
@@ -250,7 +250,7 @@ class RemoteMembership:
             self._link.send(to_json({"leave": True}))
             self._link.wait(lambda: self._left)
 
-    def alter_isr(self, place: Place, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Propose in-sync replicas; `decided` is called when the controller has answered, or the link is lost."""
         if self._link is None:
             decided(ErrorCode.NETWORK_EXCEPTION)
@@ -274,15 +274,15 @@ class RemoteMembership:
         """Replace the configurations of a topic."""
         self._request("configure", lambda: remote_requests.configure(self.image, name, configs), _nothing)
 
-    def reassign(self, place: Place, replicas: Sequence[int] | None) -> ErrorCode:
+    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
         """Begin to move a partition to other replicas, or with None cancel that."""
         return self._request("reassign", lambda: remote_requests.reassign(place, replicas), _error_of)
 
-    def elect(self, places: Iterable[Place], *, unclean: bool) -> dict[Place, ErrorCode]:
+    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
         wanted = list(places)
 
-        def read(answer: Fields) -> dict[Place, ErrorCode]:
+        def read(answer: Fields) -> dict[TopicPartition, ErrorCode]:
             errors = [Fields(each, "error") for each in answer.many("errors")]
             found = {decode_place(each): _error_of(each) for each in errors}
             if found.keys() != {*wanted}:
@@ -307,7 +307,7 @@ class RemoteMembership:
 
         return self._request("allocate_producer_ids", dict, read, holds=True)
 
-    def alter_settings(self, changes: Settings) -> None:
+    def alter_settings(self, changes: ClusterSettings) -> None:
         """Change settings of groups, users and clients; an empty value removes one."""
         self._request("alter_settings", lambda: remote_requests.alter_settings(changes), _nothing)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.controller import MOST_MIN_ISR, Controller, PlacedTopic, min_isr_of
-from kafka_offsets.metadata.image import ClusterImage, ClusterTopic, Delta, Place
+from kafka_offsets.metadata.image import ClusterImage, ClusterTopic, Delta, TopicPartition
 from kafka_offsets.metadata.json_form import (
     Fields,
     Json,
@@ -18,7 +18,7 @@ from kafka_offsets.metadata.json_form import (
     encode_bytes,
     encode_settings,
 )
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.elections import IsrProposal
 
 _MOST_ID = 1 << 31
@@ -99,7 +99,7 @@ def _configure(controller: Controller, broker_id: int, fields: Fields) -> tuple[
     return {}, controller.configure(_unchanged(controller, fields).name, _configs(fields))
 
 
-def reassign(place: Place, replicas: Sequence[int] | None) -> Json:
+def reassign(place: TopicPartition, replicas: Sequence[int] | None) -> Json:
     """Return the fields that move a partition, or cancel that."""
     return {**place._asdict(), "replicas": None if replicas is None else list(replicas)}
 
@@ -112,7 +112,7 @@ def _reassign(controller: Controller, broker_id: int, fields: Fields) -> tuple[J
     return {"error": error}, delta
 
 
-def elect(places: Iterable[Place], *, unclean: bool) -> Json:
+def elect(places: Iterable[TopicPartition], *, unclean: bool) -> Json:
     """Return the fields that elect leaders."""
     return {"places": [place._asdict() for place in places], "unclean": unclean}
 
@@ -133,12 +133,12 @@ def _unregister(controller: Controller, broker_id: int, fields: Fields) -> tuple
     return {"error": error}, delta
 
 
-def alter_isr(place: Place, proposal: IsrProposal) -> Json:
+def alter_isr(place: TopicPartition, proposal: IsrProposal) -> Json:
     """Return the fields that propose in-sync replicas."""
     return {**place._asdict(), **proposal._asdict()}
 
 
-def proposal_of(broker_id: int, fields: Fields) -> tuple[Place, IsrProposal]:
+def proposal_of(broker_id: int, fields: Fields) -> tuple[TopicPartition, IsrProposal]:
     """Read the in-sync replicas that a broker proposes. Raises ValueError."""
     isr = fields.numbers("isr")
     epochs = [each for each in fields.many("broker_epochs") if isinstance(each, int)]
@@ -155,7 +155,7 @@ def _allocate_producer_ids(controller: Controller, broker_id: int, fields: Field
     return {"first": allocated.start, "end": allocated.stop}, Delta()
 
 
-def alter_settings(changes: Settings) -> Json:
+def alter_settings(changes: ClusterSettings) -> Json:
     """Return the fields that change settings."""
     return {"settings": encode_settings(changes)}
 

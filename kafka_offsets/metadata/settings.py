@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Settings(NamedTuple):
+class ClusterSettings(NamedTuple):
     """The settings of a cluster, or a change of them: there an empty value, or None, removes a setting.
 
     groups       the configuration of each group, by Kafka's keys
@@ -27,9 +27,9 @@ class Settings(NamedTuple):
     acls: Mapping[AclBinding, bool] = {}
     tokens: Mapping[str, DelegationToken | None] = {}
 
-    def changed(self, changes: "Settings") -> "Settings":
+    def changed(self, changes: "ClusterSettings") -> "ClusterSettings":
         """Return these settings after a change."""
-        return Settings(
+        return ClusterSettings(
             _merged(self.groups, changes.groups),
             _merged(self.quotas, changes.quotas),
             _merged(self.credentials, changes.credentials),

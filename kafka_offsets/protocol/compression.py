@@ -262,7 +262,7 @@ def _decompress_frames(
 
 
 def _too_large(max_bytes: int) -> DecompressionLimitError:
-    return DecompressionLimitError(f"compressed records swell beyond {max_bytes} bytes")
+    return DecompressionLimitError(f"decompressed records are larger than {max_bytes} bytes")
 
 
 # snappy, as the Java client frames it (C clients write one raw block without a frame):

@@ -18,8 +18,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION, Place
+from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION
 from kafka_offsets.errors import StorageError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _NOTHING = "-"
 
@@ -33,7 +34,7 @@ class Checkpoint(NamedTuple):
 
     query_id: str
     batch: int
-    offsets: dict[Place, int]
+    offsets: dict[TopicPartition, int]
 
 
 class _Folder(Protocol):
@@ -107,7 +108,7 @@ def read_checkpoint(location: str | Path) -> Checkpoint | None:
     return Checkpoint(query_id, batch, _read_offsets(text, f"{location}/offsets/{batch}"))
 
 
-def parse_offsets(text: str) -> dict[Place, int] | None:
+def parse_offsets(text: str) -> dict[TopicPartition, int] | None:
     """Return the offsets by partition in a source's offset, None if it is not from a Kafka source."""
     try:
         topics = json.loads(text)
@@ -115,7 +116,7 @@ def parse_offsets(text: str) -> dict[Place, int] | None:
         return None
     if not isinstance(topics, dict):
         return None
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for topic, partitions in topics.items():
         if not isinstance(partitions, dict):
             return None
@@ -126,9 +127,9 @@ def parse_offsets(text: str) -> dict[Place, int] | None:
     return found
 
 
-def merge_offsets(sources: Iterable[dict[Place, int]]) -> dict[Place, int]:
+def merge_offsets(sources: Iterable[dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
     """Return the progress of all sources of a query: the lowest offset, if several read the same partition."""
-    merged: dict[Place, int] = {}
+    merged: dict[TopicPartition, int] = {}
     for offsets in sources:
         for place, offset in offsets.items():
             merged[place] = min(offset, merged.get(place, offset))
@@ -155,7 +156,7 @@ def _batches(folder: _Folder, name: str) -> set[int]:
     return {int(each) for each in folder.names(name) if each.isascii() and each.isdigit()}
 
 
-def _read_offsets(text: str, path: str) -> dict[Place, int]:
+def _read_offsets(text: str, path: str) -> dict[TopicPartition, int]:
     version, *rest = text.split("\n")
     if version not in ("v1", "v2") or not rest:
         raise StorageError(f"offsets of format {version[:20]!r}, which is not known", path)

@@ -31,7 +31,6 @@ from pyspark.sql.streaming.listener import (
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.settings import ConnectionSettings, secured_settings
 from kafka_offsets.errors import (
@@ -43,6 +42,7 @@ from kafka_offsets.errors import (
     RefusedError,
 )
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.spark.checkpoint import merge_offsets, parse_offsets, read_checkpoint
 
 logger = new_logger(__name__)
@@ -79,7 +79,7 @@ class _Commits:
         self._settings = settings
         self._coordinator: Coordinator | None = None
 
-    def commit(self, offsets: dict[Place, int], metadata: str) -> None:
+    def commit(self, offsets: dict[TopicPartition, int], metadata: str) -> None:
         """Commit; raises ConnectionLostError, RefusedError, CommitRefusedError and ProtocolError."""
         if self._coordinator is not None:
             try:
@@ -116,7 +116,7 @@ class _Progress:
     run: UUID
     name: str | None
     batch: int
-    offsets: dict[Place, int]
+    offsets: dict[TopicPartition, int]
     committed: bool = False
     at: float = 0.0
 
@@ -174,7 +174,7 @@ class OffsetCommitListener(StreamingQueryListener):
         self._timeout_s, self._refresh_s, self._clock = timeout_s, refresh_s, clock
         self._lock = threading.RLock()  # Spark calls from its own threads
         self._progress: dict[UUID, _Progress] = {}
-        self._owners: dict[Place, UUID] = {}
+        self._owners: dict[TopicPartition, UUID] = {}
         self._not_before = float("-inf")
         self._is_failing = False
         self._is_closed = False
@@ -378,7 +378,7 @@ def commit_checkpoint(
     timeout_s: float = 30.0,
     *,
     properties: Mapping[str, str] | None = None,
-) -> dict[Place, int]:
+) -> dict[TopicPartition, int]:
     """Commit the end of the last finished batch of a checkpoint to a group, without Spark; return the offsets.
 
     checkpoint  a folder of this machine, or a URL that fsspec knows
@@ -399,7 +399,7 @@ def commit_checkpoint(
     return offsets
 
 
-def _read_source(source: SourceProgress) -> dict[Place, int]:
+def _read_source(source: SourceProgress) -> dict[TopicPartition, int]:
     """Return the end offsets of a source, empty for other sources than Kafka. ProgressError for an unknown offset."""
     if not source.description.startswith("Kafka") or source.endOffset in _NOTHING_READ:
         return {}
@@ -410,7 +410,11 @@ def _read_source(source: SourceProgress) -> dict[Place, int]:
 
 
 def _starting_offsets(
-    group: str, places: list[Place], committed: dict[Place, int], usable: dict[Place, int], reset: str
+    group: str,
+    places: list[TopicPartition],
+    committed: dict[TopicPartition, int],
+    usable: dict[TopicPartition, int],
+    reset: str,
 ) -> str:
     lost = [place for place in places if place in committed and place not in usable]
     if reset == "none" and len(usable) < len(places):

@@ -270,11 +270,13 @@ class DataDirectory:
         A crash or a StorageError midway leaves folders that the next start removes. KeyError for a missing topic.
         Costs two syncs. Source: KIP-516: the folder is renamed to `topic-0.UUID-delete` before it is removed.
         """
-        doomed = {name: self.topics[name].topic_id for name in names}
-        topics = {name: topic for name, topic in self.topics.items() if name not in doomed}
-        deleting = (*self._catalogue.deleting, *doomed.items())
+        deleted = {name: self.topics[name].topic_id for name in names}
+        topics = {name: topic for name, topic in self.topics.items() if name not in deleted}
+        deleting = (*self._catalogue.deleting, *deleted.items())
         self._store(self._catalogue._replace(topics=topics, deleting=deleting))
-        errors = close_logs([self._logs.pop(key) for key in list(self._logs) if key[0] in doomed], sync=False)
+        errors = close_logs(
+            [self._logs.pop(key) for key in list(self._logs) if key[0] in deleted], sync=False
+        )
         self._finish_deletions(self.files.list_directory(""))
         if errors:
             raise errors[0]

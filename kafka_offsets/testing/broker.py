@@ -25,13 +25,14 @@ from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.security.acls import AclBinding
-from kafka_offsets.security.sasl.authentication import State
+from kafka_offsets.security.sasl.authentication import AuthenticationState
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import check as check_results
 from kafka_offsets.testing.events import Event, Watches
-from kafka_offsets.testing.groups import GroupView, Overview, Place, overview
+from kafka_offsets.testing.groups import GroupView, Overview, overview
 from kafka_offsets.testing.recording import Recorder, Requests, Tape
 from kafka_offsets.testing.seeding import (
     ConsumedRecord,
@@ -149,7 +150,7 @@ class Broker(EmbeddedBroker):
 
     def produce(
         self, topic: str, records: Iterable[Any] | Mapping[Any, Any], *, partition: int | None = None
-    ) -> dict[Place, int]:
+    ) -> dict[TopicPartition, int]:
         """Append records to a topic; return the log end offsets of the partitions that received records.
 
         records    a list of values, of (key, value), of dicts with `value` and optionally `key`, `headers`,
@@ -216,7 +217,7 @@ class Broker(EmbeddedBroker):
         """Return state, members and assignments of a group; None if it does not exist."""
         return self._call(lambda server: groups.group_view(server.core, group))
 
-    def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[Place, int]:
+    def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[TopicPartition, int]:
         """Return the lag of a group in each partition: log end offset less committed offset.
 
         topics  the topics to include; default: all topics for which the group has committed an offset
@@ -226,7 +227,7 @@ class Broker(EmbeddedBroker):
         return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
-        self, group: str, expected: Mapping[Place, int | None], *, only: bool = False
+        self, group: str, expected: Mapping[TopicPartition, int | None], *, only: bool = False
     ) -> None:
         """Fail unless a group has committed these offsets, by (topic, partition); None for a partition without one.
 
@@ -244,7 +245,7 @@ class Broker(EmbeddedBroker):
         ]
         self._assert_none(different, f"the committed offsets of group {group!r} are not as expected")
 
-    def assert_lag(self, group: str, expected: int | Mapping[Place, int]) -> None:
+    def assert_lag(self, group: str, expected: int | Mapping[TopicPartition, int]) -> None:
         """Fail unless the lag of a group is `expected`, in total or by (topic, partition).
 
         The total covers the topics for which it has committed an offset. An offset beyond the end of its partition,
@@ -253,14 +254,14 @@ class Broker(EmbeddedBroker):
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
-            behind = self.lag(group)
-            total = sum(behind.values())
-            lines = [f"{topic}-{index}: lag {lag}" for (topic, index), lag in behind.items()]
-            if not behind:
+            lags = self.lag(group)
+            total = sum(lags.values())
+            lines = [f"{topic}-{index}: lag {lag}" for (topic, index), lag in lags.items()]
+            if not lags:
                 raise AssertionError(
                     f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
                 )
-            wrong = lines if total != expected or min(behind.values()) < 0 else []
+            wrong = lines if total != expected or min(lags.values()) < 0 else []
             beyond = " and no offset beyond an end" if total == expected else ""
             self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}{beyond}")
             return
@@ -370,9 +371,8 @@ class Broker(EmbeddedBroker):
             raise TypeError(f"what snapshot() returned is expected, not {snapshot!r}")
         faults = self._faults
         if faults is not None:
-            self._call(
-                lambda server: faults.lift_disk(_server(server))
-            )  # the old files are closed, as when a broker stops
+            # Restoring closes the old files: faults of the disk must not refuse that.
+            self._call(lambda server: faults.lift_disk(_server(server)))
         try:
             self._begin(lambda server: server.restoring(snapshot._state)).result()
         finally:
@@ -580,7 +580,7 @@ class RecordedPeer(Peer):
             core = self._of.core
             _learn_topics(core, self._recorder)
             authentication = self.connection.authentication
-            is_token = authentication is not None and authentication.state is State.BARE_TOKENS
+            is_token = authentication is not None and authentication.state is AuthenticationState.BARE_TOKENS
             self._tape.received(data, core.clock.now().wall_ms, is_token=is_token)
         super().data_received(data)
 

@@ -12,7 +12,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
-from kafka_offsets.testing.groups import GroupView, MemberView, Place, group_view, lag, log_ends
+from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.testing.groups import GroupView, MemberView, group_view, lag, log_ends
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ def group_stable(group: str, *, members: int | None = None) -> Event[GroupView]:
         return view if members is None or len(view.members) == members else None
 
     many = "" if members is None else f" with {members} member{'' if members == 1 else 's'}"
-    return Event(f"group {group!r} is stable{many}", look, lambda core: _told(core, group))
+    return Event(f"group {group!r} is stable{many}", look, lambda core: _describe(core, group))
 
 
 def group_empty(group: str) -> Event[GroupView]:
@@ -105,7 +106,7 @@ def group_empty(group: str) -> Event[GroupView]:
         view = group_view(core, group)
         return view if view is not None and view.state == "Empty" and not view.members else None
 
-    return Event(f"group {group!r} is empty", look, lambda core: _told(core, group))
+    return Event(f"group {group!r} is empty", look, lambda core: _describe(core, group))
 
 
 def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberView]:
@@ -117,16 +118,18 @@ def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberVi
         return next((each for each in found if client_id is None or each.client_id == client_id), None)
 
     who = "a member" if client_id is None else f"a member with the client id {client_id!r}"
-    return Event(f"group {group!r} has {who}", look, lambda core: _told(core, group))
+    return Event(f"group {group!r} has {who}", look, lambda core: _describe(core, group))
 
 
-def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event[dict[Place, int]]:
+def committed(
+    group: str, offsets: Mapping[TopicPartition, int] | None = None
+) -> Event[dict[TopicPartition, int]]:
     """A group has committed these offsets or later ones, or any offset if none are given.
 
     Returns the committed offsets by (topic, partition).
     """
 
-    def look(core: BrokerCore) -> dict[Place, int] | None:
+    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
         """Return the committed offsets once they reach the requested ones, None before."""
         found = _offsets(core, group)
         if offsets is None:
@@ -138,7 +141,7 @@ def committed(group: str, offsets: Mapping[Place, int] | None = None) -> Event[d
     return Event(f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)))
 
 
-def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Place, int]]:
+def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[TopicPartition, int]]:
     """A group has committed the end of each partition, so its lag is 0. Returns the committed offsets.
 
     topics  the topics to check; default: all topics for which the group has committed an offset
@@ -147,7 +150,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Pla
     """
     named = None if topics is None else dict.fromkeys(topics)
 
-    def look(core: BrokerCore) -> dict[Place, int] | None:
+    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
         found = lag(core, group, named)
         return _offsets(core, group) if found and not any(found.values()) else None
 
@@ -197,15 +200,15 @@ def topic_created(topic: str) -> Event[int]:
     )
 
 
-def _offsets(core: BrokerCore, group: str) -> dict[Place, int]:
+def _offsets(core: BrokerCore, group: str) -> dict[TopicPartition, int]:
     return {place: entry.offset for place, entry in core.shards.committed(group).items()}
 
 
-def _names(offsets: Mapping[Place, int]) -> str:
+def _names(offsets: Mapping[TopicPartition, int]) -> str:
     said = ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
     return said or "no offset"
 
 
-def _told(core: BrokerCore, group: str) -> str:
+def _describe(core: BrokerCore, group: str) -> str:
     view = group_view(core, group)
     return "there is no such group" if view is None else f"{view}"

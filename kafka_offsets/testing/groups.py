@@ -7,9 +7,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-
-Place = tuple[str, int]
-"""A topic and a partition."""
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 class MemberView(NamedTuple):
@@ -22,7 +20,7 @@ class MemberView(NamedTuple):
     client_id: str
     client_host: str
     group_instance_id: str | None
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 class GroupView(NamedTuple):
@@ -55,8 +53,8 @@ class GroupProgress(NamedTuple):
     """
 
     view: GroupView
-    committed: dict[Place, int]
-    lag: dict[Place, int]
+    committed: dict[TopicPartition, int]
+    lag: dict[TopicPartition, int]
 
 
 class LogEnds(NamedTuple):
@@ -69,7 +67,7 @@ class LogEnds(NamedTuple):
 class Overview(NamedTuple):
     """A broker at one moment: the partitions of its topics, and its groups."""
 
-    partitions: dict[Place, LogEnds]
+    partitions: dict[TopicPartition, LogEnds]
     groups: list[GroupProgress]
 
 
@@ -148,11 +146,11 @@ def _consumer(core: BrokerCore, group: ConsumerGroup) -> GroupView:
     return GroupView(group.group_id, group.type_name, state, group.epoch, members, state == "Stable")
 
 
-def _places(owned: Mapping[str, Collection[int]]) -> tuple[Place, ...]:
+def _places(owned: Mapping[str, Collection[int]]) -> tuple[TopicPartition, ...]:
     return tuple(sorted((topic, index) for topic, indexes in owned.items() for index in indexes))
 
 
-def log_ends(core: BrokerCore, topic: str) -> dict[Place, tuple[int, int]]:
+def log_ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start offset and high watermark of each partition of a topic; empty if there is no such topic."""
     found = core.topics.get(topic)
     ends = {}
@@ -163,19 +161,21 @@ def log_ends(core: BrokerCore, topic: str) -> dict[Place, tuple[int, int]]:
     return ends
 
 
-def lag(core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = None) -> dict[Place, int]:
+def lag(
+    core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = None
+) -> dict[TopicPartition, int]:
     """Return the lag of a group in each partition: of these topics, else of the topics with committed offsets.
 
     In a partition without a committed offset all records count.
     """
     committed = core.shards.committed(group_id)
     names = {topic for topic, _ in committed} if topics is None else set(topics)
-    behind = {}
+    lags = {}
     for name in sorted(names):
         for place, (start, end) in log_ends(core, name).items():
             entry = committed.get(place)
-            behind[place] = end - (start if entry is None else entry.offset)
-    return behind
+            lags[place] = end - (start if entry is None else entry.offset)
+    return lags
 
 
 def overview(core: BrokerCore, wanted: Collection[str] | None = None) -> Overview:
@@ -199,21 +199,21 @@ def overview(core: BrokerCore, wanted: Collection[str] | None = None) -> Overvie
 
 def group_summaries(core: BrokerCore, wanted: Collection[str]) -> list[GroupSummary]:
     """Return these groups in short, without those that do not exist. Costs about 2 µs an offset."""
-    ends: dict[str, dict[Place, tuple[int, int]]] = {}
+    ends: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
     found = []
     for group_id in wanted:
         view = group_view(core, group_id)
         if view is None:
             continue
         committed = core.shards.committed(group_id)
-        behind = 0
+        total_lag = 0
         for topic in {topic for topic, _ in committed}:
             if topic not in ends:
                 ends[topic] = log_ends(core, topic)
             for place, (start, end) in ends[topic].items():
                 entry = committed.get(place)
-                behind += max(end - (start if entry is None else entry.offset), 0)
-        found.append(GroupSummary(group_id, view.type, view.state, len(view.members), behind))
+                total_lag += max(end - (start if entry is None else entry.offset), 0)
+        found.append(GroupSummary(group_id, view.type, view.state, len(view.members), total_lag))
     return found
 
 
@@ -244,9 +244,9 @@ def describe_state(core: BrokerCore) -> list[str]:
         for member in view.members:
             owned = ", ".join(f"{topic}-{index}" for topic, index in member.partitions) or "nothing"
             lines.append(f"  {member.client_id or member.member_id} at {member.client_host} has {owned}")
-        behind = lag(core, group_id)
+        lags = lag(core, group_id)
         for (topic, index), entry in sorted(core.shards.committed(group_id).items()):
-            late = behind.get((topic, index))
+            late = lags.get((topic, index))
             more = "the topic is gone" if late is None else f"lag {late}"
             lines.append(f"  {topic}-{index} committed {entry.offset}, {more}")
     return lines or ["no groups"]

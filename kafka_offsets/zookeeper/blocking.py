@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from kafka_offsets.zookeeper import steps
-from kafka_offsets.zookeeper.requests import Outcome, Request, State, ZooKeeper
+from kafka_offsets.zookeeper.requests import Outcome, Request, SessionState, ZooKeeper
 from kafka_offsets.zookeeper.steps import Steps, UnavailableError
 
 T = TypeVar("T")
@@ -26,11 +26,11 @@ class BlockingZooKeeper:
     ) -> None:
         self._calls: queue.Queue[Callable[[], None]] = queue.Queue()
         self._timeout_s = timeout_s
-        self._states: list[State] = []
+        self._states: list[SessionState] = []
         self._client = new_client(self._calls.put)
         self._client.start(self._states.append)
         try:
-            self._wait(lambda: State.CONNECTED in self._states)
+            self._wait(lambda: SessionState.CONNECTED in self._states)
         except UnavailableError:
             self._client.close()
             raise

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.image import Brokers, ClusterImage, ClusterTopic, Delta
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.partition_state import PartitionState
 from kafka_offsets.zookeeper import cluster_znodes as znodes
@@ -22,14 +22,14 @@ from kafka_offsets.zookeeper.requests import (
     Delete,
     Get,
     Multi,
-    Node,
     Outcome,
     SetData,
     Sync,
+    Znode,
 )
 from kafka_offsets.zookeeper.steps import (
     MOST_BYTES,
-    RefusedError,
+    RequestRefusedError,
     Steps,
     UnavailableError,
     bytes_of,
@@ -59,7 +59,7 @@ class ControllerTerm(NamedTuple):
         return Check(znodes.CONTROLLER_EPOCH, self.epoch_version)
 
 
-class Stored(NamedTuple):
+class StoredMetadata(NamedTuple):
     """What ZooKeeper has.
 
     versions  of the znodes that exist, by path; those of states are the partition epochs
@@ -75,7 +75,7 @@ class Stored(NamedTuple):
 class Changes:
     """The changes that bring ZooKeeper from what it has to a new image, in groups that must not be torn apart."""
 
-    def __init__(self, stored: Stored, term: ControllerTerm) -> None:
+    def __init__(self, stored: StoredMetadata, term: ControllerTerm) -> None:
         self._old, self._term = stored.image, term
         self.versions = dict(stored.versions)
         self.groups: list[list[Change]] = []
@@ -186,7 +186,7 @@ class Changes:
         while self.versions.get(path, -1) < state.partition_epoch:
             self._write(path, data)
 
-    def _settings(self, old: Settings, new: Settings) -> None:
+    def _settings(self, old: ClusterSettings, new: ClusterSettings) -> None:
         before, after = znodes.settings_tree(old), znodes.settings_tree(new)
         for path in sorted(after):
             if before.get(path) != after[path]:
@@ -206,7 +206,7 @@ def write(requests: Iterable[Multi], term: ControllerTerm) -> Steps[None]:
     for request in requests:
         try:
             yield from _make(request, term)
-        except (UnavailableError, RefusedError) as error:
+        except (UnavailableError, RequestRefusedError) as error:
             if is_first:
                 raise
             raise AnotherControllerError(f"a change is there in part: {error}", "ZooKeeper") from error
@@ -243,8 +243,8 @@ def _is_made(request: Multi) -> Steps[bool]:
             f"the answer was lost, and it is unknown whether {change.path} has changed", "ZooKeeper"
         ) from error
     if isinstance(change, SetData):
-        return isinstance(outcome, Node) and outcome.version > change.version
-    return isinstance(outcome, Node) is isinstance(change, Create)
+        return isinstance(outcome, Znode) and outcome.version > change.version
+    return isinstance(outcome, Znode) is isinstance(change, Create)
 
 
 def _check_term(term: ControllerTerm) -> Steps[None]:
@@ -252,7 +252,7 @@ def _check_term(term: ControllerTerm) -> Steps[None]:
         (outcome,) = yield [Get(znodes.CONTROLLER_EPOCH)]
     except UnavailableError as error:
         raise AnotherControllerError(f"it cannot be reached: {error}", "ZooKeeper") from error
-    if not isinstance(outcome, Node) or outcome.version != term.epoch_version:
+    if not isinstance(outcome, Znode) or outcome.version != term.epoch_version:
         raise AnotherControllerError(
             f"another controller is elected: the controller epoch is no longer {term.epoch}", "ZooKeeper"
         )
@@ -261,7 +261,7 @@ def _check_term(term: ControllerTerm) -> Steps[None]:
 # -- loading
 
 
-def load() -> Steps[Stored]:
+def load() -> Steps[StoredMetadata]:
     """Read everything. Raises StorageError, with the path, for a znode that cannot be understood."""
     versions: dict[str, int] = {}
     _, registrations, block, topics = yield [
@@ -282,7 +282,7 @@ def load() -> Steps[Stored]:
         image.settings = znodes.settings_of(tree)
     except ValueError as error:
         raise StorageError(str(error), "ZooKeeper: the settings") from error
-    return Stored(image, versions)
+    return StoredMetadata(image, versions)
 
 
 def _load_topic(name: str, versions: dict[str, int]) -> Steps[ClusterTopic]:
@@ -298,7 +298,7 @@ def _load_topic(name: str, versions: dict[str, int]) -> Steps[ClusterTopic]:
         outcomes = yield [Get(znodes.state_path(name, index)) for index in indexes]
         for index, above, outcome in zip(indexes, parents, outcomes, strict=True):
             _read(znodes.partition_path(name, index), above, versions, bytes)
-            version = outcome.version if isinstance(outcome, Node) else -1
+            version = outcome.version if isinstance(outcome, Znode) else -1
 
             def decode(data: bytes, index: int = index, version: int = version) -> PartitionState:
                 return znodes.decode_state(data, version, topic, index)
@@ -344,7 +344,7 @@ def _read(
     missing: T | None = None,
 ) -> T:
     """Return what a znode holds, and note its version; `missing` if it does not exist. Raises StorageError."""
-    if not isinstance(outcome, Node):
+    if not isinstance(outcome, Znode):
         if missing is None:
             raise StorageError("this znode is missing", f"ZooKeeper: {path}")
         return missing

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import steps
-from kafka_offsets.zookeeper.requests import State, ZooKeeper
+from kafka_offsets.zookeeper.requests import SessionState, ZooKeeper
 from kafka_offsets.zookeeper.steps import Steps
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class ClusterSession:
         self._numbers = itertools.count()
         self._thread = threading.Thread(target=self._run, name="kafka-offsets-zookeeper", daemon=True)
         self._connected = threading.Event()
-        self.on_state: Callable[[State], None] = lambda state: None
+        self.on_state: Callable[[SessionState], None] = lambda state: None
 
     @property
     def is_connected(self) -> bool:
@@ -89,8 +89,8 @@ class ClusterSession:
         """Call after some time."""
         heapq.heappush(self._later, (time.monotonic() + seconds, next(self._numbers), call))
 
-    def _changed(self, state: State) -> None:
-        if state is State.CONNECTED:
+    def _changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
             self._connected.set()
         else:
             self._connected.clear()

@@ -8,8 +8,8 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.image import ClusterImage, Delta
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.zookeeper import cluster_changes
-from kafka_offsets.zookeeper.cluster_changes import Changes, ControllerTerm, Stored
-from kafka_offsets.zookeeper.steps import RefusedError, Steps, UnavailableError
+from kafka_offsets.zookeeper.cluster_changes import Changes, ControllerTerm, StoredMetadata
+from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError
 
 _LOAD_SECONDS = 30.0
 _SAVE_SECONDS = 1.5
@@ -42,14 +42,14 @@ class ZooKeeperStore:
 
     def __init__(self, session: StoreSession, term: ControllerTerm) -> None:
         self._session, self._term = session, term
-        self._stored = Stored(ClusterImage(), {})
+        self._stored = StoredMetadata(ClusterImage(), {})
         self._end: AnotherControllerError | None = None
 
     def load(self) -> ClusterImage:
         """Return the image that ZooKeeper has. Raises StorageError."""
         try:
             self._stored = self._session.run(cluster_changes.load(), _LOAD_SECONDS)
-        except (UnavailableError, RefusedError) as error:
+        except (UnavailableError, RequestRefusedError) as error:
             raise StorageError(str(error), _WHERE) from error
         except TimeoutError:
             raise StorageError(f"they were not read in {_LOAD_SECONDS:g} s", _WHERE) from None
@@ -85,6 +85,6 @@ class ZooKeeperStore:
         except TimeoutError:
             self._end = AnotherControllerError(f"no answer in {_SAVE_SECONDS:g} s", _WHERE)
             raise self._end from None
-        except (UnavailableError, RefusedError) as error:
+        except (UnavailableError, RequestRefusedError) as error:
             raise StorageError(str(error), _WHERE) from error
-        self._stored = Stored(new, changes.versions)
+        self._stored = StoredMetadata(new, changes.versions)

@@ -32,7 +32,7 @@ from kafka_offsets.metadata.json_form import (
     from_json,
     to_json,
 )
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
 from kafka_offsets.security.credential import ScramCredential
@@ -314,7 +314,7 @@ def decode_configs(data: bytes) -> dict[str, str]:
     return Fields(from_json(data), "configurations").texts("config")
 
 
-def settings_tree(settings: Settings) -> Tree:
+def settings_tree(settings: ClusterSettings) -> Tree:
     """Return all settings as znodes."""
     configs: dict[str, dict[str, str]] = {}
     for group, values in settings.groups.items():
@@ -340,7 +340,7 @@ def settings_tree(settings: Settings) -> Tree:
     return tree | _acl_tree(settings) | tokens
 
 
-def _acl_tree(settings: Settings) -> Tree:
+def _acl_tree(settings: ClusterSettings) -> Tree:
     entries: dict[str, list[dict[str, str]]] = {}
     for acl in sorted(settings.acls):
         kind = next(name for name, each in _ACL_TYPES.items() if each is acl.resource_type)
@@ -383,7 +383,7 @@ def entity_path(entity: frozenset[tuple[str, str | None]]) -> str:
     return f"{_ENTITY_PATHS[kind]}/{_encoded(name)}"
 
 
-def settings_of(tree: Mapping[str, bytes]) -> Settings:
+def settings_of(tree: Mapping[str, bytes]) -> ClusterSettings:
     """Read settings from their znodes. Raises ValueError."""
     groups: dict[str, Mapping[str, str]] = {}
     quotas: dict[frozenset[tuple[str, str | None]], Mapping[str, float]] = {}
@@ -409,7 +409,7 @@ def settings_of(tree: Mapping[str, bytes]) -> Settings:
                 credentials[str(dict(entity)["user"]), number] = _credential(configs.pop(mechanism))
         if configs:
             quotas[entity] = {key: float(value) for key, value in configs.items()}
-    return Settings(groups, quotas, credentials, acls, tokens)
+    return ClusterSettings(groups, quotas, credentials, acls, tokens)
 
 
 def _token(data: bytes) -> DelegationToken:

@@ -23,11 +23,11 @@ from kafka_offsets.zookeeper.requests import (
     Delete,
     Get,
     Multi,
-    Node,
+    SessionState,
     SetData,
-    State,
     Sync,
     Watch,
+    Znode,
 )
 from kafka_offsets.zookeeper.steps import Steps, UnavailableError, names_of
 
@@ -90,7 +90,7 @@ def join(new_cluster_id: str) -> Steps[str]:
 
 def _cluster_id() -> Steps[str]:
     (found,) = yield [Get(znodes.CLUSTER_ID)]
-    if not isinstance(found, Node):
+    if not isinstance(found, Znode):
         raise StorageError("this znode is missing", f"ZooKeeper: {znodes.CLUSTER_ID}")
     try:
         return znodes.decode_cluster_id(found.data)
@@ -103,7 +103,7 @@ def register(broker_id: int, data: bytes, session_id: int, watch: Watch) -> Step
     path = znodes.broker_path(broker_id)
     for _ in range(_ATTEMPTS):
         (found,) = yield [Get(path, watch)]
-        if not isinstance(found, Node):
+        if not isinstance(found, Znode):
             yield [Multi((Create(path, data, is_ephemeral=True),))]
             continue
         if found.owner != session_id:
@@ -121,11 +121,11 @@ def elect(broker_id: int, session_id: int, watch: Watch) -> Steps[ControllerTerm
     """
     for _ in range(_ATTEMPTS):
         found, epoch = yield [Get(znodes.CONTROLLER, watch), Get(znodes.CONTROLLER_EPOCH)]
-        if not isinstance(epoch, Node):
+        if not isinstance(epoch, Znode):
             raise StorageError("this znode is missing", f"ZooKeeper: {znodes.CONTROLLER_EPOCH}")
         try:
             number = int(epoch.data)
-            if isinstance(found, Node):
+            if isinstance(found, Znode):
                 if found.owner == session_id:
                     return ControllerTerm(broker_id, number, epoch.version)
                 return znodes.decode_controller(found.data)
@@ -158,7 +158,7 @@ def look(cluster_id: str, broker_id: int, registration: bytes, session_id: int, 
     controller = found.broker_id if isinstance(found, ControllerTerm) else found
     (node,) = yield [Get(znodes.broker_path(controller), watch)]
     try:
-        address = znodes.decode_metadata_address(node.data) if isinstance(node, Node) else None
+        address = znodes.decode_metadata_address(node.data) if isinstance(node, Znode) else None
     except ValueError as error:
         raise StorageError(str(error), f"ZooKeeper: {znodes.broker_path(controller)}") from error
     if not isinstance(found, ControllerTerm):
@@ -259,11 +259,11 @@ class Election:
             logger.info("broker %d is the controller", view.controller)
         self._on_view(view)
 
-    def changed(self, state: State) -> None:
+    def changed(self, state: SessionState) -> None:
         """Note that the state of the session has changed."""
-        if state is State.CONNECTED:
+        if state is SessionState.CONNECTED:
             self.look()
-        elif state is State.DISCONNECTED:
+        elif state is SessionState.DISCONNECTED:
             logger.warning(
                 "ZooKeeper cannot be reached: this broker serves what it has, and the metadata cannot change"
             )

@@ -19,14 +19,14 @@ from kafka_offsets.zookeeper.requests import (
     Create,
     Get,
     Multi,
-    Node,
     Outcome,
     Problem,
     Request,
+    SessionState,
     SetData,
-    State,
     Sync,
     Watch,
+    Znode,
 )
 
 _LONGEST_PAUSE_S = 1.0
@@ -78,14 +78,14 @@ class KazooZooKeeper:
         found: int = self._client._session_id or 0
         return found
 
-    def start(self, on_state: Callable[[State], None]) -> None:
+    def start(self, on_state: Callable[[SessionState], None]) -> None:
         """Connect in the background."""
         from kazoo.protocol.states import KazooState
 
         states = {
-            KazooState.CONNECTED: State.CONNECTED,
-            KazooState.SUSPENDED: State.DISCONNECTED,
-            KazooState.LOST: State.EXPIRED,
+            KazooState.CONNECTED: SessionState.CONNECTED,
+            KazooState.SUSPENDED: SessionState.DISCONNECTED,
+            KazooState.LOST: SessionState.EXPIRED,
         }
 
         def changed(state: Any) -> None:
@@ -171,7 +171,7 @@ class KazooZooKeeper:
         value = result.value
         if isinstance(request, Get):
             data, stat = value
-            return Node(data or b"", stat.version, stat.mtime, stat.ephemeralOwner or 0)
+            return Znode(data or b"", stat.version, stat.mtime, stat.ephemeralOwner or 0)
         if isinstance(request, Children):
             return tuple(value)
         if isinstance(request, Multi):

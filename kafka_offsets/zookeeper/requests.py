@@ -17,7 +17,7 @@ Watch = Callable[[], None]
 
 
 class Get(NamedTuple):
-    """Read a znode: a :class:`Node`, or NO_NODE, which sets no watch."""
+    """Read a znode: a :class:`Znode`, or NO_NODE, which sets no watch."""
 
     path: str
     watch: Watch | None = None
@@ -81,7 +81,7 @@ class Multi(NamedTuple):
 Request = Get | Children | Sync | Multi
 
 
-class Node(NamedTuple):
+class Znode(NamedTuple):
     """The content of a znode.
 
     version      counts its changes; begins again at 0 when it is created again
@@ -110,10 +110,10 @@ class Problem(Enum):
     UNAVAILABLE = auto()
 
 
-Outcome = Node | tuple[str, ...] | tuple[int, ...] | Problem | None
+Outcome = Znode | tuple[str, ...] | tuple[int, ...] | Problem | None
 
 
-class State(Enum):
+class SessionState(Enum):
     """The state of the session with ZooKeeper; EXPIRED is followed by CONNECTED in a new session."""
 
     CONNECTED = auto()
@@ -129,7 +129,7 @@ class ZooKeeper(Protocol):
         """The number of the session, 0 before the first one."""
         ...
 
-    def start(self, on_state: Callable[[State], None]) -> None:
+    def start(self, on_state: Callable[[SessionState], None]) -> None:
         """Connect, and stay connected; report each change of the state."""
         ...
 

@@ -19,12 +19,12 @@ from kafka_offsets.zookeeper.requests import (
     Delete,
     Get,
     Multi,
-    Node,
     Outcome,
     Problem,
     Request,
     SetData,
     Sync,
+    Znode,
 )
 from kafka_offsets.zookeeper.znodes import OffsetName
 
@@ -60,12 +60,12 @@ class ContendedError(UnavailableError):
         )
 
 
-class RefusedError(KafkaOffsetsError):
+class RequestRefusedError(KafkaOffsetsError):
     """ZooKeeper refuses a request for good: it is too large, or there is no permission."""
 
 
-class Stored(NamedTuple):
-    """A committed offset as ZooKeeper has it; see :class:`Node`."""
+class StoredOffset(NamedTuple):
+    """A committed offset as ZooKeeper has it; see :class:`Znode`."""
 
     offset: int
     version: int
@@ -83,7 +83,7 @@ class GroupTree(NamedTuple):
     """
 
     exists: bool
-    offsets: dict[OffsetName, Stored]
+    offsets: dict[OffsetName, StoredOffset]
     is_alive: bool
     empty_topics: tuple[str, ...]
     metadata: bytes | None
@@ -108,7 +108,9 @@ def run(
             elif Problem.UNAVAILABLE in outcomes:
                 requests = steps.throw(UnavailableError())
             elif Problem.REFUSED in outcomes:
-                requests = steps.throw(RefusedError("ZooKeeper refuses a request: see its permissions"))
+                requests = steps.throw(
+                    RequestRefusedError("ZooKeeper refuses a request: see its permissions")
+                )
             else:
                 requests = steps.send(outcomes)
         except StopIteration as end:
@@ -129,18 +131,18 @@ def run(
 # -- reading
 
 
-def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, Stored]]:
+def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, StoredOffset]]:
     """Read some offsets; those that are not committed are missing in the result. Raises znodes.UnreadableError."""
     wanted = list(names)
-    found: dict[OffsetName, Stored] = {}
+    found: dict[OffsetName, StoredOffset] = {}
     for begin in range(0, len(wanted), _TOGETHER):
         some = wanted[begin : begin + _TOGETHER]
         paths = [znodes.offset_path(name) for name in some]
         outcomes = yield [Get(path) for path in paths]
         for name, path, outcome in zip(some, paths, outcomes, strict=True):
-            if isinstance(outcome, Node):
+            if isinstance(outcome, Znode):
                 offset = znodes.parse_offset(path, outcome.data)
-                found[name] = Stored(offset, outcome.version, outcome.modified_ms)
+                found[name] = StoredOffset(offset, outcome.version, outcome.modified_ms)
     return found
 
 
@@ -161,7 +163,7 @@ def read_group(group: str) -> Steps[GroupTree]:
         if not partitions:
             empty.append(topic)
     offsets = yield from read_offsets(names)
-    data = metadata.data if isinstance(metadata, Node) else None
+    data = metadata.data if isinstance(metadata, Znode) else None
     return GroupTree(top is not Problem.NO_NODE, offsets, bool(names_of(ids)), tuple(empty), data)
 
 
@@ -209,7 +211,7 @@ def bytes_of(changes: Iterable[Change]) -> int:
 def _together(changes: Sequence[Change]) -> list[Request]:
     """Return the request that makes all changes. Raises RefusedError if it is too large."""
     if bytes_of(changes) > MOST_BYTES:
-        raise RefusedError(f"{len(changes)} changes do not fit into one request to ZooKeeper")
+        raise RequestRefusedError(f"{len(changes)} changes do not fit into one request to ZooKeeper")
     return [Multi(tuple(changes))]
 
 
@@ -269,9 +271,9 @@ def write_if_unchanged(
     return None
 
 
-def delete_unchanged(known: Mapping[OffsetName, int]) -> Steps[dict[OffsetName, Stored]]:
+def delete_unchanged(known: Mapping[OffsetName, int]) -> Steps[dict[OffsetName, StoredOffset]]:
     """Delete offsets whose znodes still have the known versions; return those that have changed, and stay."""
-    kept: dict[OffsetName, Stored] = {}
+    kept: dict[OffsetName, StoredOffset] = {}
     remaining = dict(known)
     for _ in range(_ATTEMPTS):
         if not remaining:
@@ -374,13 +376,13 @@ def write_metadata(group: str, data: bytes | None, is_newer: Callable[[bytes], b
     for _ in range(_ATTEMPTS):
         parents = (znodes.CONSUMERS, znodes.group_path(group))
         consumers, top, node = yield [Get(parents[0]), Get(parents[1]), Get(path)]
-        if data is not None and isinstance(node, Node) and is_newer(node.data):
+        if data is not None and isinstance(node, Znode) and is_newer(node.data):
             return
         changes: list[Change] = []
         if data is not None:
             pairs = zip(parents, (consumers, top), strict=True)
             changes = [Create(parent, b"") for parent, outcome in pairs if outcome is Problem.NO_NODE]
-        if isinstance(node, Node):
+        if isinstance(node, Znode):
             changes.append(Delete(path, node.version) if data is None else SetData(path, data, node.version))
         elif data is not None:
             changes.append(Create(path, data))

@@ -32,7 +32,7 @@ class OffsetName(NamedTuple):
     partition: int
 
 
-class UnreadableError(KafkaOffsetsError):
+class UnreadableZnodeError(KafkaOffsetsError):
     """A znode whose data is no offset; the message names it."""
 
 
@@ -92,5 +92,5 @@ def offset_data(offset: int) -> bytes:
 def parse_offset(path: str, data: bytes) -> int:
     """Read the data of an offset's znode. Raises UnreadableError."""
     if _OFFSET.fullmatch(data) is None or not -(1 << 63) <= (offset := int(data)) < 1 << 63:
-        raise UnreadableError(f"the znode {path} holds {data[:40]!r}, which is no offset")
+        raise UnreadableZnodeError(f"the znode {path} holds {data[:40]!r}, which is no offset")
     return offset

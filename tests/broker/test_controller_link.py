@@ -20,7 +20,7 @@ from kafka_offsets.broker.network.nodes.controller_link import ControllerLink
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.controller_service import ControllerService
-from kafka_offsets.metadata.image import Brokers, ClusterImage, Delta, Place, RegisteredBroker
+from kafka_offsets.metadata.image import Brokers, ClusterImage, Delta, RegisteredBroker, TopicPartition
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.replication.elections import IsrProposal
 from tests.metadata.remote_cluster import RefusingStore
@@ -119,7 +119,7 @@ def test_brokers_register_and_request_and_leave() -> None:
         await until(lambda: "orders" in second.membership.image.topics)
         assert second.turns, "the turn of a broker ends after a change"
         errors: list[ErrorCode] = []
-        first.membership.alter_isr(Place("orders", 0), IsrProposal(1, 0, 0, (1,)), errors.append)
+        first.membership.alter_isr(TopicPartition("orders", 0), IsrProposal(1, 0, 0, (1,)), errors.append)
         await until(lambda: errors)
         assert errors == [ErrorCode.NONE]
         second.membership.leave()
@@ -408,7 +408,7 @@ def test_preferred_leaders_are_elected_now_and_then(monkeypatch: pytest.MonkeyPa
     for broker_id in (1, 2):
         former.register(broker_id, "host", 9000 + broker_id)
     former.create([NEW])
-    former.lead(Place("orders", 0), 2)
+    former.lead(TopicPartition("orders", 0), 2)
 
     async def main() -> None:
         first = Linked(controlled.port)

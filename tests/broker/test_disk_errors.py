@@ -111,9 +111,8 @@ class Run:
             self.commit(core, client, 10)
             if has_been_refused and core.topics.get("t") is not None:
                 hosted = core.runtime.shard_of("g", core.clock.now())
-                stands = (
-                    hosted.failed or hosted.log.failure is not None
-                )  # an fsync or a cut was refused: it is final
+                # An fsync or a cut was refused: it is final.
+                stands = hosted.failed or hosted.log.failure is not None
                 assert self.answers[-1] == {0} or stands, (
                     "the disk takes writes again, and the broker does not"
                 )

@@ -136,9 +136,8 @@ def test_values_are_appended_again_although_the_first_start_dies_before_it_can()
     files.only = lambda operation, path: operation == "append" and path == SEGMENT
     files.calls.clear()
     files.fail_at = 1
-    core = make_core(
-        files, **SETTINGS, recovery="keep-valid"
-    )  # the damage is out of the log, the append is refused
+    # The damage is out of the log, the append is refused.
+    core = make_core(files, **SETTINGS, recovery="keep-valid")
     assert files.failed
     assert offsets_log(core).log_end_offset == 13
     core = make_core(files.survivors(), **SETTINGS)

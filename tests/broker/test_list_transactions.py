@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator.transactions.decisions import State, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Transaction, TransactionState
 from kafka_offsets.protocol import messages
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.transactions import Producer
@@ -34,7 +34,7 @@ def test_many_ids_are_compared_in_steps_between_which_others_are_served(
     ids.clear()
     for number in range(6000):
         name = f"a-{number}" if number < 10 else f"b-{number}"
-        ids[name] = Transaction(number, 0, 60_000, State.EMPTY, 0)
+        ids[name] = Transaction(number, 0, 60_000, TransactionState.EMPTY, 0)
     for partition in core.transactions.ids[1:]:
         partition.clear()
     client, other = CoreClient(core), CoreClient(core)

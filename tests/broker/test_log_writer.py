@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_offsets.broker.network.log_writer import JsonLines, LogWriter, TextLines
+from kafka_offsets.broker.network.log_writer import JsonFormatter, LogWriter, TextLines
 from tests.conftest import REPOSITORY
 
 
@@ -58,7 +58,7 @@ def pipe() -> Pipe:
 
 
 def test_lines_of_json_say_when_what_and_how_often() -> None:
-    pipe = Pipe(JsonLines(broker_id=2))
+    pipe = Pipe(JsonFormatter(broker_id=2))
     for _ in range(12):
         pipe.log("%s: full: \u2026 %s", "disk", '"')
     pipe.log("dropped")
@@ -78,7 +78,7 @@ def test_a_traceback_is_part_of_its_object() -> None:
         raise ValueError("two\nlines")
     except ValueError:
         record = logging.LogRecord("test", logging.ERROR, "", 0, "failed", None, sys.exc_info())
-    found = json.loads(JsonLines().format(record))
+    found = json.loads(JsonFormatter().format(record))
     assert found["message"] == "failed"
     assert found["exception"].endswith("ValueError: two\nlines")
 

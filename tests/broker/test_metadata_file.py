@@ -12,8 +12,8 @@ from kafka_offsets.broker.network.nodes import metadata_file
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
-from kafka_offsets.metadata.image import ClusterImage, Place
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.image import ClusterImage, TopicPartition
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.storage.checked_lines import encode_line
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA, META_PROPERTIES, DataDirectory
@@ -31,9 +31,11 @@ CHANGES: list[Callable[[Controller], object]] = [
     lambda to: to.configure("x", {"b": "2"}),
     lambda to: to.grow({"z": [[3, 1]]}),
     lambda to: to.fence(1),
-    lambda to: to.lead(Place("x", 1), 3),
+    lambda to: to.lead(TopicPartition("x", 1), 3),
     lambda to: to.allocate_producer_ids(),
-    lambda to: to.alter_settings(Settings(groups={"g": {"c": "3"}}, credentials={("alice", 1): CREDENTIAL})),
+    lambda to: to.alter_settings(
+        ClusterSettings(groups={"g": {"c": "3"}}, credentials={("alice", 1): CREDENTIAL})
+    ),
 ]
 """Everything that a cluster has."""
 
@@ -217,9 +219,9 @@ def test_a_change_writes_itself_and_not_the_whole_image() -> None:
     controller.register(1, "host", 9001)
     controller.register(2, "host", 9002)
     controller.create([PlacedTopic("x", b"x" * 16, [[1, 2]] * 1000, {})])
-    controller.lead(Place("x", 0), 2)
+    controller.lead(TopicPartition("x", 0), 2)
     before = files.read_all(CLUSTER_METADATA)
-    controller.lead(Place("x", 1), 2)
+    controller.lead(TopicPartition("x", 1), 2)
     after = files.read_all(CLUSTER_METADATA)
     assert after.startswith(before) and len(after) < len(before) + 200
     store.close()

@@ -12,7 +12,7 @@ from kafka_offsets.broker.offset_manager.group_metadata import from_json, to_jso
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.zookeeper.znodes import UnreadableError
+from kafka_offsets.zookeeper.znodes import UnreadableZnodeError
 from tests.drivers.core import CoreClient
 from tests.drivers.members import GroupMember, assignment, stable, turn
 from tests.drivers.zookeeper import MemoryServer
@@ -244,5 +244,5 @@ def test_a_group_is_read_as_it_was_published(value: messages.GroupMetadataValue)
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    with pytest.raises(UnreadableError):
+    with pytest.raises(UnreadableZnodeError):
         from_json("g", data)

@@ -7,7 +7,7 @@ import pytest
 from kafka_offsets.broker.cluster.view import ClusterView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import Place
+from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.replication.follower import FollowerReplica
@@ -75,8 +75,8 @@ def test_many_logs_are_opened_in_steps_and_clients_are_served_between_them(node)
     assert view.leads(node.core.context, "many", 1)
     assert not view.leads(node.core.context, "many", 39)
     assert CoreClient(node.core).call(wanted_topics("many"), 8).topics[0].error_code == 0
-    node.publish(node.metadata.controller.lead(Place("many", 37), 2))
-    node.publish(node.metadata.controller.lead(Place("many", 38), 1))
+    node.publish(node.metadata.controller.lead(TopicPartition("many", 37), 2))
+    node.publish(node.metadata.controller.lead(TopicPartition("many", 38), 1))
     assert count() <= 10
     node.pass_time(10_000)
     assert count() == 40

@@ -8,10 +8,10 @@ import pytest
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.replicas import coordinators
-from kafka_offsets.coordinator.transactions.decisions import Decision, State, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction, TransactionState
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import Delta, Place, Placed
+from kafka_offsets.metadata.image import Delta, Placed, TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.follower import FollowerReplica
 from tests.drivers.core import CoreClient
@@ -163,12 +163,12 @@ def test_a_replica_that_moves_to_another_broker_leaves_no_log_here(node):
     node.create("orders", [1, 2], [1, 2])
     state = node.metadata.image.state("orders", 0)
     moved = state._replace(replicas=(2, 3), isr=(2, 3), leader=2, leader_epoch=1, partition_epoch=1)
-    node.publish(Delta(partitions=(Placed(Place("orders", 0), moved),)))
+    node.publish(Delta(partitions=(Placed(TopicPartition("orders", 0), moved),)))
     assert not node.files.exists("orders-0")
     assert node.files.exists("orders-1")
     assert ("orders", 0) not in node.core.directory.logs
     back = moved._replace(replicas=(2, 1), isr=(2, 1), leader_epoch=2, partition_epoch=2)
-    node.publish(Delta(partitions=(Placed(Place("orders", 0), back),)))
+    node.publish(Delta(partitions=(Placed(TopicPartition("orders", 0), back),)))
     assert isinstance(node.partition().replica, FollowerReplica)
     assert node.partition().log.log_end_offset == 0
 
@@ -261,7 +261,7 @@ def test_an_answer_from_before_a_partition_was_followed_again_says_nothing_about
     waiting = channel.sent[0][0]
     state = follower.metadata.image.state("a", 0)
     again = state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
-    follower.publish(Delta(partitions=(Placed(Place("a", 0), again),)))
+    follower.publish(Delta(partitions=(Placed(TopicPartition("a", 0), again),)))
     channel.answer(answer_to(waiting, a={"error_code": ErrorCode.FENCED_LEADER_EPOCH}))
     channel.answer(messages.FetchResponse())
     assert asked(channel) == {b"A", b"B"}, "its first answer in the new epoch is still to come"
@@ -332,7 +332,7 @@ def change(node, name, **fields) -> None:
     """Publish a changed state of the first partition of a topic."""
     state = node.membership.image.state(name, 0)
     changed = state._replace(partition_epoch=state.partition_epoch + 1, **fields)
-    node.publish(Delta(partitions=(Placed(Place(name, 0), changed),)))
+    node.publish(Delta(partitions=(Placed(TopicPartition(name, 0), changed),)))
 
 
 def test_a_new_epoch_of_the_same_leader_refuses_nothing_that_waits(node):
@@ -360,7 +360,9 @@ def ending():
     }
     with closing(Node(**settings)) as node:
         node.create("orders", [1, 2])
-        prepared = Transaction(7, 1, 60_000, State.PREPARE_COMMIT, 0, 0, (("orders", 0),), client_version=2)
+        prepared = Transaction(
+            7, 1, 60_000, TransactionState.PREPARE_COMMIT, 0, 0, (("orders", 0),), client_version=2
+        )
         decided = Decision(ErrorCode.NONE, prepared)
         error, *_ = node.core.transactions.decide("x", lambda found: decided, node.clock.now())
         assert not error
@@ -380,9 +382,9 @@ def test_a_transaction_whose_end_is_replicated_late_gets_its_markers(ending):
     assert ending.partition().log.log_end_offset == 1
     ending.pass_time(31_000)
     ending.fetched_by(2, "orders", 1)
-    assert transaction_state(ending) is State.PREPARE_COMMIT
+    assert transaction_state(ending) is TransactionState.PREPARE_COMMIT
     ending.fetched_by(2, TRANSACTIONS, 2)
-    assert transaction_state(ending) is State.COMPLETE_COMMIT
+    assert transaction_state(ending) is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_marker_whose_leader_resigns_before_it_is_replicated_is_written_by_the_next(ending):
@@ -519,7 +521,7 @@ def new_leader_with_one_record(node):
     node.core.end_turn()
     state = node.metadata.image.state("orders", 0)
     again = state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
-    node.publish(Delta(partitions=(Placed(Place("orders", 0), again),)))
+    node.publish(Delta(partitions=(Placed(TopicPartition("orders", 0), again),)))
     return CoreClient(node.core)
 
 
@@ -619,7 +621,7 @@ def test_a_new_coordinator_serves_while_it_loads_a_long_log(node, monkeypatch):
         state = state._replace(
             leader=leader, leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1
         )
-        node.publish(Delta(partitions=(Placed(Place(OFFSETS, 0), state),)))
+        node.publish(Delta(partitions=(Placed(TopicPartition(OFFSETS, 0), state),)))
     assert [each.is_loading for each in began] == [True]
     commit(client)
     assert errors(client.take()) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]

@@ -94,9 +94,8 @@ class Reader:
         for end in (self.ours, self.theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
             end.setblocking(False)
-        self.client = CoreClient(
-            server.core
-        )  # only writes frames and reads answers: its connection is not used
+        # Only writes frames and reads answers: its connection is not used.
+        self.client = CoreClient(server.core)
         self.server = server
 
     async def send(self, count: int) -> None:

@@ -94,7 +94,7 @@ def test_no_batch_swells_beyond_24_mib(core: PartitionCore, codec: Compression) 
     assert core.produce("large", below).error_code == ErrorCode.NONE
     answer = core.produce("large", above)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
-    assert "swell beyond" in answer.error_message
+    assert "are larger than" in answer.error_message
     assert core.produce("larger", above).error_code == ErrorCode.NONE, "four times max.message.bytes"
 
 

@@ -7,7 +7,7 @@ from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions import records as transaction_records
-from kafka_offsets.coordinator.transactions.decisions import LAST_EPOCH, State
+from kafka_offsets.coordinator.transactions.decisions import LAST_EPOCH, TransactionState
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
@@ -37,7 +37,7 @@ def crash(core: BrokerCore) -> None:
     core.directory._lock.release()
 
 
-def states(core: BrokerCore) -> list[State]:
+def states(core: BrokerCore) -> list[TransactionState]:
     """The states in the log of transactions, in their order."""
     found = []
     for index in range(2):
@@ -57,7 +57,12 @@ def test_a_transaction_is_written_as_ongoing_prepared_and_complete() -> None:
     assert producer.init() == 0
     assert producer.produce(TOPIC, b"one") == 0
     assert producer.end(True) == 0
-    wanted = [State.EMPTY, State.ONGOING, State.PREPARE_COMMIT, State.COMPLETE_COMMIT]
+    wanted = [
+        TransactionState.EMPTY,
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.COMPLETE_COMMIT,
+    ]
     assert states(core) == wanted
     assert read(core, TOPIC) == [b"one"]
 
@@ -145,7 +150,9 @@ def test_an_end_that_was_decided_is_carried_out_by_the_next_start(outcome: bool)
     assert fetch(core, TOPIC).last_stable_offset == 0
     crash(core)
     core = new_core(files, core.clock)  # type: ignore[arg-type]
-    assert states(core)[-1] is (State.COMPLETE_COMMIT if outcome else State.COMPLETE_ABORT)
+    assert states(core)[-1] is (
+        TransactionState.COMPLETE_COMMIT if outcome else TransactionState.COMPLETE_ABORT
+    )
     assert [read(core, TOPIC, index) for index in (0, 1)] == ([[b"one"], [b"two"]] if outcome else [[], []])
     assert CoreClient(core).committed("g") == ({(IN, 0): 42} if outcome else {})
     producer.client = CoreClient(core)
@@ -287,10 +294,10 @@ def test_markers_wait_until_the_decision_is_on_the_disk_and_completion_until_the
     client.turn()
     assert [answer.error_code for answer in client.take()] == [0]
     assert partition.log.log_end_offset == 2
-    assert states_of(core)[-1] is State.PREPARE_COMMIT
+    assert states_of(core)[-1] is TransactionState.PREPARE_COMMIT
     assert sync.end() == [partition.log]
     client.turn()
-    assert states_of(core)[-1] is State.COMPLETE_COMMIT
+    assert states_of(core)[-1] is TransactionState.COMPLETE_COMMIT
 
 
 def test_records_wait_until_their_transaction_is_on_the_disk_and_keep_their_order() -> None:
@@ -369,7 +376,7 @@ def test_a_producer_asks_again_when_the_disk_refuses_the_transaction_that_its_of
     assert core.runtime.shard_at(0, core.clock.now()).log.log_end_offset == 0
 
 
-def states_of(core: BrokerCore) -> list[State]:
+def states_of(core: BrokerCore) -> list[TransactionState]:
     partition = core.topics.partition(STATE_TOPIC, 0)
     assert partition is not None
     values = [record.value for batch in partition.log.batches() for record in read_records(batch.data)]
@@ -420,7 +427,7 @@ def test_a_transaction_that_an_administrator_has_ended_in_a_later_epoch_gets_no_
     assert producer.end(True) == 0
     assert partition.log.log_end_offset == 2
     assert dict(partition.producers)[producer.id].epoch == 5
-    assert states(core)[-1] is State.COMPLETE_COMMIT
+    assert states(core)[-1] is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_log_of_transactions_that_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

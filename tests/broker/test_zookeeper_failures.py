@@ -8,7 +8,7 @@ import pytest
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.zookeeper.requests import Multi, Request, State
+from kafka_offsets.zookeeper.requests import Multi, Request, SessionState
 from tests.broker.zookeeper_requests import (
     LOADING,
     NOT_AVAILABLE,
@@ -95,7 +95,7 @@ def test_groups_work_without_zookeeper() -> None:
 def test_an_expired_session_is_reported_and_replaced(caplog: pytest.LogCaptureFixture) -> None:
     broker = ZooKeeperCore()
     client = CoreClient(broker.core)
-    broker.client.disconnect(State.EXPIRED)
+    broker.client.disconnect(SessionState.EXPIRED)
     client.send((commit_request(broker.core, "g", {("t", 0): 2}, 8), 8))
     broker.client.connect()
     client.turn()

@@ -12,7 +12,7 @@ import pytest
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
-from kafka_offsets.zookeeper.requests import Multi, Request, State
+from kafka_offsets.zookeeper.requests import Multi, Request, SessionState
 from tests.drivers.core import CoreClient, commit_request
 from tests.drivers.zookeeper_core import TIMEOUT_MS, ZooKeeperCore
 
@@ -181,7 +181,7 @@ class Story:
             self.wanted = self.found
 
     def the_connection_is_lost(self) -> None:
-        self.broker.client.disconnect(self.random.choice([State.DISCONNECTED, State.EXPIRED]))
+        self.broker.client.disconnect(self.random.choice([SessionState.DISCONNECTED, SessionState.EXPIRED]))
         offset = self.next_offset()
         self.client.send((commit_request(self.broker.core, "a", {("t", 0): offset}, 8), 8))
         if self.random.random() < 0.5:

@@ -30,7 +30,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import encode_configs
-from kafka_offsets.zookeeper.requests import State
+from kafka_offsets.zookeeper.requests import SessionState
 from tests.drivers.secured_cluster import Keys
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 
@@ -49,7 +49,7 @@ class PostingZooKeeper(MemoryZooKeeper):
         with self._lock:
             super().submit(requests, done)
 
-    def disconnect(self, state: State = State.DISCONNECTED) -> None:
+    def disconnect(self, state: SessionState = SessionState.DISCONNECTED) -> None:
         with self._lock:
             super().disconnect(state)
 
@@ -264,7 +264,7 @@ def test_brokers_and_controllers_authenticate_to_each_other(
 @pytest.mark.parametrize("which", [1, 2], ids=["of the controller", "of another broker"])
 def test_an_expired_session_is_replaced(which: int) -> None:
     async def story(nodes: Nodes) -> None:
-        nodes.clients[which].disconnect(State.EXPIRED)
+        nodes.clients[which].disconnect(SessionState.EXPIRED)
         nodes.clients[which].connect()
         await until(lambda: f"/brokers/ids/{which}" in nodes.server.nodes)
         await until(lambda: nodes.epoch == (2 if which == 1 else 1) and nodes.controller != -1)
@@ -497,7 +497,7 @@ def test_brokers_keep_their_topics_when_zookeeper_was_emptied() -> None:
         for path in [path for path in nodes.server.nodes if path != "/"]:
             nodes.server.delete(path)
         for client in nodes.clients.values():
-            client.disconnect(State.EXPIRED)
+            client.disconnect(SessionState.EXPIRED)
             client.connect()
         await until(lambda: not any(nodes.candidate(each).view.is_registered for each in nodes.nodes))
         await nodes.commit(2)

@@ -451,7 +451,7 @@ def test_a_fetch_at_another_broker_is_forwarded() -> None:
 
         def pools() -> list[dict[Any, Any]]:
             return cluster._call(
-                lambda server: [dict(each.core.replicas.inter_broker._pools) for each in server.servers]
+                lambda server: [dict(each.core.replicas.peers._pools) for each in server.servers]
             )
 
         def fetch_everywhere() -> None:

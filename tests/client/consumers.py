@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from kafka_offsets.client import Consumer, ConsumerRecord
-from kafka_offsets.client.commits import Place
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 DEADLINE_S = 30.0
 
@@ -16,20 +16,20 @@ class Watched(Consumer):
 
     def __init__(self, properties: dict[str, object]) -> None:
         super().__init__(properties)
-        self.calls: list[tuple[str, list[Place]]] = []
+        self.calls: list[tuple[str, list[TopicPartition]]] = []
 
-    def on_partition_assigned(self, partitions: list[Place]) -> None:
+    def on_partition_assigned(self, partitions: list[TopicPartition]) -> None:
         self.calls.append(("assigned", partitions))
         super().on_partition_assigned(partitions)
 
-    def on_partition_deassigned(self, partitions: list[Place]) -> None:
+    def on_partition_deassigned(self, partitions: list[TopicPartition]) -> None:
         self.calls.append(("deassigned", partitions))
         super().on_partition_deassigned(partitions)
 
     @property
-    def owned(self) -> list[Place]:
+    def owned(self) -> list[TopicPartition]:
         """The partitions by the callbacks alone."""
-        found: set[Place] = set()
+        found: set[TopicPartition] = set()
         for what, partitions in self.calls:
             found = found | {*partitions} if what == "assigned" else found - {*partitions}
         return sorted(found)

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.consumer.classic import ClassicMembership
 from kafka_offsets.client.consumer.modern import ModernMembership
-from kafka_offsets.client.consumer.settings import Settings, parse_settings
-from kafka_offsets.client.consumer.steps import Assign, Deassign, Membership, Refresh, Send
+from kafka_offsets.client.consumer.settings import ConsumerSettings, parse_settings
+from kafka_offsets.client.consumer.steps import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from tests.drivers.shard import Asked, ShardDriver
 
 HANDLERS: dict[type, tuple[int, Any]] = {
@@ -23,7 +23,7 @@ HANDLERS: dict[type, tuple[int, Any]] = {
 SESSION_MS, HEARTBEAT_MS = 10_000, 1_000
 
 
-def made_settings(**more: object) -> Settings:
+def made_settings(**more: object) -> ConsumerSettings:
     properties = {key.replace("_", "."): value for key, value in more.items()}
     if more.get("group_protocol") != "consumer":
         properties |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
@@ -59,10 +59,10 @@ class MemberInWorld:
         self.topics = topics
         self.view = View(driver)
         made = made_settings(**settings)
-        self.membership: Membership = (
+        self.membership: GroupMembership = (
             ModernMembership(made, name) if made.group_protocol == "consumer" else ClassicMembership(made)
         )
-        self.owned: set[Place] = set()
+        self.owned: set[TopicPartition] = set()
         self.calls: list[Assign | Deassign] = []
         self.sent: list[Any] = []
         self.pending: tuple[Send, Asked] | None = None
@@ -189,7 +189,7 @@ class World:
     def check(self) -> None:
         """No two members of the group own the same partition."""
         known = self.known()
-        owners: dict[Place, str] = {}
+        owners: dict[TopicPartition, str] = {}
         for member in self.members:
             if member.is_alive and member.membership.member_id in known:
                 for place in member.owned:

@@ -15,7 +15,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from kafka_offsets.assignors.assignors import ASSIGNORS, Assignments, Counts, MemberSubscription
-from kafka_offsets.client.commits import Place
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 Members = Mapping[str, MemberSubscription]
 
@@ -43,7 +43,7 @@ def groups(draw: st.DrawFn, *, most: int = 5, alike: bool = False) -> tuple[dict
     return topics, members
 
 
-def wanted(topics: Counts, members: Members) -> set[Place]:
+def wanted(topics: Counts, members: Members) -> set[TopicPartition]:
     """All partitions of existing topics that have a subscriber."""
     names = set().union(*(member.topics for member in members.values()))
     return {(topic, partition) for topic in names & topics.keys() for partition in range(topics[topic])}
@@ -64,7 +64,7 @@ def stays(members: Members, assigned: Assignments) -> int:
     return sum(len(places & rightly_owned(members)[member]) for member, places in assigned.items())
 
 
-def rightly_owned(members: Members) -> dict[str, frozenset[Place]]:
+def rightly_owned(members: Members) -> dict[str, frozenset[TopicPartition]]:
     """What each member owns: of two that claim a partition, the one of the later generation."""
     owned = {}
     for name, member in members.items():
@@ -127,7 +127,7 @@ def test_round_robin_is_kafkas(group: tuple[dict[str, int], Members]) -> None:
 def test_round_robin_passes_over_members_without_the_topic(group: tuple[dict[str, int], Members]) -> None:
     topics, members = group
     order = itertools.cycle(sorted(members, key=lambda name: (not members[name].instance_id, name)))
-    expected: dict[str, set[Place]] = {name: set() for name in members}
+    expected: dict[str, set[TopicPartition]] = {name: set() for name in members}
     for place in sorted(wanted(topics, members)):
         expected[next(name for name in order if place[0] in members[name].topics)].add(place)
     assert ASSIGNORS["roundrobin"].assign(topics, members) == expected

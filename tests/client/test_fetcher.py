@@ -9,7 +9,7 @@ from kafka_offsets.client.connection import Address
 from kafka_offsets.client.consumer.exceptions import RecordsDamaged
 from kafka_offsets.client.consumer.fetcher import RecordFetcher
 from kafka_offsets.client.consumer.metadata import Metadata
-from kafka_offsets.client.consumer.network import Network
+from kafka_offsets.client.consumer.network import ConsumerNetwork
 from kafka_offsets.client.consumer.positions import Positions
 from kafka_offsets.client.consumer.settings import parse_settings
 from kafka_offsets.protocol import messages
@@ -51,7 +51,7 @@ def fetcher_of(*logs: bytes) -> tuple[RecordFetcher, Positions, OneLeader]:
     """Return a fetcher that has fetched all logs, its positions, and the leader."""
     leader = OneLeader()
     settings = parse_settings({"bootstrap.servers": "127.0.0.1:1"})
-    network, metadata = cast("Network", leader), cast("Metadata", leader)
+    network, metadata = cast("ConsumerNetwork", leader), cast("Metadata", leader)
     positions = Positions(network, metadata, None, settings)
     positions.add({("t", partition): 0 for partition in range(len(logs))})
     fetcher = RecordFetcher(network, metadata, positions, settings)

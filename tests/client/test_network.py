@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.client.consumer.network import CONTROL, Network
+from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker
@@ -18,8 +18,8 @@ RESET = struct.pack("ii", 1, 0)
 
 
 @pytest.fixture
-def network() -> Iterator[Network]:
-    made = Network("c", 30_000, 10)
+def network() -> Iterator[ConsumerNetwork]:
+    made = ConsumerNetwork("c", 30_000, 10)
     yield made
     made.close()
 
@@ -28,7 +28,7 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-def run_until(network: Network, condition: Any) -> None:
+def run_until(network: ConsumerNetwork, condition: Any) -> None:
     until = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < until
@@ -36,13 +36,13 @@ def run_until(network: Network, condition: Any) -> None:
 
 
 def ask(
-    network: Network, address: tuple[str, int], answers: list[Any], timeout_ms: int | None = None
+    network: ConsumerNetwork, address: tuple[str, int], answers: list[Any], timeout_ms: int | None = None
 ) -> bool:
     request = messages.MetadataRequest([])
     return network.send(address, CONTROL, request, 12, now_ms(), answers.append, timeout_ms)
 
 
-def test_responses_are_in_the_order_of_the_requests(network: Network) -> None:
+def test_responses_are_in_the_order_of_the_requests(network: ConsumerNetwork) -> None:
     with Broker() as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         answers: list[Any] = []
@@ -55,7 +55,9 @@ def test_responses_are_in_the_order_of_the_requests(network: Network) -> None:
     assert "the broker closed the connection" in network.last_error
 
 
-def test_a_request_on_a_broken_connection_is_lost_later_and_not_while_it_is_sent(network: Network) -> None:
+def test_a_request_on_a_broken_connection_is_lost_later_and_not_while_it_is_sent(
+    network: ConsumerNetwork,
+) -> None:
     """Once a callback that ran inside send() was overtaken by "the request is in flight", which then never ended."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers: list[Any] = []
@@ -73,7 +75,7 @@ def test_a_request_on_a_broken_connection_is_lost_later_and_not_while_it_is_sent
         assert network.last_error
 
 
-def test_a_refused_connection_is_tried_again_after_a_pause(network: Network) -> None:
+def test_a_refused_connection_is_tried_again_after_a_pause(network: ConsumerNetwork) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
     answers: list[Any] = []
@@ -85,12 +87,12 @@ def test_a_refused_connection_is_tried_again_after_a_pause(network: Network) -> 
         run_until(network, lambda: ask(network, address, []))
 
 
-def test_a_name_that_does_not_exist_is_a_lost_connection(network: Network) -> None:
+def test_a_name_that_does_not_exist_is_a_lost_connection(network: ConsumerNetwork) -> None:
     assert not ask(network, ("nowhere.invalid", 9092), [])
     assert network.last_error.startswith("nowhere.invalid:9092: ")
 
 
-def test_a_response_that_is_late_closes_the_connection(network: Network) -> None:
+def test_a_response_that_is_late_closes_the_connection(network: ConsumerNetwork) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers: list[Any] = []
         ask(network, server.getsockname(), answers, timeout_ms=30)
@@ -100,7 +102,7 @@ def test_a_response_that_is_late_closes_the_connection(network: Network) -> None
 
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff\xff\xff", b"\0\0\0\4\0\0\0\x63"])
-def test_bytes_that_are_no_response_are_a_protocol_error(network: Network, garbage: bytes) -> None:
+def test_bytes_that_are_no_response_are_a_protocol_error(network: ConsumerNetwork, garbage: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers: list[Any] = []
         ask(network, server.getsockname(), answers)
@@ -109,12 +111,11 @@ def test_bytes_that_are_no_response_are_a_protocol_error(network: Network, garba
         peer.sendall(garbage)
         with peer, pytest.raises(ProtocolError):
             run_until(network, lambda: False)
-        run_until(
-            network, lambda: answers == [None]
-        )  # the connection is closed, and no caller waits for ever
+        # The connection is closed, and no caller waits for ever.
+        run_until(network, lambda: answers == [None])
 
 
-def test_a_broker_that_is_too_old_is_named(network: Network) -> None:
+def test_a_broker_that_is_too_old_is_named(network: ConsumerNetwork) -> None:
     with Broker() as broker:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         broker.faults.withhold("Fetch", after_version=11)

@@ -18,7 +18,7 @@ from kafka_offsets import Broker, cli
 from kafka_offsets.client import Consumer
 from kafka_offsets.client.admin import Admin
 from kafka_offsets.client.connection import Connection, parse_address
-from kafka_offsets.client.consumer.network import CONTROL, Network
+from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
 from kafka_offsets.client.security import take_security
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, ListenerError, RefusedError
 from kafka_offsets.protocol import messages
@@ -244,7 +244,7 @@ def test_a_login_is_repeated_before_the_session_ends(
 def test_a_consumer_logs_in_again_while_requests_wait(broker: Broker, secured: Secured) -> None:
     """The session lasts 60 s, so the login is due after 51 s, on the clock that this test moves."""
     address = parse_address(broker.address_of("SASL_PLAINTEXT"))
-    network = Network("c", 30_000, 10, take_security(properties(broker, secured, "SASL_PLAINTEXT")))
+    network = ConsumerNetwork("c", 30_000, 10, take_security(properties(broker, secured, "SASL_PLAINTEXT")))
     answers: list[Any] = []
     due_ms = []
     for now_ms in (0, 1, 52_000, 52_001):

@@ -104,10 +104,11 @@ def test_a_member_that_is_about_to_change_its_protocol_keeps_a_group_from_the_co
     member = next(iter(driver.shard.groups["g"].members))
     driver.enter_classic(member, None, "a", protocols=("sticky",))
     refused = driver.beat("m1", subscribed_topic_names=["a"])
+    # As real Kafka.
     assert (refused.error_code, refused.error_message) == (
         ErrorCode.UNKNOWN_SERVER_ERROR,
         None,
-    )  # as real Kafka
+    )
     assert not isinstance(driver.shard.groups["g"], ConsumerGroup)
 
 

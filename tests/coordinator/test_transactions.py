@@ -13,8 +13,8 @@ from kafka_offsets.coordinator.transactions.decisions import (
     LAST_EPOCH,
     NO_EPOCH,
     Decision,
-    State,
     Transaction,
+    TransactionState,
     add_partitions,
     complete,
     end,
@@ -35,7 +35,7 @@ def ids(first: int = 7) -> transactions.NewProducerId:
 
 def begun(**fields: object) -> Transaction:
     """A producer that has its id, with its transaction in some state."""
-    found = Transaction(7, 3, 60_000, State.EMPTY, NOW.wall_ms, previous_producer_id=7)
+    found = Transaction(7, 3, 60_000, TransactionState.EMPTY, NOW.wall_ms, previous_producer_id=7)
     return found._replace(**fields)  # type: ignore[arg-type]
 
 
@@ -50,24 +50,24 @@ def test_a_new_id_has_epoch_0() -> None:
     assert error is ErrorCode.NONE
     assert made is not None
     assert (made.producer_id, made.producer_epoch, made.previous_producer_id) == (7, 0, 7)
-    assert (made.state, made.timeout_ms, made.start_ms) == (State.EMPTY, 1000, -1)
+    assert (made.state, made.timeout_ms, made.start_ms) == (TransactionState.EMPTY, 1000, -1)
 
 
 def test_init_in_the_middle_of_a_transaction_aborts_it_and_asks_to_come_again() -> None:
     error, following = init_producer_id(
-        begun(state=State.ONGOING, partitions=(PLACE,)), 1000, None, ids(), NOW
+        begun(state=TransactionState.ONGOING, partitions=(PLACE,)), 1000, None, ids(), NOW
     )
     assert error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert following is not None
     assert (following.state, following.producer_epoch, following.partitions) == (
-        State.PREPARE_ABORT,
+        TransactionState.PREPARE_ABORT,
         4,
         (PLACE,),
     )
 
 
-@pytest.mark.parametrize("state", [State.PREPARE_ABORT, State.PREPARE_COMMIT])
-def test_nothing_is_decided_while_markers_are_written(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_ABORT, TransactionState.PREPARE_COMMIT])
+def test_nothing_is_decided_while_markers_are_written(state: TransactionState) -> None:
     found = begun(state=state, producer_epoch=4, partitions=(PLACE,))
     concurrent = Decision(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert init_producer_id(found, 1000, None, ids(), NOW) == concurrent
@@ -104,7 +104,7 @@ def test_a_producer_whose_epochs_are_used_up_gets_another_id(
 
 
 def test_partitions_that_are_there_already_change_nothing() -> None:
-    found = begun(state=State.ONGOING, partitions=(PLACE,), start_ms=5)
+    found = begun(state=TransactionState.ONGOING, partitions=(PLACE,), start_ms=5)
     assert add_partitions(found, 7, 3, [PLACE], 2, NOW) == Decision(ErrorCode.NONE)
     grown = add_partitions(found, 7, 3, [("t", 1), PLACE], 2, NOW).transaction
     assert grown is not None
@@ -113,12 +113,14 @@ def test_partitions_that_are_there_already_change_nothing() -> None:
 
 @pytest.mark.parametrize("version", [0, 2])
 def test_the_epoch_grows_with_the_end_for_clients_of_version_2(version: int) -> None:
-    prepared = ended(begun(state=State.ONGOING, partitions=(PLACE,)), 3, version=version).transaction
+    prepared = ended(
+        begun(state=TransactionState.ONGOING, partitions=(PLACE,)), 3, version=version
+    ).transaction
     assert prepared is not None
-    assert (prepared.state, prepared.producer_epoch) == (State.PREPARE_COMMIT, 4 if version else 3)
+    assert (prepared.state, prepared.producer_epoch) == (TransactionState.PREPARE_COMMIT, 4 if version else 3)
     done = complete(prepared, NOW)
     assert (done.state, done.partitions, done.producer_epoch) == (
-        State.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_COMMIT,
         (),
         prepared.producer_epoch,
     )
@@ -127,7 +129,7 @@ def test_the_epoch_grows_with_the_end_for_clients_of_version_2(version: int) -> 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_client_that_has_not_received_the_end_may_ask_again(commit: bool, asked: bool) -> None:
-    prepared = ended(begun(state=State.ONGOING, partitions=(PLACE,)), 3, commit=commit).transaction
+    prepared = ended(begun(state=TransactionState.ONGOING, partitions=(PLACE,)), 3, commit=commit).transaction
     assert prepared is not None
     right = asked == commit
     waiting = ErrorCode.CONCURRENT_TRANSACTIONS if right else ErrorCode.INVALID_TXN_STATE
@@ -137,7 +139,7 @@ def test_a_client_that_has_not_received_the_end_may_ask_again(commit: bool, aske
 
 
 def test_the_last_epoch_ends_with_another_producer_id() -> None:
-    found = begun(state=State.ONGOING, partitions=(PLACE,), producer_epoch=LAST_EPOCH)
+    found = begun(state=TransactionState.ONGOING, partitions=(PLACE,), producer_epoch=LAST_EPOCH)
     prepared = ended(found, LAST_EPOCH).transaction
     assert prepared is not None
     assert (prepared.producer_id, prepared.producer_epoch, prepared.next_producer_id) == (7, 32767, 100)
@@ -148,19 +150,19 @@ def test_the_last_epoch_ends_with_another_producer_id() -> None:
 
 
 def test_a_transaction_times_out_after_its_time_out_and_not_at_it() -> None:
-    found = {"x": begun(state=State.ONGOING, start_ms=NOW.wall_ms - 60_000)}
+    found = {"x": begun(state=TransactionState.ONGOING, start_ms=NOW.wall_ms - 60_000)}
     assert transactions.timed_out(found, NOW) == []
     assert transactions.timed_out(found, Now(NOW.wall_ms + 1, 5)) == ["x"]
 
 
 def test_only_ids_without_an_open_transaction_expire() -> None:
-    old = {state.name: begun(state=state, updated_ms=NOW.wall_ms - 100) for state in State}
+    old = {state.name: begun(state=state, updated_ms=NOW.wall_ms - 100) for state in TransactionState}
     assert transactions.expired(old, 100, NOW) == ["EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"]
     assert transactions.expired(old, 101, NOW) == []
 
 
 def test_states_are_named_as_kafka_names_them() -> None:
-    assert [state.title for state in State] == [
+    assert [state.title for state in TransactionState] == [
         "Empty",
         "Ongoing",
         "PrepareCommit",
@@ -179,7 +181,7 @@ _TRANSACTIONS = st.builds(
     producer_id=st.integers(0, 2**63 - 1),
     producer_epoch=st.integers(-1, 32767),
     timeout_ms=st.integers(0, 2**31 - 1),
-    state=st.sampled_from(State).filter(lambda state: state is not State.EMPTY),
+    state=st.sampled_from(TransactionState).filter(lambda state: state is not TransactionState.EMPTY),
     updated_ms=st.integers(0, 2**62),
     start_ms=st.integers(-1, 2**62),
     partitions=st.lists(st.tuples(st.sampled_from(("a", "b")), st.integers(0, 99)), unique=True).map(
@@ -293,7 +295,7 @@ def test_one_client_at_a_time_continues_and_decisions_remain(steps: list[tuple[s
             decision = Decision(ErrorCode.NONE, complete(state, now))
             assert decision.transaction is not None
             assert decision.transaction.commits == outcome
-        elif step == "time out" and state is not None and state.state is State.ONGOING:
+        elif step == "time out" and state is not None and state.state is TransactionState.ONGOING:
             decision = Decision(ErrorCode.NONE, transactions.fence(state, new_id, now))
             owner, outcome = None, False
         if step in ("add", "commit", "abort") and number != owner:
@@ -304,4 +306,4 @@ def test_one_client_at_a_time_continues_and_decisions_remain(steps: list[tuple[s
         if before is not None:
             assert before.producer_id != state.producer_id or before.producer_epoch <= state.producer_epoch
             if before.is_prepared:
-                assert state.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+                assert state.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)

@@ -177,9 +177,8 @@ def _run(line: str, expected: str, known: dict[str, str], folder: Path, cwd: Pat
         output = output.replace(real, printed)
     pattern = r"\S*".join(map(re.escape, _WORD.split(_SPACES.sub(" ", expected))))
     assert re.fullmatch(pattern, _SPACES.sub(" ", output)), f"{line}:\n{output}"
-    assert done.returncode in (0, 1) or "kafka-offsets: " in expected, (
-        done.returncode
-    )  # 1: `check` finds damage
+    # 1: `check` finds damage.
+    assert done.returncode in (0, 1) or "kafka-offsets: " in expected, done.returncode
 
 
 def _serve(line: str, expected: str, known: dict[str, str], folder: Path, cwd: Path) -> subprocess.Popen[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kafka_offsets.zookeeper import steps
-from kafka_offsets.zookeeper.requests import State
+from kafka_offsets.zookeeper.requests import SessionState
 from kafka_offsets.zookeeper.steps import Steps
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 
@@ -20,7 +20,7 @@ class PlayedSession:
     def __init__(self, server: MemoryServer) -> None:
         self.client = MemoryZooKeeper(server)
         self.is_connected = False
-        self.on_state: Callable[[State], None] = lambda state: None
+        self.on_state: Callable[[SessionState], None] = lambda state: None
         self.due: list[Callable[[], None]] = []
 
     @property
@@ -30,8 +30,8 @@ class PlayedSession:
     def start(self) -> None:
         self.client.start(self._changed)
 
-    def _changed(self, state: State) -> None:
-        self.is_connected = state is State.CONNECTED
+    def _changed(self, state: SessionState) -> None:
+        self.is_connected = state is SessionState.CONNECTED
         self.on_state(state)
 
     def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
@@ -51,7 +51,7 @@ class PlayedSession:
 
     def expire(self) -> None:
         """Lose the session, and get a new one."""
-        self.client.disconnect(State.EXPIRED)
+        self.client.disconnect(SessionState.EXPIRED)
         self.client.connect()
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """The driver of the replicas of one broker: other brokers are played by the test."""
 
 from kafka_offsets.broker.cluster.rows import ClusterRows
-from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
+from kafka_offsets.broker.cluster.topics import ClusterTopics
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
 from kafka_offsets.clock import ManualClock

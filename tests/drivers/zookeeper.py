@@ -19,17 +19,17 @@ from kafka_offsets.zookeeper.requests import (
     Delete,
     Get,
     Multi,
-    Node,
     Outcome,
     Problem,
     Request,
+    SessionState,
     SetData,
-    State,
     Sync,
     Watch,
+    Znode,
 )
 
-Tree = dict[str, Node]
+Tree = dict[str, Znode]
 
 
 class MemoryServer:
@@ -42,7 +42,7 @@ class MemoryServer:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock if clock is not None else ManualClock()
-        self.nodes: Tree = {"/": Node(b"", 0, 0)}
+        self.nodes: Tree = {"/": Znode(b"", 0, 0)}
         self.applied = 0
         self.refused: set[str] = set()
         self.watches: dict[str, list[Watch]] = {}
@@ -127,8 +127,8 @@ class MemoryServer:
             if path.startswith(f"{below}/") and node.data
         }
 
-    def _node(self, data: bytes, version: int, owner: int = 0) -> Node:
-        return Node(data, version, self.clock.now().wall_ms, owner)
+    def _node(self, data: bytes, version: int, owner: int = 0) -> Znode:
+        return Znode(data, version, self.clock.now().wall_ms, owner)
 
     @staticmethod
     def _children(nodes: Tree, path: str) -> tuple[str, ...] | Problem:
@@ -180,13 +180,13 @@ class MemoryZooKeeper:
     _calls: deque[Callable[[], None]] = field(default_factory=deque)
     _is_pumping: bool = False
     _is_connected: bool = False
-    _on_state: Callable[[State], None] = lambda state: None
+    _on_state: Callable[[SessionState], None] = lambda state: None
     is_closed: bool = False
     starts_connected: bool = True
     session_id: int = 0
     _watching: list[Watch] = field(default_factory=list)
 
-    def start(self, on_state: Callable[[State], None]) -> None:
+    def start(self, on_state: Callable[[SessionState], None]) -> None:
         """Connect."""
         self._on_state = on_state
         if self.starts_connected:
@@ -197,12 +197,12 @@ class MemoryZooKeeper:
         if not self._is_connected and not self.session_id:
             self.session_id = self.server.new_session()
         self._is_connected = True
-        self._call(lambda: self._on_state(State.CONNECTED))
+        self._call(lambda: self._on_state(SessionState.CONNECTED))
 
-    def disconnect(self, state: State = State.DISCONNECTED) -> None:
+    def disconnect(self, state: SessionState = SessionState.DISCONNECTED) -> None:
         """Lose the connection, or the session."""
         self._is_connected = False
-        if state is State.EXPIRED:
+        if state is SessionState.EXPIRED:
             self.server.expire(self.session_id)
             self.session_id = 0
         self._call(lambda: self._on_state(state))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.inspect.batches import Cut, explain_batches
+from kafka_offsets.inspect.batches import LastBatch, explain_batches
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_request, explain_response
 from kafka_offsets.inspect.lines import Line
@@ -144,7 +144,7 @@ def test_records_of_a_fetch_of_the_offsets_topic_are_explained_when_asked() -> N
 
 
 def test_what_is_no_batch_in_a_produce_is_damage() -> None:
-    lines = list(explain_batches(batch(b"value")[:-1], cut=Cut.DAMAGE))
+    lines = list(explain_batches(batch(b"value")[:-1], cut=LastBatch.DAMAGE))
     assert lines[0].damage and lines[0].name == "no batch"
 
 

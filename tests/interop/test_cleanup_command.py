@@ -106,9 +106,8 @@ def test_a_group_with_members_is_refused(
 ) -> None:
     when_the_first_is_old(home, group, monkeypatch)
     made = messages.IncrementalAlterConfigsRequest
-    session = made.AlterableConfig(
-        "consumer.session.timeout.ms", 0, "60000"
-    )  # the member sends no heartbeats
+    # The member sends no heartbeats.
+    session = made.AlterableConfig("consumer.session.timeout.ms", 0, "60000")
     with Connection(*parse_address(home)) as connection:
         configured = connection.call(made([made.AlterConfigsResource(GROUP, group, [session])]), 1)
         assert configured.responses[0].error_code == 0

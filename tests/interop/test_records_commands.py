@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
-from kafka_offsets.client.cluster import LATEST, Cluster
+from kafka_offsets.client.cluster import LATEST, ClusterClient
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.errors import RefusedError
@@ -41,7 +41,7 @@ class Commands:
         return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True, timeout=40).stdout
 
 
-def is_led(cluster: Cluster, topic: str) -> bool:
+def is_led(cluster: ClusterClient, topic: str) -> bool:
     """Kafka's broker learns of a new topic after the controller has answered."""
     try:
         return min(cluster.offsets_at({(topic, partition): LATEST for partition in range(3)}).values()) == 0
@@ -58,7 +58,7 @@ def run(
     with Connection(*parse_address(home)) as connection:
         answer = connection.call(request([request.CreatableTopic(topic, 3, 1)], 20_000), 5)
     assert answer.topics[0].error_code == 0
-    with Cluster(parse_address(home)) as cluster:
+    with ClusterClient(parse_address(home)) as cluster:
         until(lambda: is_led(cluster, topic), "a leader of every partition")
     return Commands(home, topic, capfdbinary, monkeypatch)
 

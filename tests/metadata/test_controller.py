@@ -4,13 +4,13 @@ import pytest
 
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
-from kafka_offsets.metadata.image import NO_BROKER, ClusterImage, Delta, Place
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.image import NO_BROKER, ClusterImage, Delta, TopicPartition
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.metadata.store import MemoryStore
 from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER
 
-ORDERS = Place("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_a_topic_with_a_wrong_min_insync_replicas_has_the_default(value: str) ->
 
 
 def test_elections_answer_as_elect_leaders_does(controller: Controller) -> None:
-    nowhere = Place("orders", 7)
+    nowhere = TopicPartition("orders", 7)
     errors, _ = controller.elect([ORDERS, nowhere])
     assert errors == {
         ORDERS: ErrorCode.ELECTION_NOT_NEEDED,
@@ -173,7 +173,7 @@ def test_elections_answer_as_elect_leaders_does(controller: Controller) -> None:
 
 def test_replicas_move_and_a_move_is_cancelled(controller: Controller) -> None:
     controller.create([PlacedTopic("bills", b"b" * 16, [[1]], {})])
-    bills = Place("bills", 0)
+    bills = TopicPartition("bills", 0)
     assert controller.reassign(bills, None)[0] is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     controller.reassign(bills, [2])
     moving = controller.image.state(*bills)
@@ -257,7 +257,7 @@ class RefusingStore(MemoryStore):
         lambda made: made.lead(ORDERS, 2),
         lambda made: made.reassign(ORDERS, [2, 3]),
         lambda made: made.alter_isr(ORDERS, IsrProposal(1, 0, 0, (1, 2))),
-        lambda made: made.alter_settings(Settings(groups={"g": {"a": "1"}})),
+        lambda made: made.alter_settings(ClusterSettings(groups={"g": {"a": "1"}})),
         lambda made: made.allocate_producer_ids(),
     ],
 )

@@ -14,9 +14,9 @@ from kafka_offsets.metadata.image import (
     ClusterImage,
     ClusterTopic,
     Delta,
-    Place,
     Placed,
     RegisteredBroker,
+    TopicPartition,
 )
 from kafka_offsets.metadata.json_form import (
     decode_delta,
@@ -26,7 +26,7 @@ from kafka_offsets.metadata.json_form import (
     from_json,
     to_json,
 )
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.replication.partition_state import PartitionState
 from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.security.delegation_token import DelegationToken
@@ -80,7 +80,7 @@ TOKENS = st.builds(
     NUMBERS,
 )
 SETTINGS = st.builds(
-    Settings,
+    ClusterSettings,
     st.dictionaries(TEXTS, CONFIGS, max_size=2),
     st.dictionaries(ENTITIES, st.dictionaries(TEXTS, st.floats(allow_nan=False)), max_size=2),
     st.dictionaries(st.tuples(TEXTS, st.sampled_from([1, 2])), st.none() | CREDENTIALS, max_size=2),
@@ -100,7 +100,7 @@ DELTAS = st.builds(
     st.none() | BROKERS,
     st.lists(TOPICS, max_size=2).map(tuple),
     st.lists(TOPICS, max_size=2).map(tuple),
-    st.lists(st.builds(Placed, st.builds(Place, TEXTS, IDS), STATES), max_size=3).map(tuple),
+    st.lists(st.builds(Placed, st.builds(TopicPartition, TEXTS, IDS), STATES), max_size=3).map(tuple),
     st.none() | SETTINGS,
 )
 
@@ -183,7 +183,7 @@ def test_json_of_the_worst_kind_is_an_error(data: bytes, message: str) -> None:
 def test_a_quota_may_be_no_number() -> None:
     """As AlterClientQuotas accepts it."""
     entity = frozenset({("user", "alice")})
-    image = ClusterImage(settings=Settings(quotas={entity: {"producer_byte_rate": math.nan}}))
+    image = ClusterImage(settings=ClusterSettings(quotas={entity: {"producer_byte_rate": math.nan}}))
     read = decode_image(from_json(to_json(encode_image(image))))
     assert math.isnan(read.settings.quotas[entity]["producer_byte_rate"])
 
@@ -207,7 +207,7 @@ def test_an_unknown_quota_entity_is_refused(entity: dict[str, str | None]) -> No
 @pytest.mark.parametrize("mechanism", [0, 3])
 def test_an_unknown_scram_mechanism_is_refused(mechanism: int, iterations: int | None) -> None:
     credential = ScramCredential(4096, b"salt", b"stored", b"server")
-    form = encode_image(ClusterImage(settings=Settings(credentials={("alice", 1): credential})))
+    form = encode_image(ClusterImage(settings=ClusterSettings(credentials={("alice", 1): credential})))
     form["settings"]["credentials"][0] |= {"mechanism": mechanism, "iterations": iterations}
     with pytest.raises(ValueError, match="credential: mechanism is not a number of a SCRAM mechanism"):
         decode_image(form)
@@ -215,7 +215,7 @@ def test_an_unknown_scram_mechanism_is_refused(mechanism: int, iterations: int |
 
 def test_an_error_and_a_value_show_no_secret() -> None:
     credential = ScramCredential(4096, b"salt", b"stored", b"server")
-    form = encode_image(ClusterImage(settings=Settings(credentials={("alice", 1): credential})))
+    form = encode_image(ClusterImage(settings=ClusterSettings(credentials={("alice", 1): credential})))
     form["settings"]["credentials"][0]["stored_key"] = "hidden!"
     with pytest.raises(ValueError, match="stored_key is not base64") as raised:
         decode_image(form)

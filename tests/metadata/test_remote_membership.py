@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import ClusterImage, Place
+from kafka_offsets.metadata.image import ClusterImage, TopicPartition
 from kafka_offsets.metadata.json_form import to_json
 from kafka_offsets.metadata.remote_requests import EXECUTES
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER
 from kafka_offsets.security.credential import ScramCredential
 from tests.metadata.remote_cluster import RemoteBroker, RemoteCluster
 
-ORDERS = Place("orders", 0)
+ORDERS = TopicPartition("orders", 0)
 NEW = PlacedTopic("orders", b"i" * 16, [[1, 2, 3]], {"retention.ms": "1"})
 
 
@@ -62,7 +62,7 @@ def test_no_broker_takes_part_before_all_that_are_awaited_have_registered() -> N
 
 def test_every_broker_has_the_image_of_the_controller_after_each_request(cluster: RemoteCluster) -> None:
     first = cluster.brokers[1].membership
-    settings = Settings(
+    settings = ClusterSettings(
         {"g": {"consumer.session.timeout.ms": "1"}},
         {frozenset({("user", None)}): {"producer_byte_rate": 1.5}},
         {("alice", 1): ScramCredential(4096, b"salt", b"stored", b"server")},
@@ -71,9 +71,9 @@ def test_every_broker_has_the_image_of_the_controller_after_each_request(cluster
     first.configure("orders", {"retention.ms": "2"})
     first.grow({"orders": [[2, 3], [3, 1]]})
     assert first.reassign(ORDERS, [2, 3]) is ErrorCode.NONE
-    assert first.elect([ORDERS, Place("none", 0)], unclean=False) == {
+    assert first.elect([ORDERS, TopicPartition("none", 0)], unclean=False) == {
         ORDERS: ErrorCode.ELECTION_NOT_NEEDED,  # broker 2 leads since it is the first replica
-        Place("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        TopicPartition("none", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert same(first.image, cluster.controller.image)  # what it has requested is there when it returns
     cluster.receive()
@@ -369,7 +369,7 @@ def many(cluster: RemoteCluster) -> RemoteCluster:
     return cluster
 
 
-def propose_all(cluster: RemoteCluster, errors: dict[Place, list[ErrorCode]]) -> None:
+def propose_all(cluster: RemoteCluster, errors: dict[TopicPartition, list[ErrorCode]]) -> None:
     for place, found in cluster.controller.image.placed():
         if place.topic == "many":
             proposal = IsrProposal(found.leader, found.leader_epoch, found.partition_epoch, found.isr[:2])
@@ -378,7 +378,7 @@ def propose_all(cluster: RemoteCluster, errors: dict[Place, list[ErrorCode]]) ->
 
 
 def test_proposals_of_all_brokers_are_one_change(many: RemoteCluster) -> None:
-    errors: dict[Place, list[ErrorCode]] = {}
+    errors: dict[TopicPartition, list[ErrorCode]] = {}
     propose_all(many, errors)
     propose_all(many, errors)  # of an epoch that the first ones will have ended
     assert many.service.has_proposals
@@ -398,7 +398,7 @@ def test_proposals_are_decided_before_later_requests_and_losses(many: RemoteClus
         many.brokers[3].disconnect,
         many.service.elect_preferred_leaders,
     ):
-        errors: dict[Place, list[ErrorCode]] = {}
+        errors: dict[TopicPartition, list[ErrorCode]] = {}
         propose_all(many, errors)
         end()
         assert not many.service.has_proposals
@@ -408,7 +408,7 @@ def test_proposals_are_decided_before_later_requests_and_losses(many: RemoteClus
 
 
 def test_proposals_that_the_store_refuses_fail(many: RemoteCluster) -> None:
-    errors: dict[Place, list[ErrorCode]] = {}
+    errors: dict[TopicPartition, list[ErrorCode]] = {}
     propose_all(many, errors)
     many.store.error = StorageError("no space")
     many.service.decide_proposals()
@@ -418,7 +418,7 @@ def test_proposals_that_the_store_refuses_fail(many: RemoteCluster) -> None:
 
 
 def test_a_disconnected_broker_gets_no_answer_to_its_proposals(many: RemoteCluster) -> None:
-    errors: dict[Place, list[ErrorCode]] = {}
+    errors: dict[TopicPartition, list[ErrorCode]] = {}
     propose_all(many, errors)
     many.brokers[1].disconnect()
     many.receive()

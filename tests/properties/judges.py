@@ -105,9 +105,8 @@ class Kio:
         if kind == "error_code":
             return self.errors[content % len(self.errors)]
         if kind in ("timedelta_i64", "datetime_i64"):
-            return (
-                content % 2**42
-            )  # in ms; kio goes through a float of seconds, not exact after the year 2109
+            # In ms; kio goes through a float of seconds, not exact after the year 2109.
+            return content % 2**42
         if kind == "float64":
             return min(max(content, -1e300), 1e300)
         return content

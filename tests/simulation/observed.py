@@ -314,9 +314,8 @@ def chosen(result: Any) -> tuple[str, dict[str, Any]] | None:
             made = (
                 record.value is not None and consumer_records.parse_value(version, record.value).timestamp_ms
             )
-            group_id = (
-                key.group if made else group_id
-            )  # one that was taken over from a classic group has no time
+            # One that was taken over from a classic group has no time.
+            group_id = key.group if made else group_id
         elif record.value is not None:
             found[key.name] = places(consumer_records.parse_value(version, record.value))
     return None if group_id is None else (group_id, found)

@@ -604,9 +604,8 @@ class TestInSpark:
         topics = Topics(bootstrap)
         topics.create(topic, 1)
         topics.produce(topic, range(3), partitions=1)
-        job.run(
-            job.source(topic), "restarted"
-        )  # without a listener: the process might have ended before it was told
+        # Without a listener: the process might have ended before it was told.
+        job.run(job.source(topic), "restarted")
         topics.produce(topic, range(3, 5), partitions=1)
 
         def fail(frame: "DataFrame", number: int) -> None:

@@ -155,9 +155,8 @@ def test_a_deleted_topic_is_removed_although_its_id_is_torn() -> None:
     data.create_topic("t", 1)
     log = data.open_log("t", 0, LogConfig())
     log.sync()
-    before_rename = (
-        len(files.operations) + 4
-    )  # the catalogue is on the disk: written, synced, renamed, directory synced
+    # The catalogue is on the disk: written, synced, renamed, directory synced.
+    before_rename = len(files.operations) + 4
     data.delete_topic("t")
     point = CrashPoint(files.base, files.operations, before_rename + 1)
     for size in range(44):

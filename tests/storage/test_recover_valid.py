@@ -51,9 +51,8 @@ def test_a_damaged_batch_is_set_aside_and_all_others_stay(number: int, byte: int
     assert damaged != original
     before = copy_of(files, "t-0")
     with pytest.raises(StorageError) as refused:
-        list(
-            Log.open(files, "t-0", CONFIG, clean_end_offset=12).batches()
-        )  # sealed segments are verified on reading
+        # Sealed segments are verified on reading.
+        list(Log.open(files, "t-0", CONFIG, clean_end_offset=12).batches())
     assert (refused.value.path, refused.value.position) == (path, position)
     assert copy_of(files, "t-0") == before
 

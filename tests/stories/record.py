@@ -49,9 +49,8 @@ def prepare(client: Client) -> None:
         {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
         for name, count in TOPICS.items()
     ]
-    client.ask(
-        "CreateTopics", 4, topics=topics, timeout_ms=10_000
-    )  # later versions answer all configurations
+    # Later versions answer all configurations.
+    client.ask("CreateTopics", 4, topics=topics, timeout_ms=10_000)
     client.play.until(lambda: client.ask("FindCoordinator", 2, key="g").error_code == 0)
 
 

@@ -319,9 +319,8 @@ def test_a_commit_waits_until_the_in_sync_replicas_have_it(cluster: Cluster, clo
         while not answer.done():
             clock.advance(500)
         assert answer.result() == 0
-    assert (
-        clock.now().mono_ms - began_ms >= 4_000
-    )  # the records go to the follower, and its next fetch comes back
+    # The records go to the follower, and its next fetch comes back.
+    assert clock.now().mono_ms - began_ms >= 4_000
     cluster.kill(home)
     cluster.assert_committed("billing", {("orders", 0): 5})
 

@@ -7,7 +7,7 @@ import warnings
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.protocol import messages
@@ -21,7 +21,7 @@ def topic_count(address: str) -> int:
 
 
 def partition_count(address: str, topic: str) -> int:
-    with Cluster(parse_address(address)) as cluster:
+    with ClusterClient(parse_address(address)) as cluster:
         return len(cluster.leaders([topic]))
 
 

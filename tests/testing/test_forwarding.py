@@ -113,7 +113,7 @@ def test_the_commits_of_one_connection_stay_in_their_order(cluster: Cluster) -> 
     offsets, other = range(1, 13), elsewhere(cluster, "billing")
 
     def hold(server: Any) -> None:
-        peers = server._network.server(other).core.replicas.inter_broker
+        peers = server._network.server(other).core.replicas.peers
         peers._channel_to = _Together(peers._channel_to, len(offsets))
 
     cluster._call(hold)  # type: ignore[attr-defined]

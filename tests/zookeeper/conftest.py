@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
-from kafka_offsets.zookeeper.requests import Outcome, Request, State
+from kafka_offsets.zookeeper.requests import Outcome, Request, SessionState
 from tests.drivers.zookeeper import MemoryZooKeeper
 from tests.zookeeper.real import RealServer, zookeeper_server
 
@@ -21,10 +21,10 @@ class Calls:
 
     def __init__(self, client: Any, calls: "queue.Queue[Callable[[], None]]") -> None:
         self.client = client
-        self.states: list[State] = []
+        self.states: list[SessionState] = []
         self._calls = calls
         client.start(self.states.append)
-        self.wait(lambda: State.CONNECTED in self.states)
+        self.wait(lambda: SessionState.CONNECTED in self.states)
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Carry out what the client hands over, until a condition holds."""

@@ -10,8 +10,8 @@ import pytest
 
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
-from kafka_offsets.metadata.image import ClusterImage, Place
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.image import ClusterImage, TopicPartition
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.elections import IsrProposal
 from kafka_offsets.replication.partition_state import NO_LEADER
@@ -22,8 +22,8 @@ from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_store import ZooKeeperStore
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
-from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, Multi, Node, SetData, Sync
-from kafka_offsets.zookeeper.steps import RefusedError, Steps, UnavailableError
+from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, Multi, SetData, Sync, Znode
+from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
 from tests.storage.test_client_settings import TOKEN
@@ -58,7 +58,7 @@ class Cluster:
 
     def json(self, path: str):
         (found,) = self.ask(Get(path))
-        return json.loads(found.data) if isinstance(found, Node) else None
+        return json.loads(found.data) if isinstance(found, Znode) else None
 
     def loaded(self) -> ClusterImage:
         return self.controller().image
@@ -145,7 +145,7 @@ def test_the_znodes_are_those_of_kafka(cluster: Cluster) -> None:
     controller.allocate_producer_ids()
     block = {"version": 1, "broker": 1, "block_start": "1000", "block_end": "1999"}
     assert cluster.json("/latest_producer_id_block") == block
-    controller.reassign(Place("orders", 0), [1, 3, 4])
+    controller.reassign(TopicPartition("orders", 0), [1, 3, 4])
     moving = cluster.json("/brokers/topics/orders")
     assert (moving["adding_replicas"], moving["removing_replicas"]) == ({"0": [4]}, {"0": [2]})
     controller.delete(["orders"])
@@ -180,7 +180,7 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
         reads._replace(resource_type=ResourceType.GROUP, name=".."),
     )
     controller.alter_settings(
-        Settings(
+        ClusterSettings(
             {"g/1": {"consumer.session.timeout.ms": "45000"}},
             quotas,
             credentials,
@@ -207,7 +207,7 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
     assert cluster.json("/kafka-acl/TransactionalId/*") == {"version": 1, "acls": [alice]}
     assert cluster.json("/kafka-acl-extended/prefixed/Group/a%2F%25") == {"version": 1, "acls": [alice]}
     assert cluster.loaded().settings == controller.image.settings
-    removed = Settings(
+    removed = ClusterSettings(
         {"g/1": {}},
         {entity: {} for entity in quotas},
         {("al ice", 1): None},
@@ -215,7 +215,7 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
         {TOKEN.token_id: None},
     )
     cluster.controller().alter_settings(removed)
-    assert cluster.loaded().settings == Settings()
+    assert cluster.loaded().settings == ClusterSettings()
 
 
 def some_change(rng: random.Random, controller: Controller) -> None:
@@ -254,7 +254,7 @@ def some_change(rng: random.Random, controller: Controller) -> None:
         values = {} if rng.random() < 0.3 else {"consumer.session.timeout.ms": str(rng.random())}
         entity = frozenset({("user", rng.choice(["u", None])), ("client-id", rng.choice(["c", None]))})
         rates = {} if rng.random() < 0.3 else {"producer_byte_rate": rng.random()}
-        controller.alter_settings(Settings({f"g{rng.randrange(3)}": values}, {entity: rates}))
+        controller.alter_settings(ClusterSettings({f"g{rng.randrange(3)}": values}, {entity: rates}))
     elif kind == "ids":
         controller.allocate_producer_ids()
     elif places:
@@ -301,7 +301,7 @@ def test_a_real_server_returns_what_was_saved(cluster: Cluster) -> None:
 def test_a_partition_that_is_named_twice_elects_its_leader_once(memory: Cluster) -> None:
     controller = with_brokers(memory.controller())
     create(controller, "orders", [1, 2, 3])
-    place = Place("orders", 0)
+    place = TopicPartition("orders", 0)
     controller.lead(place, 2)
     errors, _ = controller.elect([place, place])
     assert errors == {place: ErrorCode.NONE}
@@ -459,13 +459,13 @@ def test_a_part_that_zookeeper_refuses_after_another_one_ends_the_term() -> None
     parts = [Multi((term.check, Create(path, b""))) for path in ("/a", "/b")]
     first = cluster_changes.write(parts, term)
     next(first)
-    with pytest.raises(RefusedError):
-        first.throw(RefusedError("too large"))
+    with pytest.raises(RequestRefusedError):
+        first.throw(RequestRefusedError("too large"))
     second = cluster_changes.write(parts, term)
     next(second)
     second.send([(0, 0)])
     with pytest.raises(AnotherControllerError, match="there in part: too large"):
-        second.throw(RefusedError("too large"))
+        second.throw(RequestRefusedError("too large"))
 
 
 def test_names_in_paths_are_those_of_kafkas_sanitizer() -> None:
@@ -480,6 +480,6 @@ def test_a_write_of_the_next_controller_is_not_taken_for_an_own_one_whose_respon
     next(steps)
     assert steps.throw(UnavailableError("the response was lost")) == [Sync(path)]
     assert steps.send([None]) == [Get(path)]
-    assert steps.send([Node(b"theirs", 1, 0, 0)]) == [Get(cluster_znodes.CONTROLLER_EPOCH)]
+    assert steps.send([Znode(b"theirs", 1, 0, 0)]) == [Get(cluster_znodes.CONTROLLER_EPOCH)]
     with pytest.raises(AnotherControllerError, match="another controller is elected"):
-        steps.send([Node(b"2", 2, 0, 0)])
+        steps.send([Znode(b"2", 2, 0, 0)])

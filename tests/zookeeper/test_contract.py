@@ -13,10 +13,10 @@ from kafka_offsets.zookeeper.requests import (
     Delete,
     Get,
     Multi,
-    Node,
     Problem,
     SetData,
     Sync,
+    Znode,
 )
 from tests.zookeeper.conftest import Calls
 
@@ -36,20 +36,20 @@ def test_what_is_created_is_read_and_listed(zookeeper: Calls, top: str) -> None:
         Multi((Create(f"{top}/a", b"12"), Create(f"{top}/b", b""))), Get(f"{top}/a"), Children(top), Sync(top)
     )
     assert (created, nothing) == ((0, 0), None)
-    assert isinstance(got, Node) and (got.data, got.version) == (b"12", 0)
+    assert isinstance(got, Znode) and (got.data, got.version) == (b"12", 0)
     assert isinstance(listed, tuple) and set(listed) == {"a", "b"}
 
 
 def test_an_empty_znode_has_empty_data(zookeeper: Calls, top: str) -> None:
     (got,) = zookeeper.ask(Get(top))
-    assert isinstance(got, Node) and got.data == b""
+    assert isinstance(got, Znode) and got.data == b""
     assert zookeeper.ask(Children(top)) == [()]
 
 
 def test_what_does_not_exist_is_a_problem_of_its_request_alone(zookeeper: Calls, top: str) -> None:
     missing, listed, got = zookeeper.ask(Get(f"{top}/no"), Children(f"{top}/no"), Get(top))
     assert (missing, listed) == (Problem.NO_NODE, Problem.NO_NODE)
-    assert isinstance(got, Node)
+    assert isinstance(got, Znode)
 
 
 def test_a_change_names_the_version_that_it_replaces(zookeeper: Calls, top: str) -> None:
@@ -96,14 +96,14 @@ def test_a_checked_version_lets_all_changes_pass_or_none(zookeeper: Calls, top: 
     gone = Multi((SetData(f"{top}/b", b"2", 1), Check(f"{top}/c", 0)))
     assert zookeeper.ask(wrong, gone) == [Problem.BAD_VERSION, Problem.NO_NODE]
     (got,) = zookeeper.ask(Get(f"{top}/b"))
-    assert isinstance(got, Node) and got.data == b"1"
+    assert isinstance(got, Znode) and got.data == b"1"
 
 
 def test_an_ephemeral_znode_names_its_session(zookeeper: Calls, top: str) -> None:
     zookeeper.ask(Multi((Create(f"{top}/a", b"", is_ephemeral=True), Create(f"{top}/b", b""))))
     mine, nobodys = zookeeper.ask(Get(f"{top}/a"), Get(f"{top}/b"))
-    assert isinstance(mine, Node) and mine.owner == zookeeper.client.session_id != 0
-    assert isinstance(nobodys, Node) and nobodys.owner == 0
+    assert isinstance(mine, Znode) and mine.owner == zookeeper.client.session_id != 0
+    assert isinstance(nobodys, Znode) and nobodys.owner == 0
 
 
 def test_a_watch_is_called_once_after_a_change(zookeeper: Calls, top: str) -> None:

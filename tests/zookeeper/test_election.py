@@ -9,7 +9,7 @@ from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_znodes import Endpoints, encode_broker
 from kafka_offsets.zookeeper.election import Election, View
-from kafka_offsets.zookeeper.requests import Multi, State
+from kafka_offsets.zookeeper.requests import Multi, SessionState
 from kafka_offsets.zookeeper.steps import UnavailableError
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
@@ -286,7 +286,7 @@ def test_a_broker_looks_again_if_the_news_of_a_lost_answer_is_late(server: Memor
     begun: list[Callable[[View | Exception], None]] = []
     candidate.session.begin = lambda wanted, ended: begun.append(ended)  # type: ignore[method-assign]
     candidate.election.look()
-    candidate.election.changed(State.CONNECTED)
+    candidate.election.changed(SessionState.CONNECTED)
     begun[0](UnavailableError())
     assert len(begun) == 2
 

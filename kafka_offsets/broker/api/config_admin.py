@@ -42,7 +42,7 @@ class Resource(IntEnum):
     GROUP = 32
 
 
-class Operation(IntEnum):
+class AlterOperation(IntEnum):
     """The operations of IncrementalAlterConfigs on a key (KIP-339)."""
 
     SET = 0
@@ -52,7 +52,7 @@ class Operation(IntEnum):
 
 
 _TYPES = frozenset(Resource)
-_OPERATIONS = frozenset(Operation)
+_OPERATIONS = frozenset(AlterOperation)
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -233,10 +233,10 @@ def _replacing(broker: Context, resource: Any) -> list[Change]:
     if resource.resource_type == Resource.BROKER_LOGGER:
         raise _invalid(f"Unknown resource type {resource.resource_type}")  # as Kafka, to this API alone
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
-    changes = [change(each.name, Operation.SET, each.value) for each in resource.configs]
+    changes = [change(each.name, AlterOperation.SET, each.value) for each in resource.configs]
     named = {each.name for each in changes}
     unnamed = (key for key in _set_of(broker, resource) if key not in named)
-    return changes + [change(key, Operation.DELETE, None) for key in unnamed]
+    return changes + [change(key, AlterOperation.DELETE, None) for key in unnamed]
 
 
 def _set_of(broker: Context, resource: Any) -> Iterable[str]:
@@ -290,14 +290,14 @@ def _check_operation(change: Change) -> None:
 
 
 def _without_deletions(changes: Iterable[Change]) -> list[Change]:
-    return [change for change in changes if change.config_operation != Operation.DELETE]
+    return [change for change in changes if change.config_operation != AlterOperation.DELETE]
 
 
 def _alter_topic(broker: Context, name: str, changes: list[Change], *, validate_only: bool) -> None:
     topic = broker.topics.get(name)
     configs = {} if topic is None else dict(topic.configs)
     for change in changes:
-        if change.config_operation == Operation.DELETE:
+        if change.config_operation == AlterOperation.DELETE:
             configs.pop(change.name, None)
         else:
             configs[change.name] = _changed_value(broker, change, configs.get(change.name))
@@ -320,11 +320,11 @@ def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_
     before = broker.group_configs.of(name)
     configs = dict(before)
     for change in changes:
-        if change.config_operation == Operation.DELETE:
+        if change.config_operation == AlterOperation.DELETE:
             configs.pop(change.name, None)
             continue
-        if change.config_operation != Operation.SET:
-            verb = Operation(change.config_operation).name
+        if change.config_operation != AlterOperation.SET:
+            verb = AlterOperation(change.config_operation).name
             message = f"Can't {verb} to key {change.name} because its type is not LIST."
             raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
         assert change.value is not None
@@ -342,8 +342,8 @@ def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_
 def _changed_value(broker: Context, change: Change, current: str | None) -> str:
     """Return the new value of a key. A list that is not set starts from its default."""
     assert change.value is not None
-    operation = Operation(change.config_operation)
-    if operation is Operation.SET:
+    operation = AlterOperation(change.config_operation)
+    if operation is AlterOperation.SET:
         return change.value
     key = TOPIC_KEYS.get(change.name)
     if key is None or key.kind is not Type.LIST:
@@ -353,9 +353,9 @@ def _changed_value(broker: Context, change: Change, current: str | None) -> str:
         current = text_of(getattr(TopicConfig.of(broker.config, {}), key.attribute)) or ""
     elements = [element for element in current.split(",") if element]
     for element in change.value.split(","):
-        if operation is Operation.APPEND and element not in elements:
+        if operation is AlterOperation.APPEND and element not in elements:
             elements.append(element)
-        elif operation is Operation.SUBTRACT and element in elements:
+        elif operation is AlterOperation.SUBTRACT and element in elements:
             elements.remove(element)
     return ",".join(elements)
 
@@ -371,8 +371,8 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
         raise _invalid(f"Unknown operations type {unknown[0]}")
     for change in changes:
         key = BROKER_KEYS.get(change.name)
-        if change.config_operation > Operation.DELETE and (key is None or key.kind is not Type.LIST):
-            verb = Operation(change.config_operation).name.lower()
+        if change.config_operation > AlterOperation.DELETE and (key is None or key.kind is not Type.LIST):
+            verb = AlterOperation(change.config_operation).name.lower()
             message = f"Config value {verb} is not allowed for config key: {change.name}"
             raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
     names = [
@@ -389,7 +389,7 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
 def _alter_stores(broker: Context, name: str, changes: list[Change], *, validate_only: bool) -> None:
     """Change keystores and truststores of listeners, and read them again."""
     stores = {
-        change.name: None if change.config_operation == Operation.DELETE else change.value
+        change.name: None if change.config_operation == AlterOperation.DELETE else change.value
         for change in changes
         if broker.listener_stores.has(change.name)
     }
@@ -410,8 +410,8 @@ def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> 
         raise _invalid(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
     for change in changes:
         _check_operation(change)
-        if change.config_operation > Operation.DELETE:
-            verb = Operation(change.config_operation).name
+        if change.config_operation > AlterOperation.DELETE:
+            verb = AlterOperation(change.config_operation).name
             raise _invalid(f"{verb} operation is not allowed for the BROKER_LOGGER resource")
         raise _RefusedError(ErrorCode.INVALID_CONFIG, f"Logger {change.name} does not exist!")
 

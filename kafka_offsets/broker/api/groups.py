@@ -103,7 +103,8 @@ def _coordinator_error(broker: Context, key_type: int, api_version: int, now: No
             return ErrorCode.NONE
         return _created(broker, broker.transactions.create_topic)
     if key_type == _SHARE and api_version >= _SHARE_SINCE:
-        return ErrorCode.GROUP_AUTHORIZATION_FAILED  # not served; this error is final for clients as well
+        # Share groups are not served; clients do not retry this error.
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return ErrorCode.INVALID_REQUEST
 
 

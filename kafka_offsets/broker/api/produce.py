@@ -73,7 +73,7 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
         if request.transactional_id is not None and _has_several_producers(broker, request, context):
             _refuse_all(broker, request, context, _SEVERAL_PRODUCERS)
             return
-    if broker.replicas is not None and not broker.replicas.inter_broker.coordinates(request.transactional_id):
+    if broker.replicas is not None and not broker.replicas.peers.coordinates(request.transactional_id):
         _append_verified(broker, request, context, invalid)
         return
     joining = _joining(broker, request, context, now)
@@ -126,7 +126,7 @@ def _append_verified(
         _append_all(broker, request, context, broker.clock.now(), invalid, outcomes)
 
     if places:
-        replicas.inter_broker.add_or_verify(transactional_id, producer, places, append, adds=adds)
+        replicas.peers.add_or_verify(transactional_id, producer, places, append, adds=adds)
     else:
         append({})
 

@@ -464,14 +464,14 @@ def delete_topics(
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     found, results = _topics_to_delete(broker, request)
     quota = _MutationQuota(broker, context, now, _DELETION_IS_STRICT_SINCE)
-    doomed = []
+    deleted = []
     for topic in found:
         refusal = quota.take(topic.partition_count)
         if refusal is _FINE:
-            doomed.append(topic)
+            deleted.append(topic)
         else:
             results.append(_deleted(topic.name, topic.topic_id, *refusal))
-    for topic, (error, message) in zip(doomed, _delete(broker, doomed), strict=True):
+    for topic, (error, message) in zip(deleted, _delete(broker, deleted), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
     return messages.DeleteTopicsResponse(quota.throttle_ms, results)
 

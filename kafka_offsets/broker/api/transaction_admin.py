@@ -19,10 +19,10 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
 from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
-from kafka_offsets.coordinator.transactions.decisions import TopicPartition
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:

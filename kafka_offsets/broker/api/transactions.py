@@ -17,11 +17,12 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import transactional_offsets
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.coordinator.transactions import decisions as transactions
-from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.mirroring.refusals import R, refuse, refuse_each
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _ABORTABLE_SINCE = 4
 TRANSACTION_ABORTABLE (KIP-890)."""
 
 
-def _told(error: ErrorCode, context: RequestContext) -> ErrorCode:
+def _client_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
     """Return an error that the version of the client knows."""
     if error is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_SINCE[context.api_key]:
         return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -76,7 +77,7 @@ def init_producer_id(
 
     error, given, logs = broker.transactions.decide(request.transactional_id, decide, now)
     if error or given is None:
-        response = fail_init_producer_id(request, _told(error, context), context.api_version)
+        response = fail_init_producer_id(request, _client_error(error, context), context.api_version)
     else:
         response = messages.InitProducerIdResponse(
             producer_id=given.producer_id, producer_epoch=given.producer_epoch
@@ -174,7 +175,7 @@ def _add(
 
     joins = context.api_version >= _BATCHES_SINCE
     error, _, logs = broker.transactions.decide(transactional_id, decide, now, joins=joins)
-    return _mirrored(topics, _told(error, context)), logs
+    return _mirrored(topics, _client_error(error, context)), logs
 
 
 def refused_partitions(broker: Context, topics: _Topics, forbidden: Collection[str]) -> _Results:
@@ -263,7 +264,7 @@ def add_offsets(
 
     error, _, logs = broker.transactions.decide(request.transactional_id, decide, now)
     broker.durability.reply_when_durable(
-        context, messages.AddOffsetsToTxnResponse(error_code=_told(error, context)), logs
+        context, messages.AddOffsetsToTxnResponse(error_code=_client_error(error, context)), logs
     )
     return None
 
@@ -291,26 +292,26 @@ def commit_offsets(
     place = OFFSETS_TOPIC, hosted.shard.partition
     adds = version >= _ADDS_SINCE
     replicas = broker.replicas
-    if replicas is not None and not replicas.inter_broker.coordinates(request.transactional_id):
+    if replicas is not None and not replicas.peers.coordinates(request.transactional_id):
 
         def verified(outcomes: Outcomes) -> None:
             """Decide the commit, or answer with the error of the coordinator, another broker."""
             error = outcomes.get(place, ErrorCode.NONE)
             if error:
-                told = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
-                broker.answers.reply(context, transactional_offsets.answer(request, known, told))
+                answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
+                broker.answers.reply(context, transactional_offsets.answer(request, known, answered))
             else:
                 _commit_added(broker, request, context, hosted, known, ErrorCode.NONE)
 
         producer = request.producer_id, request.producer_epoch
-        replicas.inter_broker.add_or_verify(request.transactional_id, producer, [place], verified, adds=adds)
+        replicas.peers.add_or_verify(request.transactional_id, producer, [place], verified, adds=adds)
         return None
     error = broker.transactions.add_or_verify(
         request.transactional_id, request.producer_id, request.producer_epoch, place, now, adds=adds
     )
     if error:
-        told = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
-        return transactional_offsets.answer(request, known, told)
+        answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
+        return transactional_offsets.answer(request, known, answered)
     added = partial(_commit_added, broker, request, context, hosted, known)
     broker.transactions.when_durable(request.transactional_id, added)
     return None
@@ -382,7 +383,9 @@ def end_transaction(
         )
 
     error, ended, logs = broker.transactions.decide(request.transactional_id, decide, now)
-    response: messages.EndTxnResponse = fail_transaction(request, _told(error, context), context.api_version)
+    response: messages.EndTxnResponse = fail_transaction(
+        request, _client_error(error, context), context.api_version
+    )
     if not error:
         # A transaction that was complete already gets the same answer as then.
         state = before if ended is None else transactions.complete(ended, now)

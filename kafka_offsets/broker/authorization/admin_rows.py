@@ -165,9 +165,8 @@ def _configs(
         sender = sender_of(authorizer, context)
         is_description = operation is AclOperation.DESCRIBE_CONFIGS
         if is_description and any(each.resource_type not in _TYPES for each in request.resources):
-            return decide(
-                core, row, request, context, now
-            )  # one of an unknown type fails the description of all
+            # One of an unknown type fails the description of all.
+            return decide(core, row, request, context, now)
         keys = [(each.resource_type, each.resource_name) for each in request.resources]
         single = once(keys) if operation is AclOperation.ALTER_CONFIGS else {*keys}
         refused: list[Any] = []

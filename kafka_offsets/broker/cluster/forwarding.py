@@ -129,7 +129,7 @@ class _Forwarded:
         deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, lambda now: end(None))
         peer = self._context.connection.peer
         envelope = sealed(request, self._context)
-        core.replicas.inter_broker.send(node_id, peer, envelope, ENVELOPE_VERSION, end)
+        core.replicas.peers.send(node_id, peer, envelope, ENVELOPE_VERSION, end)
 
     def _answer(self, node_id: int, request: Any, response: messages.EnvelopeResponse) -> Any:
         """Return what a coordinator has answered; if it accepts no envelope of this broker, the error of Kafka."""

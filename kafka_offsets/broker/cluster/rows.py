@@ -26,8 +26,8 @@ from kafka_offsets.broker.requests import fail_request
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.metadata.image import NO_BROKER, Place
-from kafka_offsets.metadata.membership import Membership
+from kafka_offsets.metadata.image import NO_BROKER, TopicPartition
+from kafka_offsets.metadata.membership import ClusterMembership
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, index_of, name_in
 from kafka_offsets.replication.partition_state import NO_LEADER
@@ -92,7 +92,7 @@ def _decide_now(row: Api, core: Context, request: Any, context: RequestContext) 
 class ClusterRows:
     """The rows of one broker of a cluster."""
 
-    def __init__(self, membership: Membership) -> None:
+    def __init__(self, membership: ClusterMembership) -> None:
         self._membership = membership
         self._view = ClusterView(membership.image)
         self._forwarding = Forwarding()
@@ -199,7 +199,7 @@ class ClusterRows:
         }
         for topic in refused.topics:
             for each in topic.partitions:
-                place = Place(name_in(topic), index_of(each))
+                place = TopicPartition(name_in(topic), index_of(each))
                 state, epoch = self._membership.image.state(*place), given[place]
                 if state is not None and core.node_id in state.replicas and 0 <= epoch != state.leader_epoch:
                     is_old = epoch < state.leader_epoch
@@ -462,7 +462,7 @@ class ClusterRows:
             for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
                 is_cancelled = asked.replicas is None and core.topics.get(wanted.name) is not None
                 if is_cancelled or not each.error_code:
-                    place = Place(wanted.name, asked.partition_index)
+                    place = TopicPartition(wanted.name, asked.partition_index)
                     each.error_code = self._membership.reassign(place, asked.replicas)
 
     def _list_reassignments(
@@ -490,7 +490,7 @@ class ClusterRows:
             request.timeout_ms
         ):  # the first versions have no top-level error
             return response
-        places = [Place(topic.name, index) for topic, index in self._asked_elections(core, request)]
+        places = [TopicPartition(topic.name, index) for topic, index in self._asked_elections(core, request)]
         errors = self._membership.elect(places, unclean=request.election_type == _UNCLEAN)
         answered = {each.topic: each for each in response.replica_election_results}
         is_for_all = request.topic_partitions is None

@@ -47,13 +47,13 @@ def check_together(config: Values) -> None:
         )
         if not least <= value <= most:
             raise ConfigError(f"group.consumer.{name}.ms ({value}) is not between {least} and {most}")
-    told, silent = (
+    interval_ms, timeout_ms = (
         config.value("group.consumer.heartbeat.interval.ms"),
         config.value("group.consumer.session.timeout.ms"),
     )
-    if told >= silent:
+    if interval_ms >= timeout_ms:
         raise ConfigError(
-            f"group.consumer.heartbeat.interval.ms ({told}) >= group.consumer.session.timeout.ms ({silent})"
+            f"group.consumer.heartbeat.interval.ms ({interval_ms}) >= group.consumer.session.timeout.ms ({timeout_ms})"
         )
     _check_inter_broker(config)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from kafka_offsets.broker.config.group import GroupConfigs
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.security.credential import Credentials
@@ -38,13 +38,13 @@ class SharedSettings:
         self.authorizer = authorizer
         if authorizer is not None:
             authorizer.replace(directory.clients.acls)
-        self.cluster: Callable[[Settings], None] | None = None
+        self.cluster: Callable[[ClusterSettings], None] | None = None
         self.on_quotas: Callable[[Quotas], None] = lambda quotas: None
 
     def set_group(self, group: str, configs: Mapping[str, str]) -> None:
         """Configure a group; the configuration must be checked."""
         if self.cluster is not None:
-            self.cluster(Settings(groups={group: configs}))
+            self.cluster(ClusterSettings(groups={group: configs}))
         else:
             self._groups.set(group, configs)
 
@@ -52,7 +52,7 @@ class SharedSettings:
         """Replace all quotas."""
         clients = self._directory.clients
         if self.cluster is not None:
-            self.cluster(Settings(quotas=_changes(clients.quotas, quotas, {})))
+            self.cluster(ClusterSettings(quotas=_changes(clients.quotas, quotas, {})))
         else:
             self._install_quotas(quotas)
 
@@ -64,7 +64,7 @@ class SharedSettings:
         """Replace all SCRAM credentials."""
         clients = self._directory.clients
         if self.cluster is not None:
-            self.cluster(Settings(credentials=_changes(clients.credentials, credentials, None)))
+            self.cluster(ClusterSettings(credentials=_changes(clients.credentials, credentials, None)))
         else:
             clients.set_credentials(credentials)
 
@@ -72,7 +72,7 @@ class SharedSettings:
         """Replace all delegation tokens."""
         clients = self._directory.clients
         if self.cluster is not None:
-            self.cluster(Settings(tokens=_changes(clients.tokens, tokens, None)))
+            self.cluster(ClusterSettings(tokens=_changes(clients.tokens, tokens, None)))
         else:
             clients.set_tokens(tokens)
 
@@ -80,7 +80,7 @@ class SharedSettings:
         """Replace all ACLs."""
         if self.cluster is not None:
             before = dict.fromkeys(self._directory.clients.acls, True)
-            self.cluster(Settings(acls=_changes(before, dict.fromkeys(acls, True), False)))
+            self.cluster(ClusterSettings(acls=_changes(before, dict.fromkeys(acls, True), False)))
         else:
             self._set_acls(acls)
 
@@ -89,7 +89,7 @@ class SharedSettings:
         if self.authorizer is not None:
             self.authorizer.replace(self._directory.clients.acls)
 
-    def install(self, settings: Settings) -> None:
+    def install(self, settings: ClusterSettings) -> None:
         """Bring this broker up to date with the settings of its cluster; what it has already costs nothing."""
         for group in {*self._directory.group_configs, *settings.groups}:
             configs = settings.groups.get(group, {})

@@ -124,8 +124,8 @@ def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> lis
     Reads the log again if damaged bytes of it were set aside; otherwise it only lists the log's folder.
     """
     known = [] if in_log is None else list(_differences(log, shard, in_log))
-    told = {record.key for record in known}
-    return known + [record for record in _before_damage(log, shard) if record.key not in told]
+    known_keys = {record.key for record in known}
+    return known + [record for record in _before_damage(log, shard) if record.key not in known_keys]
 
 
 def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[CoordinatorRecord]:

@@ -116,7 +116,7 @@ class Snapshots:
         try:
             with _garbage_left_alone():
                 snapshot = _read(self.files, path)
-                behind_bytes = self._check(snapshot, hosted)
+                later_bytes = self._check(snapshot, hosted)
                 snapshot.restore(hosted.shard)
         except (UnusableSnapshotError, StorageError) as problem:
             logger.warning("%s is ignored and the whole log read: %s", path, problem)
@@ -125,7 +125,7 @@ class Snapshots:
                 with suppress(StorageError):  # then the next start ignores it again
                     self.files.remove(path)
             return None
-        self._covered[hosted] = _Covered(hosted.log.size - behind_bytes, snapshot.size)
+        self._covered[hosted] = _Covered(hosted.log.size - later_bytes, snapshot.size)
         logger.info("%s is used, the log is read from offset %d on", path, snapshot.head.replay_from)
         return snapshot.head.replay_from
 
@@ -145,10 +145,10 @@ class Snapshots:
             )
         if _last_batch(log, tail.end_offset) != tail and not self._is_set_aside(log, tail):
             raise UnusableSnapshotError(f"the batch before offset {tail.end_offset} is another one now")
-        behind_bytes = _check_complete(log, head.replay_from)
-        # The log is complete from there on, so removed damage was before: the snapshot has its content.
+        later_bytes = _check_complete(log, head.replay_from)
+        # The log is complete from `replay_from` on. Removed damage was before, so the snapshot has its records.
         hosted.knows_more_than_log = bool(log.damages) or head.damaged_files != damaged_files
-        return behind_bytes
+        return later_bytes
 
     def _is_set_aside(self, log: Log, tail: SnapshotTail) -> bool:
         """Return whether the last batch of a snapshot was damaged and removed from the log."""

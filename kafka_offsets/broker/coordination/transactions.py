@@ -28,11 +28,12 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions import records as transaction_records
-from kafka_offsets.coordinator.transactions.decisions import Decision, TopicPartition, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch, read_records
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
@@ -69,7 +70,7 @@ class TransactionCoordinator:
 
     ids           by partition of the topic, then by transactional id: the state in the logs
     _pending      the same for states that the in-sync replicas do not have yet; None deletes the id
-    inter_broker  sends markers to the leaders of partitions; None for a broker that is alone
+    peers         send markers to the leaders of partitions; None for a broker that is alone
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class TransactionCoordinator:
         self.shards = shards
         self.ids: list[dict[str, Transaction]] = []
         self._pending: list[dict[str, Transaction | None]] = []
-        self.inter_broker: TransactionPeers | None = None
+        self.peers: TransactionPeers | None = None
         self._partitions: list[Partition | None] = []
 
     # -- the topic and its logs
@@ -412,13 +413,13 @@ class _Ending:
 
     def _write_elsewhere(self) -> set[TopicPartition]:
         """Send markers to the other brokers that lead partitions; return these."""
-        inter_broker = self._coordinator.inter_broker
-        if inter_broker is None:
+        peers = self._coordinator.peers
+        if peers is None:
             return set()
-        by_leader = inter_broker.elsewhere(self._left)
+        by_leader = peers.elsewhere(self._left)
         self._awaited += len(by_leader)
         for leader, places in by_leader.items():
-            inter_broker.write_markers(
+            peers.write_markers(
                 leader, self._prepared, self._partition.leader_epoch, places, self._written_elsewhere
             )
         return {place for places in by_leader.values() for place in places}

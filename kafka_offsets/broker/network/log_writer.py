@@ -82,7 +82,7 @@ class TextLines(logging.Formatter):
         return super().format(record) + (f" ({count} such lines in {_WINDOW_SECONDS:g} s)" if count else "")
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """A JSON object in a line for each record.
 
     It has `time` (ISO 8601, UTC), `level`, `logger` and `message`; if they apply, `broker` (an id in a cluster),
@@ -223,7 +223,7 @@ def logging_to_standard_error(log_format: str = "text", broker_id: int | None = 
     writer = LogWriter(2)
     prefix = "" if broker_id is None else f"broker {broker_id}: "
     writer.setFormatter(
-        JsonLines(broker_id)
+        JsonFormatter(broker_id)
         if log_format == "json"
         else TextLines(f"%(asctime)s %(levelname)s {prefix}%(message)s")
     )
@@ -239,7 +239,7 @@ def logging_to_standard_error(log_format: str = "text", broker_id: int | None = 
 def announce(text: str) -> None:
     """Write a line that others wait for, such as the address, to standard error at once, in the format of the log."""
     for handler in logging.root.handlers:
-        if isinstance(handler.formatter, JsonLines):
+        if isinstance(handler.formatter, JsonFormatter):
             text = handler.format(logging.LogRecord(__name__, logging.INFO, "", 0, text, None, None))
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

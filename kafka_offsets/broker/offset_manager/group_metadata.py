@@ -21,7 +21,7 @@ from typing import Any
 
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.protocol import messages
-from kafka_offsets.zookeeper.znodes import UnreadableError
+from kafka_offsets.zookeeper.znodes import UnreadableZnodeError
 
 VERSION = 1
 
@@ -75,7 +75,7 @@ def from_json(group_id: str, data: bytes) -> messages.GroupMetadataValue:
         )
         messages.encode(value, 3)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UnreadableError(
+        raise UnreadableZnodeError(
             f"group {group_id}: its metadata in ZooKeeper is not readable: {error!r}"
         ) from error
     return value
@@ -110,5 +110,5 @@ def is_newer(stored: bytes, generation: int) -> bool:
     """Whether stored metadata is of a later generation; what cannot be read is not."""
     try:
         return from_json("", stored).generation > generation
-    except UnreadableError:
+    except UnreadableZnodeError:
         return False

@@ -17,8 +17,8 @@ from kafka_offsets.coordinator.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import steps
-from kafka_offsets.zookeeper.steps import RefusedError, Steps, UnavailableError
-from kafka_offsets.zookeeper.znodes import UnreadableError
+from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError
+from kafka_offsets.zookeeper.znodes import UnreadableZnodeError
 
 logger = new_logger(__name__)
 
@@ -78,7 +78,7 @@ class PublishedGroups:
             if isinstance(outcome, UnavailableError):
                 self._waiting.setdefault(group, waiting)
                 return
-            if isinstance(outcome, RefusedError):
+            if isinstance(outcome, RequestRefusedError):
                 logger.error("group %s: its metadata is not in ZooKeeper: %s", group, outcome)
             elif isinstance(outcome, Exception):
                 logger.error("group %s: its metadata was not written", group, exc_info=outcome)
@@ -97,7 +97,7 @@ class PublishedGroups:
             return Result()
         try:
             value = group_metadata.from_json(group_id, data)
-        except UnreadableError as error:
+        except UnreadableZnodeError as error:
             logger.error("%s", error)
             return Result()
         known = shard.groups.get(group_id)

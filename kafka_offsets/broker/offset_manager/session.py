@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from kafka_offsets.broker.scheduler import Deadline, Scheduler
 from kafka_offsets.clock import Now
 from kafka_offsets.logs import new_logger
-from kafka_offsets.zookeeper.requests import Outcome, Problem, Request, State, ZooKeeper
+from kafka_offsets.zookeeper.requests import Outcome, Problem, Request, SessionState, ZooKeeper
 
 _Done = Callable[[list[Outcome]], None]
 
@@ -80,11 +80,11 @@ class ZooKeeperSession:
 
         self._client.submit(requests, answered)
 
-    def _on_state(self, state: State) -> None:
-        if state is State.CONNECTED:
+    def _on_state(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
             self._on_connected()
             return
-        if state is State.EXPIRED:
+        if state is SessionState.EXPIRED:
             logger.warning("the session with ZooKeeper at %s has expired", self._servers)
         if self._is_connected:
             logger.warning(

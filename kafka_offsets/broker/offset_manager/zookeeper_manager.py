@@ -32,8 +32,8 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.zookeeper import steps, znodes
 from kafka_offsets.zookeeper.requests import ZooKeeper
-from kafka_offsets.zookeeper.steps import GroupTree, RefusedError, Steps, UnavailableError
-from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableError
+from kafka_offsets.zookeeper.steps import GroupTree, RequestRefusedError, Steps, UnavailableError
+from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
@@ -191,7 +191,7 @@ class ZooKeeperOffsetManager:
 
         def ended(found: Any) -> None:
             """Put the offsets of a group into the table, or report why they were not read."""
-            if isinstance(found, UnreadableError | RefusedError):
+            if isinstance(found, UnreadableZnodeError | RequestRefusedError):
                 logger.error("group %s: %s", group, found)
                 ready(ErrorCode.UNKNOWN_SERVER_ERROR)
             elif isinstance(found, UnavailableError):
@@ -233,7 +233,10 @@ class ZooKeeperOffsetManager:
             tags = [(p, p.unknown_tags) for topic in request.topics for p in topic.partitions]
 
         def decide(tree: GroupTree | None) -> Result:
-            for partition, unknown_tags in tags:  # the decision takes them, and may be repeated
+            for (
+                partition,
+                unknown_tags,
+            ) in tags:  # the decision takes them, and may be repeated
                 partition.unknown_tags = unknown_tags
             result: Result = api.handle(hosted.shard, request, context, self._scheduler.clock.now())
             return result

@@ -30,12 +30,12 @@ from kafka_offsets.zookeeper import steps, znodes
 from kafka_offsets.zookeeper.steps import (
     ContendedError,
     GroupTree,
-    RefusedError,
+    RequestRefusedError,
     Steps,
-    Stored,
+    StoredOffset,
     UnavailableError,
 )
-from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableError
+from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
 
 _TOGETHER_BYTES = 1 << 18
 """Plain commits share a write up to this size."""
@@ -87,7 +87,7 @@ class _Done(NamedTuple):
 
     result: Result
     versions: dict[OffsetName, int]
-    kept: dict[OffsetName, Stored]
+    kept: dict[OffsetName, StoredOffset]
 
 
 _Item = _Write | Ask | Read
@@ -238,7 +238,7 @@ class ZooKeeperShard(HostedShard):
         table = self.shard.offsets
         known = {name: entry.log_offset for name in wanted if (entry := table.get(*name)) is not None}
         versions: dict[OffsetName, int] = {}
-        kept: dict[OffsetName, Stored] = {}
+        kept: dict[OffsetName, StoredOffset] = {}
         try:
             if writes[0].deletes:
                 kept = yield from steps.delete_unchanged(known)
@@ -270,7 +270,7 @@ class ZooKeeperShard(HostedShard):
             }
             try:
                 if not all(znodes.is_name(name.topic) for name in wanted):
-                    raise RefusedError(f"group {item.group}: a topic cannot be the name of a znode")
+                    raise RequestRefusedError(f"group {item.group}: a topic cannot be the name of a znode")
                 versions = yield from steps.write_if_unchanged(
                     wanted, {name: each.version for name, each in found.items()}
                 )
@@ -317,7 +317,7 @@ class ZooKeeperShard(HostedShard):
             self._refuse_items(under_way, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._fail_queue(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif isinstance(outcome, Exception):
-            if isinstance(outcome, RefusedError | UnreadableError):
+            if isinstance(outcome, RequestRefusedError | UnreadableZnodeError):
                 logger.error("%s: %s", self.log.directory, outcome)
             else:
                 logger.error("%s: offsets were not written", self.log.directory, exc_info=outcome)
@@ -371,13 +371,13 @@ class ZooKeeperShard(HostedShard):
 
     # -- the table
 
-    def refresh_names(self, names: Sequence[OffsetName], found: dict[OffsetName, Stored]) -> None:
+    def refresh_names(self, names: Sequence[OffsetName], found: dict[OffsetName, StoredOffset]) -> None:
         """Bring the table in line with offsets that were just read."""
         for group in dict.fromkeys(name.group for name in names):
             self._refresh(group, [name for name in names if name.group == group], found)
 
     def _refresh(
-        self, group: str, names: Sequence[OffsetName] | None, found: dict[OffsetName, Stored]
+        self, group: str, names: Sequence[OffsetName] | None, found: dict[OffsetName, StoredOffset]
     ) -> None:
         """Bring the table in line with ZooKeeper: for some offsets, or for all of a group."""
         table = self.shard.offsets

@@ -180,7 +180,7 @@ class LogCleaner:
 
         def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
             """Exclude a log with a storage error, postpone one without progress, and clean the next one."""
-            if partition.log.closed:  # its topic was deleted
+            if partition.log.closed:  # of deleted topics
                 pass
             elif isinstance(error, StorageError):
                 self._leave_alone(partition.log, error)

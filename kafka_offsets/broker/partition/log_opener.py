@@ -247,7 +247,7 @@ class LogOpener:
             except StorageError as error:
                 self._refuse(opening.key, error)
         else:
-            with suppress(StorageError):  # its files are deleted, or stay as after a crash
+            with suppress(StorageError):  # no loss: its files are deleted, or are left as after a crash
                 opened.log.close(sync=False)
 
     def _fail(self, opening: _Opening, problem: Exception) -> None:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from kafka_offsets.broker.quotas.precedence import IP, Limit, Sharer, find_limit, limits_of
+from kafka_offsets.broker.quotas.precedence import IP, QuotaLimit, Sharer, find_limit, limits_of
 from kafka_offsets.broker.quotas.rates import Rate, TokenBucket, Windows
 from kafka_offsets.storage.client_settings import Entity, Quotas
 
@@ -40,10 +40,10 @@ class _Quota(Generic[M]):
         """Whether any entity has a quota of this key."""
         return bool(self._limits)
 
-    def _find(self, user: str, client_id: str) -> Limit | None:
+    def _find(self, user: str, client_id: str) -> QuotaLimit | None:
         return find_limit(self._limits, user, client_id)
 
-    def _of(self, limit: Limit, now_ms: int) -> M:
+    def _of(self, limit: QuotaLimit, now_ms: int) -> M:
         """Return what is measured for those who share a quota."""
         found = self._used.get(limit.sharer)
         if found is None:
@@ -136,7 +136,7 @@ class ConnectionQuota(_Quota[Rate]):
         per_second = self._by_address.get(address, self._by_address.get(None))
         if per_second is None:
             return 0
-        rate = self._of(Limit(Sharer(address, ""), per_second), now_ms)
+        rate = self._of(QuotaLimit(Sharer(address, ""), per_second), now_ms)
         rate.record(1, now_ms)
         throttle_ms = rate.throttle_ms(per_second, now_ms)
         if throttle_ms:

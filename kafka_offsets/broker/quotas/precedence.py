@@ -28,7 +28,7 @@ class Sharer(NamedTuple):
     client_id: str
 
 
-class Limit(NamedTuple):
+class QuotaLimit(NamedTuple):
     """A quota of one client: the limit per second, and who shares it."""
 
     sharer: Sharer
@@ -40,12 +40,12 @@ def limits_of(quotas: Quotas, key: str) -> dict[Entity, float]:
     return {entity: values[key] for entity, values in quotas.items() if key in values}
 
 
-def find_limit(limits: Mapping[Entity, float], user: str, client_id: str) -> Limit | None:
+def find_limit(limits: Mapping[Entity, float], user: str, client_id: str) -> QuotaLimit | None:
     """Return the quota of a client, None if it has none. Costs at most eight look-ups."""
     for sharer, entity in _candidates(user, client_id):
         limit = limits.get(entity)
         if limit is not None:
-            return Limit(sharer, limit)
+            return QuotaLimit(sharer, limit)
     return None
 
 

@@ -19,7 +19,7 @@ from kafka_offsets.broker.quotas.rates import Windows
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.security.sasl.authentication import State
+from kafka_offsets.security.sasl.authentication import AuthenticationState
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.answers import Answers
@@ -134,7 +134,7 @@ class Throttling:
     def _is_exempt(self, context: RequestContext) -> bool:
         connection: ClientConnection = context.connection
         authentication = connection.authentication
-        is_unknown = authentication is not None and authentication.state is not State.COMPLETE
+        is_unknown = authentication is not None and authentication.state is not AuthenticationState.COMPLETE
         return is_unknown or connection.is_exempt or self._is_broker(context)
 
     def _replied(self, context: RequestContext, response: Any) -> Any:

@@ -10,9 +10,10 @@ from kafka_offsets.broker.replicas.acknowledgements import Acknowledgements
 from kafka_offsets.broker.replicas.channel import OnAnswer
 from kafka_offsets.broker.replicas.deletions import Deletions
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.transactions.decisions import TopicPartition, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.replication.partition_state import PartitionState
 
 Outcomes = Mapping[TopicPartition, ErrorCode]
@@ -67,7 +68,7 @@ class Replicas(Protocol):
         """The responses that wait until all replicas have deleted records."""
 
     @property
-    def inter_broker(self) -> TransactionPeers:
+    def peers(self) -> TransactionPeers:
         """The other brokers, as transactions need them."""
 
     def state(self, topic: str, index: int) -> PartitionState | None:

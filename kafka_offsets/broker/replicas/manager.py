@@ -22,11 +22,11 @@ from kafka_offsets.broker.replicas.channel import Channel
 from kafka_offsets.broker.replicas.coordinators import Coordinators
 from kafka_offsets.broker.replicas.deletions import Deletions
 from kafka_offsets.broker.replicas.fetcher import ReplicaFetcher
-from kafka_offsets.broker.replicas.inter_broker import InterBroker
+from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.metadata.image import ClusterTopic, Delta, Place, Placed
+from kafka_offsets.metadata.image import ClusterTopic, Delta, Placed, TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.elections import NO_BROKER_EPOCH
 from kafka_offsets.replication.follower import FollowerReplica, Truncate
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
     from kafka_offsets.broker.partition.partitions import Partition, Topic
     from kafka_offsets.broker.workers import Workers
-    from kafka_offsets.metadata.membership import Membership
+    from kafka_offsets.metadata.membership import ClusterMembership
     from kafka_offsets.storage.log.log import Log
 
 _RETRY_MS = 1000
@@ -71,17 +71,17 @@ class ReplicaManager:
         self._workers = workers
         self._is_stopped = False
         self._channel_to = channel_to
-        self.membership: Membership
+        self.membership: ClusterMembership
         self.acknowledgements = Acknowledgements(broker.scheduler)
         self.deletions = Deletions(broker.scheduler)
         self.coordinators = Coordinators(broker)
-        self.inter_broker = InterBroker(broker, self._leader_of, channel_to)
-        broker.transactions.inter_broker = self.inter_broker
+        self.peers = PeerRequests(broker, self._leader_of, channel_to)
+        broker.transactions.peers = self.peers
         self._by_log: dict[Log, Partition] = {}
         self._fetchers: dict[int, ReplicaFetcher] = {}
         self._due: dict[ReplicaFetcher, None] = {}
         self._unfinished: dict[str, None] = {}
-        self._postponed: dict[Place, None] = {}
+        self._postponed: dict[TopicPartition, None] = {}
         self._opening: BackgroundTask | None = None
         self._epoch = NO_BROKER_EPOCH
         broker.runtime.hosts_on_use = False
@@ -99,11 +99,11 @@ class ReplicaManager:
         for topic in delta.deleted:
             known = self._broker.topics.get(topic.name)
             if known is not None and known.topic_id == topic.topic_id:
-                self._attempt(Place(topic.name, 0), partial(self._delete, known))
+                self._attempt(TopicPartition(topic.name, 0), partial(self._delete, known))
         for topic in delta.created:
-            self._attempt(Place(topic.name, 0), partial(self._create, topic))
+            self._attempt(TopicPartition(topic.name, 0), partial(self._create, topic))
         changed = [
-            Placed(Place(topic.name, index), state)
+            Placed(TopicPartition(topic.name, index), state)
             for topic in delta.created
             for index, state in enumerate(topic.partitions)
         ]
@@ -124,7 +124,7 @@ class ReplicaManager:
                 fetcher.registered()
                 self._due[fetcher] = None
 
-    def _attempt(self, place: Place, work: Callable[[], None]) -> None:
+    def _attempt(self, place: TopicPartition, work: Callable[[], None]) -> None:
         """Do something for a topic; if the disk refuses it, or a log is still being opened, try again later."""
         try:
             work()
@@ -142,14 +142,14 @@ class ReplicaManager:
         for name in names:
             known = self._broker.topics.get(name)
             if known is not None and name not in topics:
-                self._attempt(Place(name, 0), partial(self._delete, known))
+                self._attempt(TopicPartition(name, 0), partial(self._delete, known))
         self.apply(Delta(created=tuple(topics[name] for name in names if name in topics)))
 
     def remove_unknown_topics(self) -> None:
         """Delete the topics that were deleted while this broker was away."""
         for known in list(self._broker.topics.all()):
             if known.name not in self.membership.image.topics:
-                self._attempt(Place(known.name, 0), partial(self._delete, known))
+                self._attempt(TopicPartition(known.name, 0), partial(self._delete, known))
 
     def install_settings(self) -> None:
         """Install the settings of groups, users and clients, also removals that this broker has missed."""
@@ -273,13 +273,13 @@ class ReplicaManager:
                     self._attempt(place, partial(self._become, place, state))
             yield None
 
-    def _is_open(self, place: Place) -> bool:
+    def _is_open(self, place: TopicPartition) -> bool:
         topic = self._broker.topics.get(place.topic)
         if topic is None or place.partition >= topic.partition_count:
             return False
         return topic.partitions[place.partition] is not None
 
-    def _become(self, place: Place, state: PartitionState) -> None:
+    def _become(self, place: TopicPartition, state: PartitionState) -> None:
         """Lead, follow or leave a partition. Raises StorageError."""
         node_id = self._broker.node_id
         topic = self._broker.topics.get(place.topic)
@@ -371,7 +371,7 @@ class ReplicaManager:
         for partition in list(self._by_log.values()):
             replica = partition.replica
             if isinstance(replica, FollowerReplica) and replica.state.leader in live:
-                place = Place(partition.topic, partition.index)
+                place = TopicPartition(partition.topic, partition.index)
                 self._attempt(place, partial(self._follow, partition, replica.state))
 
     def _is_followed(self, partition: Partition, state: PartitionState) -> bool:
@@ -487,7 +487,7 @@ class ReplicaManager:
                 )
                 replica.on_proposal_refused(error, proposal.partition_epoch)
 
-        self.membership.alter_isr(Place(partition.topic, partition.index), proposal, decided)
+        self.membership.alter_isr(TopicPartition(partition.topic, partition.index), proposal, decided)
 
     def _schedule_check(self) -> None:
         """Look for followers that lag, as often as Kafka does."""
@@ -506,7 +506,7 @@ class ReplicaManager:
     def stop(self) -> None:
         """Close all channels."""
         self._is_stopped = True
-        self.inter_broker.stop()
+        self.peers.stop()
         for fetcher in self._fetchers.values():
             fetcher.stop()
         self._fetchers.clear()

@@ -14,7 +14,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
-from kafka_offsets.security.sasl.authentication import API_VERSIONS, Authentication, State
+from kafka_offsets.security.sasl.authentication import API_VERSIONS, Authentication, AuthenticationState
 from kafka_offsets.security.sasl.mechanism import AuthenticationFailedError
 
 if TYPE_CHECKING:
@@ -33,15 +33,15 @@ def admits(broker: Context, connection: ClientConnection, frame: bytes, now: Now
     """Return whether a frame of a connection with SASL is a request to decide; otherwise it is dealt with here."""
     authentication = connection.authentication
     assert authentication is not None
-    if authentication.state is State.FAILED:
+    if authentication.state is AuthenticationState.FAILED:
         return False
-    if authentication.state is State.BARE_TOKENS:
+    if authentication.state is AuthenticationState.BARE_TOKENS:
         _exchange_bare(broker, connection, authentication, frame, now)
         return False
     key, version = read_api_key_and_version(frame)
     refusal = authentication.refusal(key, now)
     if refusal is not None:
-        if authentication.state is State.COMPLETE:  # Kafka closes an expired session at once
+        if authentication.state is AuthenticationState.COMPLETE:  # Kafka closes an expired session at once
             logger.warning("%s: connection closed: %s", connection.peer, refusal)
             broker.answers.close_connection(connection)
         else:
@@ -118,12 +118,12 @@ def sasl_authenticate(
     """Pass a token to the exchange, and answer with the broker's."""
     connection, answer = context.connection, messages.SaslAuthenticateResponse
     authentication: Authentication | None = connection.authentication
-    if authentication is None or authentication.state is State.COMPLETE:
+    if authentication is None or authentication.state is AuthenticationState.COMPLETE:
         return answer(ErrorCode.ILLEGAL_SASL_STATE, _AFTERWARDS, b"", 0)
     try:
         token, lifetime_ms = authentication.exchange(bytes(request.auth_bytes), now)
     except AuthenticationFailedError as error:
-        refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.told, b"", 0)
+        refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.client_message, b"", 0)
         _fail(broker, connection, str(error), context, refused)
         return None
     _note_principal(broker, connection, authentication)
@@ -131,7 +131,7 @@ def sasl_authenticate(
 
 
 def _note_principal(broker: Context, connection: ClientConnection, authentication: Authentication) -> None:
-    if authentication.state is State.COMPLETE:
+    if authentication.state is AuthenticationState.COMPLETE:
         assert authentication.principal is not None
         connection.principal = authentication.principal
         connection.reader.max_bytes = broker.config.socket_request_max_bytes
@@ -149,7 +149,7 @@ def _fail(
     The delay slows down peers that guess passwords.
     """
     assert connection.authentication is not None
-    connection.authentication.state = State.FAILED
+    connection.authentication.state = AuthenticationState.FAILED
     logger.warning("%s: authentication failed: %s", connection.peer, why)
 
     def close(now: Now) -> None:

@@ -51,7 +51,7 @@ class _Call(NamedTuple):
     on_done: Callback
 
 
-class Channel:
+class ConsumerChannel:
     """A connection to one broker.
 
     is_open       connected, with TLS if there is any; requests are also accepted before that
@@ -296,7 +296,7 @@ class Channel:
                 raise ListenerError(f"{self._where}: {NEEDS_TLS}")
             self._frames.feed(data)
             count += len(data)
-            if len(data) < _READ_BYTES and not is_encrypted:  # a read with TLS is one TLS record
+            if len(data) < _READ_BYTES and not is_encrypted:  # with TLS a read returns one TLS record
                 break
         return ""
 

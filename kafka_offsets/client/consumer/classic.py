@@ -13,8 +13,7 @@ from typing import Any
 
 from kafka_offsets.assignors import member_data
 from kafka_offsets.assignors.assignors import ASSIGNORS
-from kafka_offsets.client.commits import Place
-from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.client.consumer.steps import (
     LOADING,
     MOVED,
@@ -28,6 +27,7 @@ from kafka_offsets.client.consumer.steps import (
 )
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _JOIN_VERSION, _SYNC_VERSION, _HEARTBEAT_VERSION, _LEAVE_VERSION = 9, 5, 4, 5
 _JOIN_GRACE_MS = 5_000
@@ -52,11 +52,11 @@ class Phase(Enum):
 class ClassicMembership:
     """A member of a classic group. See `steps.Membership`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ConsumerSettings) -> None:
         assert settings.group_id is not None
         self.member_id = ""
         self.generation = -1
-        self.assigned: frozenset[Place] = frozenset()
+        self.assigned: frozenset[TopicPartition] = frozenset()
         self.phase = Phase.UNJOINED
         self._settings = settings
         self._group = settings.group_id
@@ -69,11 +69,12 @@ class ClassicMembership:
         self._in_flight: type[messages.MessageValue] | None = None
         self._must_rejoin = False
         self._retry_ms = self._heartbeat_ms = 0
-        self._previous: tuple[frozenset[Place], int] = frozenset(), -1  # for the sticky assignor
+        self._previous: tuple[frozenset[TopicPartition], int] = frozenset(), -1  # for the sticky assignor
         self._join: Any = None  # the response to JoinGroup
         self._metadata_version = -1  # when that response arrived
         self._counts: Mapping[str, int] | None = None  # of the topics that the leader has assigned
-        self._group_topics: frozenset[str] = frozenset()  # of all members, if this one is the leader
+        # The topics of all members, if this one is the leader.
+        self._group_topics: frozenset[str] = frozenset()
 
     @property
     def is_stable(self) -> bool:
@@ -282,7 +283,7 @@ class ClassicMembership:
         else:
             raise refused(self._group, code)
 
-    def _take(self, assigned: frozenset[Place]) -> None:
+    def _take(self, assigned: frozenset[TopicPartition]) -> None:
         """Take an assignment: revoke first what went to others, and join again to let them have it."""
         self.phase = Phase.STABLE
         self._previous = assigned, self.generation

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, overload
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.consumer.classic import ClassicMembership
 from kafka_offsets.client.consumer.coordinator_link import CoordinatorLink
 from kafka_offsets.client.consumer.exceptions import (
@@ -26,14 +25,15 @@ from kafka_offsets.client.consumer.fetcher import RecordFetcher
 from kafka_offsets.client.consumer.group_offsets import GroupOffsets, Outcome
 from kafka_offsets.client.consumer.metadata import Metadata
 from kafka_offsets.client.consumer.modern import ModernMembership
-from kafka_offsets.client.consumer.network import Network
+from kafka_offsets.client.consumer.network import ConsumerNetwork
 from kafka_offsets.client.consumer.positions import Positions
 from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.client.consumer.settings import parse_settings
-from kafka_offsets.client.consumer.steps import Assign, Deassign, Membership, Refresh, Send
+from kafka_offsets.client.consumer.steps import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.client.consumer.subscription import ConsumerSubscription, check_offset
 from kafka_offsets.errors import CommitRefusedError, ConfigError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _logger = new_logger(__name__)
 
@@ -61,7 +61,7 @@ class Consumer:
     def __init__(self, properties: Mapping[str, object]) -> None:
         self._settings = settings = parse_settings(properties)
         self._subscription = ConsumerSubscription()
-        self._network = Network(
+        self._network = ConsumerNetwork(
             settings.client_id,
             settings.request_timeout_ms,
             settings.reconnect_backoff_ms,
@@ -73,14 +73,14 @@ class Consumer:
         if settings.group_id is not None:
             self._link = CoordinatorLink(self._network, self._metadata, settings)
             self._offsets = GroupOffsets(self._link, settings)
-        self._membership: Membership | None = None
+        self._membership: GroupMembership | None = None
         self._positions = Positions(self._network, self._metadata, self._offsets, settings)
         self._fetcher = RecordFetcher(self._network, self._metadata, self._positions, settings)
         self._coordinator_failures = 0
         self._is_lost = self._is_closed = False
         self._auto_commit_ms = _now_ms() + settings.auto_commit_interval_ms
-        self._committed: dict[Place, int] = {}  # by automatic commits
-        self._to_commit: dict[Place, int] = {}  # asynchronously, once the coordinator is known
+        self._committed: dict[TopicPartition, int] = {}  # by automatic commits
+        self._to_commit: dict[TopicPartition, int] = {}  # asynchronously, once the coordinator is known
 
     def __enter__(self) -> Self:
         return self
@@ -92,7 +92,7 @@ class Consumer:
 
     # Callbacks
 
-    def on_partition_assigned(self, partitions: list[Place]) -> None:
+    def on_partition_assigned(self, partitions: list[TopicPartition]) -> None:
         """Called within `poll` when partitions are assigned, before they are read; override it to do more.
 
         With enable.auto.commit, this reads the committed offsets, which are the positions then. Without it, the
@@ -108,7 +108,7 @@ class Consumer:
                 "the committed offsets of the assigned partitions",
             )
 
-    def on_partition_deassigned(self, partitions: list[Place]) -> None:
+    def on_partition_deassigned(self, partitions: list[TopicPartition]) -> None:
         """Called within `poll` and `close` when partitions are taken away, while they are still this member's.
 
         With enable.auto.commit, this commits the positions, unless the group has already removed this member.
@@ -211,13 +211,13 @@ class Consumer:
         for place, offset in wanted.items():
             self._positions.table[place].move(offset)
 
-    def get_partitions(self) -> list[Place]:
+    def get_partitions(self) -> list[TopicPartition]:
         """Return the partitions that are consumed now; wait for the group to assign them."""
         self._check_subscribed()
         self._wait(lambda: self._is_assigned, "an assignment")
         return sorted(self._positions.table)
 
-    def get_offsets(self) -> dict[Place, int]:
+    def get_offsets(self) -> dict[TopicPartition, int]:
         """Return the last committed offsets of the consumed partitions; OffsetUnknown if there is none."""
         found = self._last_committed(self.get_partitions())
         if not found:
@@ -260,7 +260,7 @@ class Consumer:
         if self._subscription.is_empty:
             raise SubscriptionIsEmpty("nothing is subscribed")
 
-    def _check_assigned(self, places: Iterable[Place], error: Callable[[str], Exception]) -> None:
+    def _check_assigned(self, places: Iterable[TopicPartition], error: Callable[[str], Exception]) -> None:
         wrong = sorted(set(places) - self._positions.table.keys())
         if wrong:
             names = ", ".join(f"{topic}-{partition}" for topic, partition in wrong)
@@ -371,7 +371,7 @@ class Consumer:
         if not link.send(request, version, now_ms, done, timeout_ms):
             membership.lost(now_ms)
 
-    def _deassign(self, membership: Membership, partitions: list[Place], is_lost: bool) -> None:
+    def _deassign(self, membership: GroupMembership, partitions: list[TopicPartition], is_lost: bool) -> None:
         owned = [place for place in partitions if place in self._positions.table]
         self._is_lost = is_lost
         try:
@@ -385,7 +385,7 @@ class Consumer:
                 self._committed.pop(place, None)
             membership.finished()
 
-    def _assign(self, membership: Membership, partitions: list[Place]) -> None:
+    def _assign(self, membership: GroupMembership, partitions: list[TopicPartition]) -> None:
         self._positions.add(dict.fromkeys(partitions))
         self._metadata.refresh()
         try:
@@ -419,7 +419,7 @@ class Consumer:
 
     # Offsets
 
-    def _uncommitted(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
+    def _uncommitted(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {place: offset for place, offset in offsets.items() if self._committed.get(place) != offset}
 
     def _auto_commit(self, now_ms: int) -> None:
@@ -448,7 +448,7 @@ class Consumer:
 
         self._offsets.commit(offsets, now_ms, done)
 
-    def _commit_and_wait(self, offsets: dict[Place, int]) -> None:
+    def _commit_and_wait(self, offsets: dict[TopicPartition, int]) -> None:
         """Commit, again and again until the coordinator decides. CommitRefusedError if it refuses."""
         if not offsets and not self._to_commit:
             return
@@ -479,15 +479,15 @@ class Consumer:
             raise outcome[0]
         self._committed |= wanted
 
-    def _last_committed(self, places: list[Place]) -> dict[Place, int]:
+    def _last_committed(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the committed offsets of those partitions that have one."""
         offsets = self._offsets
         if offsets is None:
             raise InvalidPartitionsToGetOffset("group.id is missing: without a group nothing is committed")
-        found: dict[Place, int] = {}
+        found: dict[TopicPartition, int] = {}
         state = {"in flight": False, "retry": 0}
 
-        def done(answer: Mapping[Place, int] | None) -> None:
+        def done(answer: Mapping[TopicPartition, int] | None) -> None:
             state.update({"in flight": False, "retry": _now_ms() + self._settings.retry_backoff_ms})
             found.update(answer or {})
 

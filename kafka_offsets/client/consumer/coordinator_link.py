@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.channel import Callback, Channel
+from kafka_offsets.client.consumer.channel import Callback, ConsumerChannel
 from kafka_offsets.client.consumer.metadata import Metadata
-from kafka_offsets.client.consumer.network import GROUP, Network
-from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.client.consumer.network import GROUP, ConsumerNetwork
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 
@@ -21,7 +21,7 @@ class CoordinatorLink:
     failures  counts how often the coordinator was lost
     """
 
-    def __init__(self, network: Network, metadata: Metadata, settings: Settings) -> None:
+    def __init__(self, network: ConsumerNetwork, metadata: Metadata, settings: ConsumerSettings) -> None:
         assert settings.group_id is not None
         self.failures = 0
         self._network = network
@@ -29,7 +29,7 @@ class CoordinatorLink:
         self._group = settings.group_id
         self._backoff_ms = settings.retry_backoff_ms
         self._address: Address | None = None
-        self._channel: Channel | None = None
+        self._channel: ConsumerChannel | None = None
         self._is_in_flight = False
         self._retry_ms = 0
 

@@ -1,7 +1,7 @@
 """Exceptions of the consumer, under the names of the design document "Kafka 0.9 Consumer Rewrite Design"."""
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.errors import KafkaOffsetsError, ProtocolError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 class SubscriptionNotValid(KafkaOffsetsError):
@@ -32,7 +32,9 @@ class RecordsDamaged(ProtocolError):
     next_offset  the offset after it, None if its header is damaged too
     """
 
-    def __init__(self, place: Place, offset: int, next_offset: int | None, reason: ProtocolError) -> None:
+    def __init__(
+        self, place: TopicPartition, offset: int, next_offset: int | None, reason: ProtocolError
+    ) -> None:
         """Describe how to continue."""
         topic, partition = place
         after = "a later offset" if next_offset is None else next_offset

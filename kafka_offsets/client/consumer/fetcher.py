@@ -10,21 +10,21 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Address
 from kafka_offsets.client.consumer.exceptions import ConsumeInitOffsetNotKnown, LogTruncated, RecordsDamaged
 from kafka_offsets.client.consumer.metadata import Metadata
-from kafka_offsets.client.consumer.network import FETCH, Network
+from kafka_offsets.client.consumer.network import FETCH, ConsumerNetwork
 from kafka_offsets.client.consumer.positions import RETRIABLE_OF_LEADER, Position, Positions
 from kafka_offsets.client.consumer.record import ConsumerRecord, PartitionRecords, last_batch
-from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _VERSION = 12
 """The last one that names topics; later ones name ids."""
 
-Asked = dict[Place, tuple[Position, int]]
+Asked = dict[TopicPartition, tuple[Position, int]]
 """The positions of a request, with their count of moves at the time."""
 
 
@@ -42,7 +42,7 @@ class RecordFetcher:
     """Fetches, and keeps what the application has not got yet."""
 
     def __init__(
-        self, network: Network, metadata: Metadata, positions: Positions, settings: Settings
+        self, network: ConsumerNetwork, metadata: Metadata, positions: Positions, settings: ConsumerSettings
     ) -> None:
         self._network = network
         self._metadata = metadata

@@ -7,12 +7,12 @@ from typing import Any
 
 from kafka_offsets.assignors.member_data import by_topic
 from kafka_offsets.client import commits
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.consumer.coordinator_link import CoordinatorLink
-from kafka_offsets.client.consumer.settings import Settings
-from kafka_offsets.client.consumer.steps import LOADING, MOVED, Membership
+from kafka_offsets.client.consumer.settings import ConsumerSettings
+from kafka_offsets.client.consumer.steps import LOADING, MOVED, GroupMembership
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _CLASSIC_VERSIONS, _MODERN_VERSIONS = (commits.VERSION, 8), (9, 9)
 """Of OffsetCommit and OffsetFetch: the first ones that take a member epoch, and the ones before."""
@@ -43,16 +43,18 @@ class GroupOffsets:
     membership  None: partitions are subscribed, and offsets are committed from outside the group
     """
 
-    def __init__(self, link: CoordinatorLink, settings: Settings) -> None:
+    def __init__(self, link: CoordinatorLink, settings: ConsumerSettings) -> None:
         assert settings.group_id is not None
-        self.membership: Membership | None = None
+        self.membership: GroupMembership | None = None
         self._link = link
         self._group = settings.group_id
         self._instance = settings.group_instance_id
         is_modern = settings.group_protocol == "consumer"
         self._commit_version, self._fetch_version = _MODERN_VERSIONS if is_modern else _CLASSIC_VERSIONS
 
-    def commit(self, offsets: Mapping[Place, int], now_ms: int, on_done: Callable[[Outcome], None]) -> bool:
+    def commit(
+        self, offsets: Mapping[TopicPartition, int], now_ms: int, on_done: Callable[[Outcome], None]
+    ) -> bool:
         """Commit; return False if the coordinator is not known now.
 
         CommitRefusedError at once if the group has removed this member: offsets of a former member are no commits.
@@ -88,9 +90,9 @@ class GroupOffsets:
 
     def fetch(
         self,
-        places: Iterable[Place],
+        places: Iterable[TopicPartition],
         now_ms: int,
-        on_done: Callable[[Mapping[Place, int] | None], None],
+        on_done: Callable[[Mapping[TopicPartition, int] | None], None],
     ) -> bool:
         """Read committed offsets, -1 for none; `on_done` gets None, or lacks partitions, if it must ask again."""
         made = messages.OffsetFetchRequest
@@ -110,7 +112,7 @@ class GroupOffsets:
 
     def _fetched(
         self, answer: messages.OffsetFetchResponse | None, now_ms: int
-    ) -> Mapping[Place, int] | None:
+    ) -> Mapping[TopicPartition, int] | None:
         if answer is None:
             return None
         (group,) = answer.groups

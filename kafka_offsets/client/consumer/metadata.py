@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Address
 from kafka_offsets.client.consumer.channel import Callback
-from kafka_offsets.client.consumer.network import CONTROL, Network
-from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _logger = new_logger(__name__)
 
@@ -42,7 +42,7 @@ class Metadata:
     topics   those that exist
     """
 
-    def __init__(self, network: Network, settings: Settings) -> None:
+    def __init__(self, network: ConsumerNetwork, settings: ConsumerSettings) -> None:
         self.version = 0
         self.asked: frozenset[str] | None = frozenset()
         self.topics: dict[str, TopicMetadata] = {}
@@ -75,7 +75,7 @@ class Metadata:
         """The internal topics, such as `__consumer_offsets`."""
         return frozenset(name for name, topic in self.topics.items() if topic.is_internal)
 
-    def leader(self, place: Place) -> Address | None:
+    def leader(self, place: TopicPartition) -> Address | None:
         """Return the address of the leader of a partition, None if it is not known; then metadata is refreshed."""
         topic = self.topics.get(place[0])
         found = None if topic is None else self._brokers.get(topic.leaders.get(place[1], -1))
@@ -83,7 +83,7 @@ class Metadata:
             self.refresh()
         return found
 
-    def leader_epoch(self, place: Place) -> int:
+    def leader_epoch(self, place: TopicPartition) -> int:
         """Return the leader epoch of a partition, -1 if it is not known."""
         topic = self.topics.get(place[0])
         return -1 if topic is None else topic.leader_epochs.get(place[1], -1)

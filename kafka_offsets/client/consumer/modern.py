@@ -10,8 +10,7 @@ from collections import deque
 from typing import Any
 
 from kafka_offsets.assignors.member_data import by_topic
-from kafka_offsets.client.commits import Place
-from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.client.consumer.steps import (
     LOADING,
     MOVED,
@@ -25,6 +24,7 @@ from kafka_offsets.client.consumer.steps import (
 )
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _VERSION = 1
 _JOIN_EPOCH, _LEAVE_EPOCH, _STATIC_LEAVE_EPOCH = 0, -1, -2
@@ -40,11 +40,11 @@ class ModernMembership:
     member_id  chosen by the consumer, for its whole life
     """
 
-    def __init__(self, settings: Settings, member_id: str) -> None:
+    def __init__(self, settings: ConsumerSettings, member_id: str) -> None:
         assert settings.group_id is not None
         self.member_id = member_id
         self.generation = -1
-        self.assigned: frozenset[Place] = frozenset()
+        self.assigned: frozenset[TopicPartition] = frozenset()
         self._settings = settings
         self._group = settings.group_id
         self._topics: frozenset[str] = frozenset()
@@ -135,7 +135,7 @@ class ModernMembership:
             return self._calling
         if self._target is None or self.generation < 0 or self._is_reconciled:
             return None
-        wanted: set[Place] = set()
+        wanted: set[TopicPartition] = set()
         unknown = False
         for topic_id, partition in self._target:
             topic = topics.name_of(topic_id)

@@ -1,7 +1,7 @@
 """Network of the consumer: non-blocking connections to brokers, one selector, no thread.
 
 Requests are sent in order, and several may wait for their responses. A callback gets each response, or None if the
-connection is lost or the response does not come in time. Callbacks run inside `Network.run`.
+connection is lost or the response does not come in time. Callbacks run inside `ConsumerNetwork.run`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import selectors
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.channel import Callback, Channel
+from kafka_offsets.client.consumer.channel import Callback, ConsumerChannel
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ProtocolError, RefusedError
 from kafka_offsets.logs import new_logger
@@ -25,7 +25,7 @@ _VERSIONS = {1: 12, 2: 7, 3: 12, 10: 4}
 """The versions that every broker must serve: Fetch, ListOffsets, Metadata, FindCoordinator."""
 
 
-class Network:
+class ConsumerNetwork:
     """The connections of a consumer, by address.
 
     last_error  why the last connection was lost
@@ -44,11 +44,11 @@ class Network:
         self._timeout_ms = request_timeout_ms
         self._backoff_ms = reconnect_backoff_ms
         self._selector = selectors.DefaultSelector()
-        self._channels: dict[tuple[Address, str], Channel] = {}
+        self._channels: dict[tuple[Address, str], ConsumerChannel] = {}
         self._failed: dict[tuple[Address, str], int] = {}
         self._warned: set[tuple[Address, str]] = set()
 
-    def channel(self, address: Address, purpose: str, now_ms: int) -> Channel | None:
+    def channel(self, address: Address, purpose: str, now_ms: int) -> ConsumerChannel | None:
         """Return a connection, which may still be connecting; None shortly after it was lost."""
         key = address, purpose
         found = self._channels.get(key)
@@ -59,7 +59,7 @@ class Network:
             self._remove(key, now_ms)
         if now_ms < self._failed.get(key, 0):
             return None
-        made = self._channels[key] = Channel(address, self._selector, self._client_id, self._security)
+        made = self._channels[key] = ConsumerChannel(address, self._selector, self._client_id, self._security)
         if made.is_closed:
             self._remove(key, now_ms)
             return None
@@ -121,7 +121,7 @@ class Network:
         else:
             self._warn_once(channel)
 
-    def _warn_once(self, channel: Channel) -> None:
+    def _warn_once(self, channel: ConsumerChannel) -> None:
         """Log why a broker is not reached, once for a reason while it is tried again and again."""
         failure = channel.address, channel.error
         if failure not in self._warned:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.connection import Address
 from kafka_offsets.client.consumer.exceptions import ConsumeInitOffsetNotKnown
 from kafka_offsets.client.consumer.group_offsets import GroupOffsets
 from kafka_offsets.client.consumer.metadata import Metadata
-from kafka_offsets.client.consumer.network import CONTROL, Network
-from kafka_offsets.client.consumer.settings import Settings
+from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _VERSION = 7
 RETRIABLE_OF_LEADER = (
@@ -58,7 +58,7 @@ class Position:
         "retry_ms",
     )
 
-    def __init__(self, place: Place, offset: int | None = None) -> None:
+    def __init__(self, place: TopicPartition, offset: int | None = None) -> None:
         self.place = place
         self.offset = offset
         self.fetch_from = offset or 0
@@ -86,9 +86,13 @@ class Positions:
     """
 
     def __init__(
-        self, network: Network, metadata: Metadata, offsets: GroupOffsets | None, settings: Settings
+        self,
+        network: ConsumerNetwork,
+        metadata: Metadata,
+        offsets: GroupOffsets | None,
+        settings: ConsumerSettings,
     ) -> None:
-        self.table: dict[Place, Position] = {}
+        self.table: dict[TopicPartition, Position] = {}
         self._network = network
         self._metadata = metadata
         self._offsets = offsets
@@ -96,18 +100,18 @@ class Positions:
         self._isolation = 1 if settings.is_read_committed else 0
         self._backoff_ms = settings.retry_backoff_ms
 
-    def add(self, places: Mapping[Place, int | None]) -> None:
+    def add(self, places: Mapping[TopicPartition, int | None]) -> None:
         """Add partitions that are not in the table, each with its offset if it is known."""
         for place, offset in places.items():
             if place not in self.table:
                 self.table[place] = Position(place, offset)
 
-    def remove(self, places: Iterable[Place]) -> None:
+    def remove(self, places: Iterable[TopicPartition]) -> None:
         """Remove partitions: what was fetched of them is dropped."""
         for place in places:
             self.table.pop(place, None)
 
-    def consumed(self) -> dict[Place, int]:
+    def consumed(self) -> dict[TopicPartition, int]:
         """Return the known positions: all earlier records were returned."""
         return {place: each.offset for place, each in self.table.items() if each.offset is not None}
 
@@ -148,7 +152,7 @@ class Positions:
         assert self._offsets is not None
         asked = [(each, each.moves) for each in positions]
 
-        def done(found: Mapping[Place, int] | None) -> None:
+        def done(found: Mapping[TopicPartition, int] | None) -> None:
             """Move each position to its committed offset; one without an offset is reset."""
             for each, moves in asked:
                 each.is_in_flight = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.client.consumer.exceptions import RecordsDamaged
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.compression import Compression, decompress
@@ -23,6 +22,7 @@ from kafka_offsets.protocol.records import (
     read_records,
     verify_crc,
 )
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 class ConsumerRecord(NamedTuple):
@@ -62,7 +62,7 @@ class PartitionRecords:
 
     def __init__(
         self,
-        place: Place,
+        place: TopicPartition,
         data: bytes,
         position: int,
         aborted: Iterable[tuple[int, int]] | None,
@@ -136,7 +136,7 @@ class PartitionRecords:
         return False
 
 
-def _records(place: Place, data: bytes, position: int, header: BatchHeader) -> list[ConsumerRecord]:
+def _records(place: TopicPartition, data: bytes, position: int, header: BatchHeader) -> list[ConsumerRecord]:
     """Return the records of the batch at a position."""
     begin, end = position + HEADER_BYTES, position + header.size
     compression = header.compression

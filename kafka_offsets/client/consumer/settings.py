@@ -15,7 +15,7 @@ Parse = Callable[[Any], Any]
 _JAVA_ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
-class Settings(NamedTuple):
+class ConsumerSettings(NamedTuple):
     """The settings of a consumer; each has the name of its key, with `_` for `.`; times are in ms.
 
     security  what security.protocol, ssl.* and sasl.* say
@@ -154,7 +154,7 @@ KEYS: dict[str, tuple[Parse, Any]] = {
 _CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
 
 
-def parse_settings(properties: Mapping[str, object]) -> Settings:
+def parse_settings(properties: Mapping[str, object]) -> ConsumerSettings:
     """Parse the properties of a consumer. ConfigError for an unknown key and for a value that cannot be used."""
     properties = dict(properties)
     security = take_security(properties)
@@ -171,12 +171,12 @@ def parse_settings(properties: Mapping[str, object]) -> Settings:
             found[key.replace(".", "_")] = parse(value) if key in properties else value
         except ValueError as error:
             raise ConfigError(f"{key}={value!r}: {error}") from error
-    settings = Settings(**found, security=security)
+    settings = ConsumerSettings(**found, security=security)
     _check(settings, properties)
     return settings
 
 
-def _check(settings: Settings, properties: Mapping[str, object]) -> None:
+def _check(settings: ConsumerSettings, properties: Mapping[str, object]) -> None:
     """Check the keys that depend on each other."""
     if settings.group_protocol == "consumer":
         wrong = [key for key in _CLASSIC_ONLY if key in properties]

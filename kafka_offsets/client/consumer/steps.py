@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from kafka_offsets.client.commits import Place
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 """The broker is not the coordinator: the consumer must look for it."""
@@ -32,14 +32,14 @@ class Deassign(NamedTuple):
     is_lost  the group has removed this member: the partitions may belong to others
     """
 
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
     is_lost: bool = False
 
 
 class Assign(NamedTuple):
     """Start to read the partitions, after `on_partition_assigned`; then call `finished`."""
 
-    partitions: tuple[Place, ...]
+    partitions: tuple[TopicPartition, ...]
 
 
 class Refresh(NamedTuple):
@@ -68,7 +68,7 @@ class KnownTopics(Protocol):
         """Return the name of a topic."""
 
 
-class Membership(Protocol):
+class GroupMembership(Protocol):
     """A member of a group, as a state machine without I/O. Time is monotonic, in ms.
 
     member_id   empty until the coordinator gives one, or after it forgot this member
@@ -78,7 +78,7 @@ class Membership(Protocol):
 
     member_id: str
     generation: int
-    assigned: frozenset[Place]
+    assigned: frozenset[TopicPartition]
 
     @property
     def is_stable(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION, Place
+from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION
 from kafka_offsets.client.consumer.exceptions import SubscriptionNotValid
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 class ConsumerSubscription:
@@ -20,7 +21,7 @@ class ConsumerSubscription:
     def __init__(self) -> None:
         self.topics: frozenset[str] = frozenset()
         self.patterns: tuple[re.Pattern[str], ...] = ()
-        self.partitions: dict[Place, int | None] = {}
+        self.partitions: dict[TopicPartition, int | None] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -74,7 +75,7 @@ class ConsumerSubscription:
         return self.topics | found
 
 
-def check_offset(place: Place, offset: int) -> None:
+def check_offset(place: TopicPartition, offset: int) -> None:
     """Raise SubscriptionNotValid for an offset that no record can have."""
     if not 0 <= offset <= MAX_OFFSET:
         raise SubscriptionNotValid(f"{place[0]}-{place[1]}: no record has the offset {offset}")

@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Iterable
 
-from kafka_offsets.client.cluster import Cluster
-from kafka_offsets.client.commits import Place
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 REFUSED = 1
 """Exit code when the broker refused a part of the request."""
@@ -60,8 +60,10 @@ def why_refused(options: argparse.Namespace, error: RefusedError, group: str) ->
 
 
 def chosen_places(
-    topics: Iterable[tuple[str, tuple[int, ...] | None]], cluster: Cluster, known: Iterable[Place]
-) -> list[Place]:
+    topics: Iterable[tuple[str, tuple[int, ...] | None]],
+    cluster: ClusterClient,
+    known: Iterable[TopicPartition],
+) -> list[TopicPartition]:
     """Return the named partitions, all of a topic without numbers; `known` if no topic is named."""
     named = list(topics)
     if not named:

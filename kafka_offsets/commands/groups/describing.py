@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kafka_offsets.client.cluster import LATEST, Cluster
-from kafka_offsets.client.commits import Place
+from kafka_offsets.client.cluster import LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
 from kafka_offsets.commands.groups.connections import (
     chosen_groups,
@@ -23,6 +22,7 @@ from kafka_offsets.commands.groups.connections import (
 )
 from kafka_offsets.commands.tables import has_colours, print_rows, table
 from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -119,7 +119,7 @@ def _shown(columns: dict[str, str], rows: list[Row], *, verbose: bool) -> dict[s
     return {key: heading for key, heading in columns.items() if key not in hidden}
 
 
-def _state(_: Cluster, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
+def _state(_: ClusterClient, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
     return [
         {
             "group": coordinator.group,
@@ -137,7 +137,7 @@ def _state(_: Cluster, coordinator: Coordinator, found: Description, options: Op
     ]
 
 
-def _members(_: Cluster, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
+def _members(_: ClusterClient, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
     return [
         {
             "group": coordinator.group,
@@ -155,14 +155,16 @@ def _members(_: Cluster, coordinator: Coordinator, found: Description, options: 
     ]
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
         found.setdefault(topic, []).append(partition)
     return found
 
 
-def _offsets(cluster: Cluster, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
+def _offsets(
+    cluster: ClusterClient, coordinator: Coordinator, found: Description, options: Options
+) -> list[Row]:
     rows = _offset_rows(cluster, coordinator, found)
     _note_beyond({"group": coordinator.group, **row} for row in rows)
     if options.verbose:
@@ -181,7 +183,7 @@ def _offsets(cluster: Cluster, coordinator: Coordinator, found: Description, opt
     return [{**head, "partitions": rows}]
 
 
-def _offset_rows(cluster: Cluster, coordinator: Coordinator, found: Description) -> list[Row]:
+def _offset_rows(cluster: ClusterClient, coordinator: Coordinator, found: Description) -> list[Row]:
     """Return a row for each partition with an offset or a member, and for each member without partitions."""
     committed = coordinator.committed()
     owners = {place: member for member in found.members for place in member.assigned}
@@ -219,7 +221,7 @@ def _owner(member: Member | None) -> Row:
     }
 
 
-def _ends(cluster: Cluster, places: Iterable[Place]) -> dict[Place, int]:
+def _ends(cluster: ClusterClient, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the ends of logs; a deleted topic has none."""
     ends = {}
     for topic, partitions in _by_topic(places).items():
@@ -287,7 +289,7 @@ def _lags(options: Options) -> tuple[list[Row], int]:
     return rows, code
 
 
-def _lags_of(cluster: Cluster, coordinator: Coordinator) -> Iterator[Row]:
+def _lags_of(cluster: ClusterClient, coordinator: Coordinator) -> Iterator[Row]:
     committed = coordinator.committed()
     ends = _ends(cluster, committed)
     for place, end in sorted(ends.items()):

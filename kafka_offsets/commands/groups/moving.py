@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.client import moves
-from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
-from kafka_offsets.client.commits import Place
+from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.commands.groups.connections import (
@@ -25,6 +24,7 @@ from kafka_offsets.commands.groups.connections import (
 from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import CommitRefusedError, RefusedError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _CANNOT = 2
 _WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -61,9 +61,9 @@ def commit(options: argparse.Namespace) -> int:
         return _committed(coordinator, offsets, expected)
 
 
-def _one_each(named: Iterable[tuple[Place, int]], where: str) -> dict[Place, int]:
+def _one_each(named: Iterable[tuple[TopicPartition, int]], where: str) -> dict[TopicPartition, int]:
     """Return offsets by partition. MoveError for a partition with two offsets."""
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for place, offset in named:
         other = found.setdefault(place, offset)
         if other != offset:
@@ -72,7 +72,9 @@ def _one_each(named: Iterable[tuple[Place, int]], where: str) -> dict[Place, int
 
 
 def _committed(
-    coordinator: Coordinator, offsets: Mapping[Place, int], expected: Mapping[Place, int | None]
+    coordinator: Coordinator,
+    offsets: Mapping[TopicPartition, int],
+    expected: Mapping[TopicPartition, int | None],
 ) -> int:
     try:
         coordinator.commit(offsets, expected)
@@ -88,8 +90,8 @@ class _Move(NamedTuple):
     """The new offsets of a group, and the committed ones."""
 
     group: str
-    committed: Mapping[Place, int]
-    wanted: Mapping[Place, int]
+    committed: Mapping[TopicPartition, int]
+    wanted: Mapping[TopicPartition, int]
 
 
 def reset(options: argparse.Namespace) -> int:
@@ -130,8 +132,8 @@ def _check_without_members(coordinator: Coordinator) -> None:
 
 
 def _wanted(
-    options: argparse.Namespace, cluster: Cluster, group: str, committed: Mapping[Place, int]
-) -> dict[Place, int]:
+    options: argparse.Namespace, cluster: ClusterClient, group: str, committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
     """Return the new offsets."""
     if options.from_file is not None:
         rows = moves.read_rows(_lines(options.from_file), str(options.from_file))
@@ -160,7 +162,7 @@ def _wanted(
     return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
 
 
-def _within_logs(cluster: Cluster, offsets: Mapping[Place, int]) -> dict[Place, int]:
+def _within_logs(cluster: ClusterClient, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     first, end = (cluster.offsets_at(dict.fromkeys(offsets, which)) for which in (EARLIEST, LATEST))
     return moves.clamped(offsets, first, end)
 
@@ -220,9 +222,11 @@ def delete_offsets(options: argparse.Namespace) -> int:
                 code = refused(why_refused(options, error, group))
                 continue
         failed = {place: error for place, error in answered.items() if error}
-        told = [f"{topic}-{at} {error.name} ({error.value})" for (topic, at), error in sorted(failed.items())]
-        if told:
-            code = refused(f"offsets of group {group}: {'; '.join(told)}")
+        lines = [
+            f"{topic}-{at} {error.name} ({error.value})" for (topic, at), error in sorted(failed.items())
+        ]
+        if lines:
+            code = refused(f"offsets of group {group}: {'; '.join(lines)}")
     return code
 
 
@@ -257,7 +261,7 @@ def export(options: argparse.Namespace) -> int:
 
 def import_offsets(options: argparse.Namespace) -> int:
     """Commit the offsets of a file; without --execute only say which."""
-    by_group: dict[str, dict[Place, int]] = {}
+    by_group: dict[str, dict[TopicPartition, int]] = {}
     for row in moves.read_rows(_lines(options.file), str(options.file)):
         group = options.group if row.group is None else row.group
         if group is None:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable
 
 from kafka_offsets.client import Consumer
-from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
-from kafka_offsets.client.commits import Place
+from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.commands.records.formats import Render, as_json, parse_format
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _POLL_MS = 500
 _AT_ONCE = 500
@@ -20,7 +20,7 @@ _AT_ONCE = 500
 class _ConsumerWithPositions(Consumer):
     """A consumer that tells how far it has read."""
 
-    def has_reached(self, ends: dict[Place, int]) -> bool:
+    def has_reached(self, ends: dict[TopicPartition, int]) -> bool:
         """Return whether everything before these offsets was returned, of the partitions that are still consumed."""
         positions, held = self._positions.consumed(), self._positions.table
         return self._is_assigned and all(
@@ -29,7 +29,7 @@ class _ConsumerWithPositions(Consumer):
 
     def read_again(self, records: list[ConsumerRecord]) -> None:
         """Move back to these records: what is not written is not consumed, so a group does not commit it."""
-        first: dict[Place, int] = {}
+        first: dict[TopicPartition, int] = {}
         for each in records:
             first.setdefault((each.topic, each.partition), each.offset)
         if first:
@@ -81,7 +81,7 @@ def _render(options: argparse.Namespace) -> Render:
     return parse_format("%k" + options.key_delimiter.replace("%", "%%") + "%s\\n", null)
 
 
-def _places(options: argparse.Namespace, leaders: Iterable[Place]) -> list[Place]:
+def _places(options: argparse.Namespace, leaders: Iterable[TopicPartition]) -> list[TopicPartition]:
     places = sorted(leaders)
     if options.partition is None:
         return places
@@ -90,7 +90,9 @@ def _places(options: argparse.Namespace, leaders: Iterable[Place]) -> list[Place
     return [(options.topic, options.partition)]
 
 
-def _starts(start: tuple[str, int], cluster: Cluster, places: list[Place]) -> dict[Place, int]:
+def _starts(
+    start: tuple[str, int], cluster: ClusterClient, places: list[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Return the first offset to read of each partition, within its log."""
     kind, number = start
     first, end = (cluster.offsets_at(dict.fromkeys(places, which)) for which in (EARLIEST, LATEST))
@@ -118,7 +120,10 @@ def _properties(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _write(
-    consumer: _ConsumerWithPositions, render: Render, count: int | None, ends: dict[Place, int] | None
+    consumer: _ConsumerWithPositions,
+    render: Render,
+    count: int | None,
+    ends: dict[TopicPartition, int] | None,
 ) -> None:
     """Write records until `count` or the ends are reached."""
     written = 0

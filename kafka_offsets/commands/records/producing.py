@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import cast
 
-from kafka_offsets.client.cluster import Cluster
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.records.formats import unescaped
 from kafka_offsets.commands.records.reading import RecordReader
@@ -68,7 +68,7 @@ def _input(options: argparse.Namespace) -> io.BufferedReader:
         raise ConfigError(f"{options.file}: {error.strerror}") from error
 
 
-def _partition_count(cluster: Cluster, topic: str, until: float) -> int:
+def _partition_count(cluster: ClusterClient, topic: str, until: float) -> int:
     """Return the number of partitions; the broker may create the topic, and needs a moment for that."""
     while True:
         try:
@@ -131,7 +131,7 @@ def _most_bytes(record: NewRecord) -> int:
 
 
 def _send(
-    cluster: Cluster,
+    cluster: ClusterClient,
     options: argparse.Namespace,
     records: list[NewRecord],
     turns: Iterator[int],

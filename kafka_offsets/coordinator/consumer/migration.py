@@ -221,11 +221,11 @@ def _refuse_waiting(shard: ShardState, old: ClassicGroup, now: Now) -> list[Repl
     Sessions are not restarted: as in Kafka, a member whose timer was due in the meantime has no session until its next
     response.
     """
-    told = ClassicDraft(shard, now)
+    draft = ClassicDraft(shard, now)
     for member in old.members.values():
-        rebalance.refuse_join(told, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-        rebalance.refuse_sync(told, member, ErrorCode.REBALANCE_IN_PROGRESS)
-    return told.replies
+        rebalance.refuse_join(draft, old, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+        rebalance.refuse_sync(draft, member, ErrorCode.REBALANCE_IN_PROGRESS)
+    return draft.replies
 
 
 def resume(shard: ShardState, old: ClassicGroup, now: Now) -> None:
@@ -317,13 +317,13 @@ def downgrade(
 
 def _give_up(shard: ShardState, group: ClassicGroup) -> None:
     """Remove a classic group that could not be written; clients that have joined it since get an error at once."""
-    told = ClassicDraft(shard, Now(-1, -1))
+    draft = ClassicDraft(shard, Now(-1, -1))
     group.drop_timers(shard.timers)
     for member in group.members.values():
-        rebalance.refuse_join(told, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
-        rebalance.refuse_sync(told, member, ErrorCode.NOT_COORDINATOR)
+        rebalance.refuse_join(draft, group, member, ErrorCode.NOT_COORDINATOR, member.member_id)
+        rebalance.refuse_sync(draft, member, ErrorCode.NOT_COORDINATOR)
         shard.timers.cancel(classic.SESSION_TIMER, group.group_id, member.member_id)
-    shard.reply_later(told.replies)
+    shard.reply_later(draft.replies)
 
 
 def _to_classic(member: ConsumerGroupMember) -> ClassicGroupMember:

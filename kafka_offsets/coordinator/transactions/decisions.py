@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -32,10 +33,8 @@ LAST_EPOCH = 32766
 GREATEST_EPOCH = 32767
 """The epoch of the last markers of a producer id; no client gets it."""
 
-TopicPartition = tuple[str, int]
 
-
-class State(IntEnum):
+class TransactionState(IntEnum):
     """State of a transactional id; the numbers are those in the log.
 
     EMPTY                 the producer has its id and no transaction yet
@@ -61,9 +60,9 @@ class State(IntEnum):
         return self.name.title().replace("_", "")
 
 
-_BY_TITLE = {state.title: state for state in State}
-_PREPARED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
-_SETTLED = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_BY_TITLE = {state.title: state for state in TransactionState}
+_PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+_SETTLED = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
 class Transaction(NamedTuple):
@@ -81,7 +80,7 @@ class Transaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State
+    state: TransactionState
     updated_ms: int
     start_ms: int = -1
     partitions: tuple[TopicPartition, ...] = ()
@@ -103,7 +102,7 @@ class Transaction(NamedTuple):
     @property
     def commits(self) -> bool:
         """Whether the transaction is prepared to commit, or committed."""
-        return self.state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+        return self.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
 class Decision(NamedTuple):
@@ -121,7 +120,7 @@ def _refuse(error: ErrorCode) -> Decision:
     return Decision(error)
 
 
-def _moved(transaction: Transaction, state: State, now: Now) -> Transaction:
+def _moved(transaction: Transaction, state: TransactionState, now: Now) -> Transaction:
     """Return the transaction in another state; the current producer id becomes the previous one."""
     return transaction._replace(
         state=state, updated_ms=now.wall_ms, previous_producer_id=transaction.producer_id
@@ -146,14 +145,16 @@ def init_producer_id(
     """
     if found is None:
         producer_id = new_producer_id()
-        found = Transaction(producer_id, NO_EPOCH, timeout_ms, State.EMPTY, now.wall_ms)
+        found = Transaction(producer_id, NO_EPOCH, timeout_ms, TransactionState.EMPTY, now.wall_ms)
     if expected is not None and not _may_recover(found, *expected):
         return _refuse(ErrorCode.PRODUCER_FENCED)
     if found.is_prepared:
         return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if found.state is State.ONGOING:
+    if found.state is TransactionState.ONGOING:
         return Decision(ErrorCode.CONCURRENT_TRANSACTIONS, fence(found, new_producer_id, now))
-    fresh = _moved(found, State.EMPTY, now)._replace(timeout_ms=timeout_ms, partitions=(), start_ms=-1)
+    fresh = _moved(found, TransactionState.EMPTY, now)._replace(
+        timeout_ms=timeout_ms, partitions=(), start_ms=-1
+    )
     if found.is_exhausted and (expected is None or expected[1] == found.producer_epoch):
         last = NO_EPOCH if expected is None else found.producer_epoch
         fresh = fresh._replace(producer_id=new_producer_id(), producer_epoch=0, last_producer_epoch=last)
@@ -181,7 +182,7 @@ def _may_recover(found: Transaction, producer_id: int, epoch: int) -> bool:
 
 def fence(transaction: Transaction, new_producer_id: NewProducerId, now: Now) -> Transaction:
     """Abort an open transaction and fence its producer."""
-    return _prepare(transaction, State.PREPARE_ABORT, 2, new_producer_id, now)
+    return _prepare(transaction, TransactionState.PREPARE_ABORT, 2, new_producer_id, now)
 
 
 # -- partitions
@@ -209,11 +210,11 @@ def add_partitions(
     if error:
         return _refuse(error)
     assert found is not None
-    is_open = found.state is State.ONGOING
+    is_open = found.state is TransactionState.ONGOING
     grown = tuple(dict.fromkeys((*found.partitions, *partitions)))
     if is_open and len(grown) == len(found.partitions):
         return Decision(ErrorCode.NONE)
-    ongoing = _moved(found, State.ONGOING, now)._replace(
+    ongoing = _moved(found, TransactionState.ONGOING, now)._replace(
         partitions=grown,
         start_ms=found.start_ms if is_open else now.wall_ms,
         client_version=client_version,
@@ -259,12 +260,12 @@ def end(
     if not _is_valid_epoch(found, epoch, asks_again):
         return _refuse(ErrorCode.PRODUCER_FENCED)
     state = found.state
-    target = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
-    if state is State.ONGOING:
+    target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+    if state is TransactionState.ONGOING:
         return Decision(ErrorCode.NONE, _prepare(found, target, client_version, new_producer_id, now))
     if found.is_prepared:
         return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if state is target else ErrorCode.INVALID_TXN_STATE)
-    if asks_again and state is not State.EMPTY:
+    if asks_again and state is not TransactionState.EMPTY:
         return _refuse(ErrorCode.NONE if found.commits == commit else ErrorCode.INVALID_TXN_STATE)
     if commit:
         return _refuse(ErrorCode.INVALID_TXN_STATE)
@@ -276,7 +277,7 @@ def end(
 def _is_valid_epoch(found: Transaction, epoch: int, asks_again: bool) -> bool:
     if found.is_prepared:
         return asks_again
-    if found.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+    if found.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         return asks_again or epoch == found.producer_epoch
     return epoch == found.producer_epoch
 
@@ -287,17 +288,21 @@ def _end_of_old_client(found: Transaction, producer_id: int, epoch: int, commit:
         return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if found.producer_epoch != epoch:
         return _refuse(ErrorCode.PRODUCER_FENCED)
-    if found.state is State.ONGOING:
-        target = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+    if found.state is TransactionState.ONGOING:
+        target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         prepared = _moved(found, target, now)._replace(next_producer_id=NO_PRODUCER_ID, client_version=0)
         return Decision(ErrorCode.NONE, prepared)
-    if found.state is State.EMPTY or found.commits != commit:
+    if found.state is TransactionState.EMPTY or found.commits != commit:
         return _refuse(ErrorCode.INVALID_TXN_STATE)
     return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if found.is_prepared else ErrorCode.NONE)
 
 
 def _prepare(
-    found: Transaction, target: State, client_version: int, new_producer_id: NewProducerId, now: Now
+    found: Transaction,
+    target: TransactionState,
+    client_version: int,
+    new_producer_id: NewProducerId,
+    now: Now,
 ) -> Transaction:
     """Return the prepared transaction, with the next epoch."""
     next_id = new_producer_id() if found.is_exhausted else NO_PRODUCER_ID
@@ -311,7 +316,7 @@ def _prepare(
 
 def complete(prepared: Transaction, now: Now) -> Transaction:
     """Return the state after a prepared transaction, when all of its markers are written."""
-    state = State.COMPLETE_COMMIT if prepared.commits else State.COMPLETE_ABORT
+    state = TransactionState.COMPLETE_COMMIT if prepared.commits else TransactionState.COMPLETE_ABORT
     done = _moved(prepared, state, now)._replace(partitions=(), next_producer_id=NO_PRODUCER_ID)
     if prepared.client_version >= 2 and prepared.next_producer_id != NO_PRODUCER_ID:
         return done._replace(producer_id=prepared.next_producer_id, producer_epoch=0)
@@ -326,7 +331,7 @@ def timed_out(transactions: Mapping[str, Transaction], now: Now) -> list[str]:
     return [
         name
         for name, found in transactions.items()
-        if found.state is State.ONGOING and found.start_ms + found.timeout_ms < now.wall_ms
+        if found.state is TransactionState.ONGOING and found.start_ms + found.timeout_ms < now.wall_ms
     ]
 
 
@@ -342,7 +347,7 @@ def expired(transactions: Mapping[str, Transaction], expiration_ms: int, now: No
 # -- lists
 
 
-def known_states(titles: Iterable[str]) -> tuple[frozenset[State], list[str]]:
+def known_states(titles: Iterable[str]) -> tuple[frozenset[TransactionState], list[str]]:
     """Return the states with these names, and the names that are unknown."""
     named = list(titles)
     found = frozenset(_BY_TITLE[title] for title in named if title in _BY_TITLE)
@@ -351,7 +356,7 @@ def known_states(titles: Iterable[str]) -> tuple[frozenset[State], list[str]]:
 
 def is_listed(
     found: Transaction,
-    states: Collection[State] | None,
+    states: Collection[TransactionState] | None,
     producer_ids: Collection[int],
     duration_ms: int,
     now: Now,

@@ -6,7 +6,7 @@ Source: TransactionLogKey/Value.json and TransactionLog of Kafka 4.3.
 import struct
 from typing import NamedTuple
 
-from kafka_offsets.coordinator.transactions.decisions import State, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Transaction, TransactionState
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -44,7 +44,7 @@ def encode_value(transaction: Transaction) -> bytes:
     """Return the value that holds a transaction. An id without a transaction has no list of partitions."""
     schema = messages.TransactionLogValue
     partitions = None
-    if transaction.state is not State.EMPTY:
+    if transaction.state is not TransactionState.EMPTY:
         by_topic: dict[str, list[int]] = {}
         for topic, index in transaction.partitions:
             by_topic.setdefault(topic, []).append(index)
@@ -73,7 +73,7 @@ def parse_value(value: bytes) -> Transaction | UnknownRecord:
         return UnknownRecord(f"a value of version {version}")
     parsed, _ = messages.decode(messages.TransactionLogValue, value, version, 2)
     try:
-        state = State(parsed.transaction_status)
+        state = TransactionState(parsed.transaction_status)
     except ValueError as error:
         raise ProtocolError(f"a transaction in state {parsed.transaction_status}") from error
     return Transaction(

@@ -281,9 +281,8 @@ class Decoding(CodecWriter):
             self.elements(field, place, length)
             return
         end = self.at(1 if self.is_compact(field) else 0, f" + {length}")
-        decoded = (
-            ".decode('utf-8', 'replace')" if field.type == "string" else ""
-        )  # as Java, which Kafka is in
+        # As Java, which Kafka is in.
+        decoded = ".decode('utf-8', 'replace')" if field.type == "string" else ""
         self.out.add(f"{place} = buf[{self.at()}:(p := {end})]{decoded}")
         self.ahead = 0
 

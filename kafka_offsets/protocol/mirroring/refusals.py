@@ -32,7 +32,7 @@ _MESSAGE = "error_message"
 """Null in a refusal, though its default is empty in most schemas."""
 
 
-class Place(Enum):
+class ErrorLevel(Enum):
     """The position of the error in a response.
 
     FIRST  at the highest level at which the version has a field for it, and not below
@@ -47,26 +47,26 @@ class Place(Enum):
 
 def refuse(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[type-var]
     """Return the response of a version that refuses a request, with the error at the highest level that has a field."""
-    return _refusal(request, error, version, Place.FIRST)
+    return _refusal(request, error, version, ErrorLevel.FIRST)
 
 
 def refuse_each(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[type-var]
     """Return the response of a version with the error at each item that the request names, and not above them."""
-    return _refusal(request, error, version, Place.EACH)
+    return _refusal(request, error, version, ErrorLevel.EACH)
 
 
 def refuse_throughout(request: Any, error: ErrorCode, version: int) -> R:  # type: ignore[type-var]
     """Return the response of a version with the error above and at each item that the request names."""
-    return _refusal(request, error, version, Place.BOTH)
+    return _refusal(request, error, version, ErrorLevel.BOTH)
 
 
-def _refusal(request: Any, error: ErrorCode, version: int, place: Place) -> R:  # type: ignore[type-var]
+def _refusal(request: Any, error: ErrorCode, version: int, place: ErrorLevel) -> R:  # type: ignore[type-var]
     response: R = _compiled(request.SCHEMA.name, version, place)(request, error)
     return response
 
 
 @cache
-def _compiled(request: str, version: int, place: Place) -> Callable[[Any, ErrorCode], Any]:
+def _compiled(request: str, version: int, place: ErrorLevel) -> Callable[[Any, ErrorCode], Any]:
     """Make the function (request, error) -> response, on the first refusal of a version."""
     name = request.removesuffix("Request") + "Response"
     response = messages.find(name)
@@ -82,7 +82,7 @@ def _compiled(request: str, version: int, place: Place) -> Callable[[Any, ErrorC
 class _RefusalWriter:
     """Writes the expression that makes a refusal."""
 
-    def __init__(self, version: int, place: Place) -> None:
+    def __init__(self, version: int, place: ErrorLevel) -> None:
         self.version, self.place = version, place
 
     def message(self, response: Struct, request: Struct) -> str:
@@ -92,11 +92,11 @@ class _RefusalWriter:
     def _struct(self, struct: Struct, request: Struct, value: str, same: list[Field]) -> str:
         """Write a struct that answers the struct `request`, which is `value`; `same` are the repeated fields."""
         found = pairs(struct, request, self.version)
-        if self.place is Place.FIRST and has_error(struct, self.version):
+        if self.place is ErrorLevel.FIRST and has_error(struct, self.version):
             found = [pair for pair in found if not _carries(pair, self.version)]
         is_above = any(_carries(pair, self.version) for pair in found)
         names = {field.name: f"{value}.{field.name}" for field in same}
-        names |= self._plain(struct, is_refused=not (is_above and self.place is Place.EACH))
+        names |= self._plain(struct, is_refused=not (is_above and self.place is ErrorLevel.EACH))
         for pair in found:
             names[pair.answered.name] = self._array(pair, value)
         return self._call(struct, names)

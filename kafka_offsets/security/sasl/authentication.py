@@ -21,7 +21,7 @@ _LEAST_BETWEEN_MS = 1000
 """A connection may begin to authenticate again once a second."""
 
 
-class State(Enum):
+class AuthenticationState(Enum):
     """How far a connection is.
 
     START          ApiVersions or SaslHandshake is next
@@ -43,9 +43,9 @@ class State(Enum):
 
 
 _ALLOWED = {
-    State.START: (API_VERSIONS, SASL_HANDSHAKE),
-    State.VERSIONED: (SASL_HANDSHAKE,),
-    State.TOKENS: (SASL_AUTHENTICATE,),
+    AuthenticationState.START: (API_VERSIONS, SASL_HANDSHAKE),
+    AuthenticationState.VERSIONED: (SASL_HANDSHAKE,),
+    AuthenticationState.TOKENS: (SASL_AUTHENTICATE,),
 }
 
 Mechanisms = Mapping[str, Callable[[], ServerMechanism]]
@@ -80,7 +80,7 @@ class Authentication:
         self._mechanism, self._refused = "", ""
         self._restarted_ms: int | None = None
         self._server: ServerMechanism | None = None
-        self.state = State.START
+        self.state = AuthenticationState.START
         self.principal: Principal | None = None
         self.is_by_token = False
         self.expires_ms: int | None = None
@@ -88,7 +88,7 @@ class Authentication:
     @property
     def answers_refusals(self) -> bool:
         """Whether a request that is refused now is answered with an error: it comes in place of a token."""
-        return self.state is State.TOKENS
+        return self.state is AuthenticationState.TOKENS
 
     @property
     def is_again(self) -> bool:
@@ -102,10 +102,10 @@ class Authentication:
 
     def refusal(self, api_key: int, now: Now) -> str | None:
         """Return why a request must not be decided, or None. It is called once for each request."""
-        if self.state is State.COMPLETE:
+        if self.state is AuthenticationState.COMPLETE:
             ended = self.expires_ms is not None and now.mono_ms >= self.expires_ms
             return "the session has expired" if ended and api_key != SASL_HANDSHAKE else None
-        if self.state is State.BAD_MECHANISM:
+        if self.state is AuthenticationState.BAD_MECHANISM:
             return self._refused
         if api_key not in _ALLOWED.get(self.state, ()):
             return f"an unexpected request of API {api_key} before authentication"
@@ -113,38 +113,38 @@ class Authentication:
 
     def note_versions(self, *, are_answered: bool) -> None:
         """Note that the peer receives the versions of the APIs, which it asks for once, or an error instead."""
-        if self.state in (State.START, State.VERSIONED):
-            self.state = State.VERSIONED if are_answered else State.START
+        if self.state in (AuthenticationState.START, AuthenticationState.VERSIONED):
+            self.state = AuthenticationState.VERSIONED if are_answered else AuthenticationState.START
 
     def handshake(self, mechanism: str, version: int, now: Now) -> bool:
         """Begin an exchange; return whether there is one, False: this one is too early after the last.
 
         Raises AuthenticationFailedError if the mechanism is not enabled.
         """
-        again = self.state is State.COMPLETE
+        again = self.state is AuthenticationState.COMPLETE
         if again:
             restarted_ms, self._restarted_ms = self._restarted_ms, now.mono_ms
             if restarted_ms is not None and now.mono_ms - restarted_ms < _LEAST_BETWEEN_MS:
                 self._restarted_ms = restarted_ms
                 return False
         if mechanism not in self._mechanisms:
-            self.state = State.FAILED
+            self.state = AuthenticationState.FAILED
             raise AuthenticationFailedError(f"Unsupported SASL mechanism {mechanism}")
         if again and mechanism != self._mechanism:
             self._refused = (
                 f"SASL mechanism '{mechanism}' requested by client is not supported for "
                 f"re-authentication of mechanism '{self._mechanism}'"
             )
-            self.state = State.BAD_MECHANISM
+            self.state = AuthenticationState.BAD_MECHANISM
             return True
         self._mechanism, self._server = mechanism, self._mechanisms[mechanism]()
-        self.state = State.TOKENS if version else State.BARE_TOKENS
+        self.state = AuthenticationState.TOKENS if version else AuthenticationState.BARE_TOKENS
         return True
 
     def exchange(self, token: bytes, now: Now) -> tuple[bytes, int]:
         """Take a token; return the answer, and the lifetime of the session in ms, 0: no limit, or not complete yet.
 
-        Raises AuthenticationFailedError, whose `told` is the message for the peer.
+        Raises AuthenticationFailedError, whose `client_message` is the message for the peer.
         """
         assert self._server is not None, "an exchange has begun"
         try:
@@ -153,13 +153,13 @@ class Authentication:
                 return answer, 0
             return answer, self._complete(self._server, self._server.principal, now)
         except AuthenticationFailedError as error:
-            self.state = State.FAILED
+            self.state = AuthenticationState.FAILED
             how = "authentication" if self.principal is None else "re-authentication"
             general = (
                 f"Authentication failed during {how} due to invalid credentials "
                 f"with SASL mechanism {self._mechanism}"
             )
-            raise AuthenticationFailedError(str(error), error.told or general) from error
+            raise AuthenticationFailedError(str(error), error.client_message or general) from error
 
     def _complete(self, server: ServerMechanism, principal: Principal, now: Now) -> int:
         """End an exchange that has succeeded; return the lifetime of the session. Raises AuthenticationFailedError."""
@@ -171,7 +171,7 @@ class Authentication:
                 f"{principal.type}.{principal.name}"
             )
             raise AuthenticationFailedError(message, message)
-        self.principal, self._server, self.state = principal, None, State.COMPLETE
+        self.principal, self._server, self.state = principal, None, AuthenticationState.COMPLETE
         self.is_by_token = server.is_by_token
         limits = [limit for limit in (self._max_reauth_ms.get(self._mechanism, 0),) if limit > 0]
         if server.expires_ms is not None:

@@ -11,12 +11,12 @@ from kafka_offsets.security.principal import Principal
 class AuthenticationFailedError(KafkaOffsetsError):
     """A peer has not proved its name.
 
-    told  the message for the peer; None: the general one, which does not say why
+    client_message  the message for the peer; None: the general one, which does not say why
     """
 
-    def __init__(self, why: str, told: str | None = None) -> None:
+    def __init__(self, why: str, client_message: str | None = None) -> None:
         super().__init__(why)
-        self.told = told
+        self.client_message = client_message
 
 
 class ServerMechanism(Protocol):

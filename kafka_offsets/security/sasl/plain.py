@@ -33,16 +33,16 @@ class PlainServer:
         """Check the one token. Raises AuthenticationFailedError with Kafka's messages."""
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
-            raise _told(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            raise _refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, user, password = parts
         if not user:
-            raise _told("Authentication failed: username not specified")
+            raise _refused("Authentication failed: username not specified")
         if not password:
-            raise _told("Authentication failed: password not specified")
+            raise _refused("Authentication failed: password not specified")
         if not _is_same(password, self._find_password(user)):
-            raise _told("Authentication failed: Invalid username or password")
+            raise _refused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
-            raise _told(
+            raise _refused(
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
         self.principal = Principal(USER_TYPE, user)
@@ -59,5 +59,5 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
-def _told(message: str) -> AuthenticationFailedError:
+def _refused(message: str) -> AuthenticationFailedError:
     return AuthenticationFailedError(message, message)

@@ -18,13 +18,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from kafka_offsets.client.cluster import EARLIEST, LATEST, Cluster
-from kafka_offsets.client.commits import Place
+from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.connection import Address, Connection
 from kafka_offsets.client.settings import ConnectionSettings, secured_settings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
 
 CURRENT, BEHIND, TRUNCATED, AHEAD, GONE = "current", "behind", "truncated", "ahead", "gone"
@@ -238,10 +238,10 @@ def _table(spark: SparkSession, rows: Sequence[tuple[Any, ...]], ddl: str, last:
 
 
 def _offsets_at(
-    cluster: Cluster, state: DataFrame, times: Sequence[int]
-) -> Iterator[tuple[Place, tuple[int, ...]]]:
+    cluster: ClusterClient, state: DataFrame, times: Sequence[int]
+) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
     """Yield the offsets at these times, for each topic-partition of a state that the cluster has."""
-    by_topic: dict[str, list[Place]] = {}
+    by_topic: dict[str, list[TopicPartition]] = {}
     places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().toLocalIterator()}
     for place in sorted(places):
         by_topic.setdefault(place[0], []).append(place)
@@ -253,7 +253,7 @@ def _offsets_at(
             yield place, tuple(offsets[place] for offsets in found)
 
 
-def _leaders(cluster: Cluster, topic: str) -> dict[Place, int]:
+def _leaders(cluster: ClusterClient, topic: str) -> dict[TopicPartition, int]:
     try:
         return cluster.leaders([topic])
     except RefusedError as error:
@@ -292,7 +292,7 @@ class _Reader:
         self._settings = settings
         self._bootstrap = settings.any_broker()
         self._connections: dict[Address, Connection] = {}
-        self._leaders: dict[Place, Address] = {}
+        self._leaders: dict[TopicPartition, Address] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -302,7 +302,7 @@ class _Reader:
         for connection in self._connections.values():
             connection.close()
 
-    def first_time(self, place: Place, position: int, end: int) -> int | None:
+    def first_time(self, place: TopicPartition, position: int, end: int) -> int | None:
         """Return the timestamp in ms of the first record from `position` on and before `end`, None without one."""
         while position < end:
             data = self._fetch(place, position)
@@ -319,7 +319,7 @@ class _Reader:
             position = following
         return None
 
-    def _fetch(self, place: Place, offset: int) -> bytes:
+    def _fetch(self, place: TopicPartition, offset: int) -> bytes:
         topic, partition = place
         made = messages.FetchRequest
         wanted = made.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
@@ -331,7 +331,7 @@ class _Reader:
             raise RefusedError(f"{topic}-{partition} from offset {offset}", error)
         return bytes(found.records or b"")
 
-    def _leader(self, place: Place) -> Connection:
+    def _leader(self, place: TopicPartition) -> Connection:
         if place not in self._leaders:
             self._find_leaders(place[0])
         if place not in self._leaders:

@@ -117,7 +117,7 @@ class CleanerFilter:
         self._next_aborted = {producer_id: next(found) for producer_id, found in self._aborted.items()}
         self._seen: set[int] = set()  # producers with a batch since their last marker
 
-    def thin(
+    def filter_batches(
         self, buffer: bytes, path: str, position: int
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
         """Return the size of the whole batches of a buffer, the bytes that remain of them, and their places.
@@ -125,9 +125,9 @@ class CleanerFilter:
         path, position  where the buffer comes from, for errors
         The batches are positioned from 0 on.
         """
-        return self._thin_columns(buffer, path, position) or self._thin(buffer, path, position)
+        return self._filter_columns(buffer, path, position) or self._filter_each(buffer, path, position)
 
-    def _thin_columns(
+    def _filter_columns(
         self, buffer: bytes, path: str, position: int
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]] | None:
         """Do the same with one look-up of all keys together; None when the chunk is not suited for it."""
@@ -159,7 +159,7 @@ class CleanerFilter:
                 header = header._replace(max_timestamp=header.base_timestamp, record_count=count)
                 left = replace_body(header, body, Compression.NONE)
             elif not untouched:
-                left = self._thin_batch(buffer, at, at + size, fields, path, position)
+                left = self._filter_batch(buffer, at, at + size, fields, path, position)
             if left is None:
                 counts.records_kept += fields[-1]
                 if at != copied_to:
@@ -186,7 +186,7 @@ class CleanerFilter:
         counts.bytes_kept += written
         return found.size, [piece for piece in pieces if piece], placed
 
-    def _thin(
+    def _filter_each(
         self, buffer: bytes, path: str, position: int
     ) -> tuple[int, list[bytes | bytearray], list[BatchAt]]:
         unpack = _HEADER.unpack_from
@@ -208,7 +208,7 @@ class CleanerFilter:
             if not is_mapped and not has_valid_crc(buffer, at, following - at):
                 raise DamagedBatchError("the checksum of the batch is wrong", path, position + at)
             try:
-                left = self._thin_batch(buffer, at, following, fields, path, position)
+                left = self._filter_batch(buffer, at, following, fields, path, position)
             except ProtocolError as error:
                 raise StorageError(f"damaged batch: {error}", path, position + at) from error
             counts.records_read += fields[-1]
@@ -236,13 +236,13 @@ class CleanerFilter:
         counts.bytes_kept += written
         return at, pieces, placed
 
-    def _thin_batch(
+    def _filter_batch(
         self, data: bytes, at: int, end: int, fields: tuple[int, ...], path: str, position: int
     ) -> bytes | bytearray | None:
         """Return what remains of the batch at `at`: None for all of it, nothing when it is removed."""
         base_offset, attributes, count = fields[0], fields[4], fields[-1]
         if attributes & (CONTROL | COMPRESSION_MASK) or fields[8] >= 0:
-            return self._thin_special(data, at, end, fields, path, position)
+            return self._filter_special(data, at, end, fields, path, position)
         if (
             base_offset > self._latest
         ):  # unchanged; the horizon of its tombstones begins when they take effect
@@ -306,7 +306,7 @@ class CleanerFilter:
             spans.append((kept_from, limit))
         return _Sifted(kept, spans, dropped_tombstones, has_tombstones, is_timed)
 
-    def _thin_special(
+    def _filter_special(
         self, data: bytes, at: int, end: int, fields: tuple[int, ...], path: str, position: int
     ) -> bytes | bytearray | None:
         """Filter a batch of a producer, a marker, or a compressed batch."""
@@ -318,7 +318,7 @@ class CleanerFilter:
                 and last.last_data_offset == NO_OFFSET
                 and last.epoch == header.producer_epoch
             )
-            return self._thin_marker(data, at, header, is_last, path, position)
+            return self._filter_marker(data, at, header, is_last, path, position)
         is_last = last is not None and last.last_data_offset == header.last_offset
         if header.is_transactional and self._is_aborted(header):
             return self._emptied(header, keep=is_last)
@@ -379,7 +379,7 @@ class CleanerFilter:
                 self._next_aborted[header.producer_id] = found
         return found is not None and found.first_offset <= header.base_offset
 
-    def _thin_marker(
+    def _filter_marker(
         self, data: bytes, at: int, header: BatchHeader, is_last: bool, path: str, position: int
     ) -> bytes | bytearray | None:
         """Remove a marker when no batch of its transaction remains and its delete horizon has passed."""

@@ -374,7 +374,7 @@ class Compaction:
         log = self.log
         if self._dry_run:
             for segment in group:
-                yield from self._thin(segment, cleaner_filter, None)
+                yield from self._filter(segment, cleaner_filter, None)
             return
         cleaned = create_cleaned(
             log.files, log.directory, group[0].base_offset, log.config.index_interval_bytes
@@ -385,7 +385,7 @@ class Compaction:
             for segment in group:
                 before = cleaner_filter.counts.bytes_kept
                 rewritten = cleaner_filter.rewritten
-                yield from self._thin(segment, cleaner_filter, cleaned)
+                yield from self._filter(segment, cleaner_filter, cleaned)
                 is_changed |= cleaner_filter.rewritten > rewritten
                 is_changed |= cleaner_filter.counts.bytes_kept - before != segment.size
             if is_changed:
@@ -401,12 +401,12 @@ class Compaction:
             raise
         discard_cleaned(log.files, cleaned)
 
-    def _thin(
+    def _filter(
         self, segment: Segment, cleaner_filter: CleanerFilter, cleaned: Segment | None
     ) -> Iterator[Job | None]:
         def take(buffer: bytes, position: int) -> int:
             """Append what remains of whole batches to the cleaned segment; return their size in `buffer`."""
-            size, pieces, placed = cleaner_filter.thin(buffer, segment.path, position)
+            size, pieces, placed = cleaner_filter.filter_batches(buffer, segment.path, position)
             if cleaned is not None and pieces:
                 shift = cleaned.size
                 cleaned.file.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))

@@ -147,9 +147,9 @@ class Log(ReadableLog):
         self._files.make_directory(self.directory)
         names = self._files.list_directory(self.directory)
         if synced_offset is None:
-            promise = DurabilityHint(clean_end_offset, last_base_offset(names), log_start_offset, 0)
+            hint = DurabilityHint(clean_end_offset, last_base_offset(names), log_start_offset, 0)
         else:
-            promise = DurabilityHint(clean_end_offset, synced_offset, log_start_offset, verify_from)
+            hint = DurabilityHint(clean_end_offset, synced_offset, log_start_offset, verify_from)
             self.stored_point = synced_offset
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
         if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
@@ -167,10 +167,10 @@ class Log(ReadableLog):
         if found:
             believed = {}
             if SEGMENTS_SUMMARY in names:
-                believed = summarized_segments(self._files, self.directory, found, promise, interval_bytes)
-            self._load_segments(found, promise, believed)
+                believed = summarized_segments(self._files, self.directory, found, hint, interval_bytes)
+            self._load_segments(found, hint, believed)
         self.damages = in_swaps + self.damages
-        self._check_end(promise, log_start_offset)
+        self._check_end(hint, log_start_offset)
         if not self._segments:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
@@ -220,9 +220,9 @@ class Log(ReadableLog):
         """Read the segments that a summary saved `open` from reading; StorageError as from `open`."""
         if not self.is_verified:
             read = Log(self._files, self.directory, self.config)
-            promise = DurabilityHint(self.log_end_offset, self.log_end_offset)
-            read._load_segments([segment.base_offset for segment in self._segments], promise)
-            read._check_end(promise, self.log_start_offset)
+            hint = DurabilityHint(self.log_end_offset, self.log_end_offset)
+            read._load_segments([segment.base_offset for segment in self._segments], hint)
+            read._check_end(hint, self.log_start_offset)
             ended = {segment.base_offset for segment in self._unsynced.ended}
             self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
             self._segments, self.is_verified = read._segments, True
@@ -233,7 +233,7 @@ class Log(ReadableLog):
     def _load_segments(
         self,
         names: Sequence[int],
-        promise: DurabilityHint,
+        hint: DurabilityHint,
         believed: Mapping[int, Segment] = MappingProxyType({}),
     ) -> None:
         interval_bytes = self.config.index_interval_bytes
@@ -242,7 +242,7 @@ class Log(ReadableLog):
             self.directory,
             names,
             interval_bytes,
-            promise,
+            hint,
             keep_valid=self._keep_valid,
             believed=believed,
             is_abandoned=self._is_abandoned,
@@ -251,13 +251,13 @@ class Log(ReadableLog):
         if self._segments:
             self.log_end_offset = self._segments[-1].end_offset
 
-    def _check_end(self, promise: DurabilityHint, log_start_offset: int) -> None:
+    def _check_end(self, hint: DurabilityHint, log_start_offset: int) -> None:
         """Raise StorageError unless the log ends where it must.
 
         With `keep_valid` the log continues at that offset: no offset is given to a second record.
         """
         loaded = Loaded(self._segments, None, self.damages)
-        missing = missing_at_end(loaded, self.directory, promise, log_start_offset)
+        missing = missing_at_end(loaded, self.directory, hint, log_start_offset)
         if missing is None:
             return
         damage, expected = missing

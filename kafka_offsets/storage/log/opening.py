@@ -18,10 +18,10 @@ from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
 from kafka_offsets.storage.log.segment import (
     MAX_OFFSET,
     BatchAt,
-    Limit,
     Recovery,
     Segment,
     SegmentExpectations,
+    SegmentLimit,
     find_batch,
 )
 from kafka_offsets.storage.log.segment_names import (
@@ -64,9 +64,9 @@ class DurabilityHint(NamedTuple):
         return self.synced_offset if self.verify_from is None else self.verify_from
 
     @property
-    def limit(self) -> Limit | None:
+    def limit(self) -> SegmentLimit | None:
         """The required end of the last segment: after a clean stop, its end at that stop."""
-        return None if self.clean_end_offset is None else Limit(self.clean_end_offset, False)
+        return None if self.clean_end_offset is None else SegmentLimit(self.clean_end_offset, False)
 
     def may_be_torn(self, following: Sequence[int]) -> bool:
         """Return whether a crash may have torn a segment, by the base offsets of the segments after it."""
@@ -117,7 +117,7 @@ def load_segments(
     directory: str,
     names: Sequence[int],
     interval_bytes: int,
-    promise: DurabilityHint,
+    hint: DurabilityHint,
     *,
     keep_valid: bool,
     believed: Mapping[int, Segment] = MappingProxyType({}),
@@ -131,26 +131,26 @@ def load_segments(
     removed: it was never guaranteed to be durable.
     """
     loaded = Loaded([], None, [])
-    is_clean = promise.clean_end_offset is not None
+    is_clean = hint.clean_end_offset is not None
     end_offset, least_epoch, was_damaged = 0, NO_EPOCH, False
     segments = [believed.get(name) or Segment(files, directory, name, interval_bytes) for name in names]
     for index, segment in enumerate(segments):
         following = segments[index + 1 :]
-        may_be_torn = promise.may_be_torn(names[index + 1 :])
+        may_be_torn = hint.may_be_torn(names[index + 1 :])
         if segment.base_offset < end_offset:
             raise StorageError(f"begins before the end of the previous segment, {end_offset}", segment.path)
         has_gap = segment.base_offset > end_offset and not was_damaged
-        if has_gap and promise.is_lost_before(segment.base_offset):
-            gap = _gap_before(segment, loaded, directory, promise)
+        if has_gap and hint.is_lost_before(segment.base_offset):
+            gap = _gap_before(segment, loaded, directory, hint)
             if gap is None:
-                return loaded._replace(recovery=_remove_behind_gap(files, loaded, segments[index:]))
+                return loaded._replace(recovery=_remove_after_gap(files, loaded, segments[index:]))
             if not keep_valid:
                 raise StorageError(gap.reason, gap.path, gap.position)
             loaded.damages.append(gap)
         known = SegmentExpectations(
-            verify_from=MAX_OFFSET if is_clean and not keep_valid else promise.verified_to,
-            synced_offset=promise.synced_offset,
-            limit=Limit(following[0].base_offset, True) if following else promise.limit,
+            verify_from=MAX_OFFSET if is_clean and not keep_valid else hint.verified_to,
+            synced_offset=hint.synced_offset,
+            limit=SegmentLimit(following[0].base_offset, True) if following else hint.limit,
             least_epoch=least_epoch,
             is_followed=partial(_is_any_whole, following),
             is_abandoned=is_abandoned,
@@ -188,18 +188,18 @@ def _is_at_least(base_offset: int, batch: BatchAt) -> bool:
     return batch.base_offset >= base_offset
 
 
-def _gap_before(segment: Segment, loaded: Loaded, directory: str, promise: DurabilityHint) -> Damage | None:
+def _gap_before(segment: Segment, loaded: Loaded, directory: str, hint: DurabilityHint) -> Damage | None:
     """Return what is missing before a segment if it cannot be due to a crash, else None."""
     before = loaded.segments[-1] if loaded.segments else None
     end_offset = 0 if before is None else before.end_offset
-    if promise.clean_end_offset is None and end_offset >= promise.synced_offset:
+    if hint.clean_end_offset is None and end_offset >= hint.synced_offset:
         return None
     path, position = (directory, 0) if before is None else (before.path, before.size)
     problem = f"the log continues at offset {segment.base_offset}, {end_offset} expected"
     return Damage(path, position, 0, end_offset, segment.base_offset, problem)
 
 
-def _remove_behind_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]) -> Recovery:
+def _remove_after_gap(files: Files, loaded: Loaded, segments: Sequence[Segment]) -> Recovery:
     """Remove segments after a gap, for good; report them with what was truncated before."""
     first = segments[0]
     dropped_bytes = sum(segment.file_size() for segment in segments)
@@ -231,13 +231,13 @@ def _load_what_is_valid(
 
 
 def missing_at_end(
-    loaded: Loaded, directory: str, promise: DurabilityHint, log_start_offset: int
+    loaded: Loaded, directory: str, hint: DurabilityHint, log_start_offset: int
 ) -> tuple[Damage, int] | None:
     """Return what a log lacks, and where it must continue, unless it ends where its hint says.
 
     After a clean stop that is its end at the stop; after any other, at or after the recovery point.
     """
-    clean_end, synced = promise.clean_end_offset, promise.synced_offset
+    clean_end, synced = hint.clean_end_offset, hint.synced_offset
     known = "had been synced" if clean_end is None else "when it was closed"
     if not loaded.segments:
         expected = max(clean_end or 0, synced)
@@ -257,10 +257,10 @@ def missing_at_end(
 
 def tell_missing(damages: list[Damage], missing: Damage) -> None:
     """Add what is missing at the end of a log to its damages, or extend the last damage if it has no end."""
-    told = damages[-1] if damages else None
-    if told is not None and told.end_offset is None:
-        damages[-1] = told._replace(end_offset=missing.end_offset)
-    elif told is None or told.end_offset != missing.end_offset:
+    last = damages[-1] if damages else None
+    if last is not None and last.end_offset is None:
+        damages[-1] = last._replace(end_offset=missing.end_offset)
+    elif last is None or last.end_offset != missing.end_offset:
         damages.append(missing)
 
 

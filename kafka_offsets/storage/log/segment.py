@@ -89,7 +89,7 @@ class Recovery(NamedTuple):
     reason: str
 
 
-class Limit(NamedTuple):
+class SegmentLimit(NamedTuple):
     """The offset where a segment must end, because the log continues there.
 
     is_certain  the next segment's name has it. Else a checkpoint has it as the end of the log; batches with consecutive
@@ -114,7 +114,7 @@ class SegmentExpectations(NamedTuple):
 
     verify_from: int = MAX_OFFSET
     synced_offset: int = 0
-    limit: "Limit | None" = None
+    limit: "SegmentLimit | None" = None
     least_epoch: int = NO_EPOCH
     epochs_may_fall: bool = False
     is_followed: Callable[[], bool] = lambda: False
@@ -274,7 +274,9 @@ def _is_old_format(file: File, position: int, stop: int) -> bool:
     return zlib.crc32(message[4:]) == int.from_bytes(message[:4])
 
 
-def order_problem(batch: BatchAt, base_offset: int, end_offset: int, limit: Limit | None) -> str | None:
+def order_problem(
+    batch: BatchAt, base_offset: int, end_offset: int, limit: SegmentLimit | None
+) -> str | None:
     """Return why a batch cannot follow the one that ends at `end_offset` in the segment of `base_offset`, or None."""
     if batch.base_offset < end_offset:
         return f"offset {batch.base_offset} found, at least {end_offset} expected"
@@ -572,9 +574,8 @@ class Segment:
         """Return whether a part of the bad batch at the end of the file was never written."""
         position, stop = damage.damaged_at, file.size
         if isinstance(damage, UnfinishedBatchError):
-            size = (
-                stop - position
-            )  # its length lies outside the checksum: a damaged length may be larger than the file
+            # Its length lies outside the checksum: a damaged length may be larger than the file.
+            size = stop - position
             return size < HEADER_BYTES or not has_valid_crc(read_exactly(file, position, size), 0, size)
         return _has_hole(file, position, stop, self.end_offset)
 

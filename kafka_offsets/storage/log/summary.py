@@ -141,7 +141,7 @@ def remove_summary(files: Files, directory: str) -> None:
 
 
 def summarized_segments(
-    files: Files, directory: str, names: Sequence[int], promise: DurabilityHint, interval_bytes: int
+    files: Files, directory: str, names: Sequence[int], hint: DurabilityHint, interval_bytes: int
 ) -> dict[int, Segment]:
     """Return, by base offset, the segments in `directory` whose content is certain from the summary there.
 
@@ -156,11 +156,11 @@ def summarized_segments(
     for index, base_offset in enumerate(names):
         summary = by_base.get(base_offset)
         following = names[index + 1 :]
-        if summary is None or summary.end_offset > promise.known_end:
+        if summary is None or summary.end_offset > hint.known_end:
             continue
         if following and summary.end_offset > following[0]:
             continue
-        if promise.clean_end_offset is None and promise.may_be_torn(following):
+        if hint.clean_end_offset is None and hint.may_be_torn(following):
             continue
         segment = Segment(files, directory, base_offset, interval_bytes)
         segment.restore(summary)

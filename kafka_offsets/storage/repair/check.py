@@ -55,7 +55,7 @@ from kafka_offsets.storage.log.leader_epochs import (
 )
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, DurabilityHint
 from kafka_offsets.storage.log.producer_state import snapshot_problems
-from kafka_offsets.storage.log.segment import Limit
+from kafka_offsets.storage.log.segment import SegmentLimit
 from kafka_offsets.storage.log.segment_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -400,7 +400,7 @@ class _LogReader:
     def read(self) -> Iterator[Finding]:
         """Read every batch, and yield the findings."""
         expected, complete = self._expected, True
-        ended = None if expected.clean_end is None else Limit(expected.clean_end, False)
+        ended = None if expected.clean_end is None else SegmentLimit(expected.clean_end, False)
         hint = DurabilityHint(expected.clean_end, expected.synced, expected.start)
         for index, base_offset in enumerate(self._segments):
             following, path = self._segments[index + 1 :], self.path(base_offset)
@@ -411,7 +411,7 @@ class _LogReader:
                 problem = f"a crash has lost the records before offset {base_offset}"
                 yield Finding(self._end_kind(), path, None, problem)
             self.end_offset = max(self.end_offset, base_offset)
-            limit = Limit(following[0], True) if following else ended
+            limit = SegmentLimit(following[0], True) if following else ended
             try:
                 for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
                     complete = complete and finding.kind is Severity.ADVICE
@@ -463,7 +463,7 @@ class _LogReader:
         return file.size
 
     def _segment(
-        self, path: str, base_offset: int, limit: Limit | None, *, may_be_torn: bool
+        self, path: str, base_offset: int, limit: SegmentLimit | None, *, may_be_torn: bool
     ) -> Iterator[Finding]:
         swap = SWAP_SUFFIX if path.endswith(SWAP_SUFFIX) else ""
         stem = join(self._folder, segment_name(base_offset, ""))

@@ -21,7 +21,7 @@ from kafka_offsets.storage.log.segment import (
     WRONG_CHECKSUM,
     BatchAt,
     DamagedBatchError,
-    Limit,
+    SegmentLimit,
     find_batch,
     has_valid_crc,
     order_problem,
@@ -80,7 +80,7 @@ class WholeBatch(NamedTuple):
     data: bytes
 
 
-def scan(file: File, base_offset: int, limit: Limit | None = None) -> Iterator[WholeBatch | Damage]:
+def scan(file: File, base_offset: int, limit: SegmentLimit | None = None) -> Iterator[WholeBatch | Damage]:
     """Yield everything in a segment file from its first byte to its last.
 
     base_offset  of the segment
@@ -131,7 +131,7 @@ def scan(file: File, base_offset: int, limit: Limit | None = None) -> Iterator[W
         yield held
 
 
-def _fits(batch: BatchAt, base_offset: int, end_offset: int, limit: Limit | None) -> bool:
+def _fits(batch: BatchAt, base_offset: int, end_offset: int, limit: SegmentLimit | None) -> bool:
     return order_problem(batch, base_offset, end_offset, limit) is None
 
 
@@ -163,7 +163,7 @@ def _claimed(file: File, position: int, stop: int, first: int, end: int | None) 
 
 
 def recover_valid(
-    files: Files, path: str, base_offset: int, *, limit: Limit | None, least_epoch: int = NO_EPOCH
+    files: Files, path: str, base_offset: int, *, limit: SegmentLimit | None, least_epoch: int = NO_EPOCH
 ) -> list[Damage]:
     """Remove the damaged parts of a segment file, keep them in files beside it, and return them.
 

@@ -27,7 +27,7 @@ from kafka_offsets.testing.cluster.network import InProcessNetwork
 from kafka_offsets.testing.recording import Recorder
 
 
-class NodeServer(InspectedServer):
+class ClusterNode(InspectedServer):
     """One broker with its own topics, logs and address.
 
     on_turn     called at the end of each turn
@@ -42,7 +42,7 @@ class NodeServer(InspectedServer):
         clock: Clock | None,
         recorder: Recorder | None,
         metadata: InProcessMetadata,
-        network: InProcessNetwork[NodeServer],
+        network: InProcessNetwork[ClusterNode],
         cluster_id: str,
         time_driver: TimeDriver | None,
         on_turn: Callable[[], None],

@@ -20,16 +20,16 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIO
 from kafka_offsets.broker.scheduler import Deadline, Scheduler
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.metadata.image import ClusterImage, Place, RegisteredBroker
+from kafka_offsets.metadata.image import ClusterImage, RegisteredBroker, TopicPartition
 from kafka_offsets.metadata.in_process import InProcessMetadata
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.cluster.network import InProcessNetwork
-from kafka_offsets.testing.cluster.node import NodeServer
+from kafka_offsets.testing.cluster.node import ClusterNode
 from kafka_offsets.testing.cluster.synced_files import SyncedFiles
 from kafka_offsets.testing.cluster.view import ClusterState
 from kafka_offsets.testing.events import Event, Watches
@@ -72,10 +72,10 @@ class ClusterServer:
         self._recorder = recorder
         self._cluster_id = str(uuid.uuid4())
         self.metadata = InProcessMetadata(ids, config.min_insync_replicas)
-        self.metadata.controller.alter_settings(Settings(acls=dict.fromkeys(acls, True)))
+        self.metadata.controller.alter_settings(ClusterSettings(acls=dict.fromkeys(acls, True)))
         self._scheduler = Scheduler(self._clock)
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
-        self._network = InProcessNetwork[NodeServer](
+        self._network = InProcessNetwork[ClusterNode](
             self._loop.call_soon, self._at, lambda: self._clock.now().mono_ms
         )
         self._files = {node_id: SyncedFiles() for node_id in ids}
@@ -121,7 +121,7 @@ class ClusterServer:
         return node_id in self._network.servers
 
     @property
-    def servers(self) -> list[NodeServer]:
+    def servers(self) -> list[ClusterNode]:
         """The servers of the nodes that are up."""
         return list(self._network.servers.values())
 
@@ -133,7 +133,7 @@ class ClusterServer:
     async def _start(
         self, node_id: int, host: str, ports: Sequence[int], was_clean: bool | None = None
     ) -> None:
-        server = NodeServer(
+        server = ClusterNode(
             self._config,
             node_id,
             self._files[node_id],
@@ -190,7 +190,7 @@ class ClusterServer:
         del self._network.servers[node_id]
         self._network.release(node_id)
 
-    def _node(self, node_id: int) -> NodeServer:
+    def _node(self, node_id: int) -> ClusterNode:
         self._check_known(node_id)
         server = self._network.servers.get(node_id)
         if server is None:
@@ -202,7 +202,7 @@ class ClusterServer:
             known = ", ".join(map(str, self.metadata.broker_ids))
             raise ValueError(f"there is no node {node_id}, only {known}")
 
-    def _awake(self, node_id: int) -> NodeServer:
+    def _awake(self, node_id: int) -> ClusterNode:
         server = self._node(node_id)
         if server.is_paused:
             raise ValueError(f"node {node_id} is paused")
@@ -356,7 +356,7 @@ class ClusterServer:
                 context.shards.create_topic(self._clock.now())
         return topic, partition_for(key, len(self.metadata.image.topics[topic].partitions))
 
-    def _any(self) -> NodeServer:
+    def _any(self) -> ClusterNode:
         if not self.servers:
             raise RuntimeError("all nodes of this cluster are stopped")
         awake = [server for server in self.servers if not server.is_paused]
@@ -401,14 +401,14 @@ class ClusterServer:
         if to not in state.replicas:
             given_up = state.leader if state.leader in state.replicas else state.replicas[0]
             replicas = tuple(to if each == given_up else each for each in state.replicas)
-            _, delta = self.metadata.controller.reassign(Place(*place), replicas)
+            _, delta = self.metadata.controller.reassign(TopicPartition(*place), replicas)
             self.metadata.publish(delta)
         future: Future[int] = Future()
-        self._moves[future] = partial(self._move, Place(*place), to)
+        self._moves[future] = partial(self._move, TopicPartition(*place), to)
         self.request_turn()
         return future
 
-    def _move(self, place: Place, to: int) -> int | None:
+    def _move(self, place: TopicPartition, to: int) -> int | None:
         """Make a node the leader once it has every record; None until then."""
         state = self.state(*place)
         if state.leader == to:
@@ -436,14 +436,14 @@ class ClusterServer:
             node_id = followers[-1]
         if node_id not in followers:
             raise ValueError(f"node {node_id} is no follower in the ISR {sorted(state.isr)} of {where}")
-        self.metadata.hold_out(Place(topic, index), node_id)
+        self.metadata.hold_out(TopicPartition(topic, index), node_id)
         self.request_turn()
         return node_id
 
     def grow_isr(self, topic: str, index: int) -> None:
         """Let followers join an ISR again; they ask the leader at once."""
         self.state(topic, index)
-        self.metadata.admit_again(Place(topic, index))
+        self.metadata.admit_again(TopicPartition(topic, index))
         for core in self.cores:
             fetch.answer_waiting(core.context, lambda *place: place == (topic, index), self._clock.now())
         self.request_turn()
@@ -468,7 +468,7 @@ class ClusterServer:
         """Whether a turn must end, a thread is working, or something is on its way between nodes."""
         return self._network.is_busy or any(self._is_at_work(server) for server in self.servers)
 
-    def _is_at_work(self, server: NodeServer) -> bool:
+    def _is_at_work(self, server: ClusterNode) -> bool:
         return server.is_at_work and not server.is_paused
 
     async def work(self) -> None:
@@ -501,7 +501,7 @@ class ClusterServer:
         """Execute a request as if a client had sent it: faults strike it."""
         return self._node_for(request).exchange_as_client(request, version)
 
-    def _node_for(self, request: messages.MessageValue) -> NodeServer:
+    def _node_for(self, request: messages.MessageValue) -> ClusterNode:
         """Return the coordinator of the group that a request names, else any node that is up."""
         group: str | None = getattr(request, "group_id", None)
         if group is None:
@@ -511,7 +511,7 @@ class ClusterServer:
             raise RuntimeError(f"no node coordinates group {group!r}")
         return server
 
-    def leading_server(self, topic: str, index: int) -> NodeServer | None:
+    def leading_server(self, topic: str, index: int) -> ClusterNode | None:
         """Return the node that leads a partition, None if there is none, or if it is paused."""
         server = self._network.server(self.state(topic, index).leader)
         return None if server is None or server.is_paused else server

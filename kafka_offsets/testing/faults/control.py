@@ -240,9 +240,8 @@ class Faults:
         kinds = ([] if transactional_id else [GROUP, GROUPS]) + ([] if group else [TRANSACTION])
         apis = (*_addressing(*kinds), *lists)
         if not (group or transactional_id):
-            apis = tuple(
-                name for name in apis if name != "InitProducerId"
-            )  # also for producers without transactions
+            # InitProducerId is also for producers without transactions.
+            apis = tuple(name for name in apis if name != "InitProducerId")
         names = self._names(apis)
         fault = Fault(
             self,

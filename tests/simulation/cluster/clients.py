@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.metadata.image import Place
+from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, encode_batch, read_records
 from kafka_offsets.replication.leader import ACKS_ALL
@@ -16,7 +16,7 @@ from tests.simulation.cluster.network import Connection
 if TYPE_CHECKING:
     from tests.simulation.cluster.world import World
 
-ORDERS, OFFSETS = Place("orders", 0), Place(OFFSETS_TOPIC, 0)
+ORDERS, OFFSETS = TopicPartition("orders", 0), TopicPartition(OFFSETS_TOPIC, 0)
 FIRST_ID = 100
 TIMEOUT_MS = 6000
 SESSION_MS, REBALANCE_MS = 4000, 3000

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.metadata.image import Delta, Place
+from kafka_offsets.metadata.image import Delta, TopicPartition
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata
 from kafka_offsets.metadata.membership import Decided
 from kafka_offsets.replication.elections import IsrProposal
@@ -26,7 +26,7 @@ class LateMembership(InProcessMembership):
         self.stream = self._sent = self._arrived = 0
         self.due_ms = 0
 
-    def alter_isr(self, place: Place, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Send a proposal, and its answer back; either may be lost. None arrives after a later one: that is TCP."""
         self._sent += 1
         number = self._sent
@@ -59,7 +59,7 @@ class LateMetadata(InProcessMetadata):
         super().__init__(world.plan.node_ids, min_isr=2)
         self.world = world
         self.returning: tuple[int, ...] = ()
-        self.states: dict[Place, PartitionState] = {}
+        self.states: dict[TopicPartition, PartitionState] = {}
 
     def publish(self, delta: Delta, besides: int | None = None) -> None:
         """Send a change to every node that is reached."""

@@ -12,8 +12,8 @@ from kafka_offsets.broker.network.inner_channel import InnerChannel
 from kafka_offsets.broker.network.nodes import part
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import Now
-from kafka_offsets.metadata.image import Place
-from kafka_offsets.metadata.membership import Membership
+from kafka_offsets.metadata.image import TopicPartition
+from kafka_offsets.metadata.membership import ClusterMembership
 from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.raw_files import raw
@@ -113,12 +113,12 @@ class Node:
         part.catch_up(self.core)
         self.request_turn()
 
-    def _begin_run(self, membership: Membership) -> None:
+    def _begin_run(self, membership: ClusterMembership) -> None:
         """Start a process with the files that there are."""
         plan = self.world.plan
         self.run += 1
         self._inbox, self._timer_ms, self._has_turn = [], None, False
-        self.mirrors: dict[Place, Mirror] = {}
+        self.mirrors: dict[TopicPartition, Mirror] = {}
         config = Config.load({
             "node.id": self.id,
             "fsync": plan.fsync,
@@ -271,14 +271,14 @@ class Node:
 
     # -- for the checks
 
-    def partitions(self) -> Iterator[tuple[Place, Partition]]:
+    def partitions(self) -> Iterator[tuple[TopicPartition, Partition]]:
         """Yield the open partitions."""
         for partition in self.core.topics.open_partitions():
-            yield Place(partition.topic, partition.index), partition
+            yield TopicPartition(partition.topic, partition.index), partition
 
     def mirror(self, partition: Partition) -> Mirror:
         """Return the records of a log as they are now."""
-        place = Place(partition.topic, partition.index)
+        place = TopicPartition(partition.topic, partition.index)
         found = self.mirrors.setdefault(place, Mirror())
         directory = partition.log.directory
         names = sorted(name for name in self.files._directories[directory] if name.endswith(".log"))

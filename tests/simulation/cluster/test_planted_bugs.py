@@ -7,7 +7,7 @@ import pytest
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.cluster.envelopes import Enveloped
 from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
-from kafka_offsets.broker.replicas.inter_broker import InterBroker
+from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.replication.leader import LeaderReplica
 from tests.replication.simulation import test_planted_bugs as planted
 from tests.simulation.cluster.simulation import plan_of, run, steps_of
@@ -35,13 +35,13 @@ def a_forwarded_request_is_forwarded_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_commit_is_forwarded_twice(patch: pytest.MonkeyPatch) -> None:
-    send = InterBroker.send
+    send = PeerRequests.send
 
     def twice(self: Any, node_id: int, peer: str, request: Any, version: int, on_answer: Any) -> None:
         send(self, node_id, peer, request, version, lambda _: None)
         send(self, node_id, peer, request, version, on_answer)
 
-    patch.setattr(InterBroker, "send", twice)
+    patch.setattr(PeerRequests, "send", twice)
 
 
 PLANTS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.image import Place
+from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
 from kafka_offsets.replication.follower import FollowerReplica
@@ -41,7 +41,7 @@ class World:
         self.trace = trace or (lambda _: None)
         self.complaints = complaints
         self.network = Network(loss=0, repeat=0)
-        self.histories: dict[Place, History] = defaultdict(History)
+        self.histories: dict[TopicPartition, History] = defaultdict(History)
         self.nodes: dict[int, Node] = {}
         self.metadata = self._new_metadata()
         self.sent: set[bytes] = set()
@@ -92,7 +92,7 @@ class World:
 
     def visible(self, node: Node, partition: Partition, high_watermark: int) -> None:
         """A consumer may read up to this high watermark."""
-        place, replica = Place(partition.topic, partition.index), partition.replica
+        place, replica = TopicPartition(partition.topic, partition.index), partition.replica
         assert replica is not None
         epoch, log = replica.state.leader_epoch, node.mirror(partition)
         if isinstance(replica, FollowerReplica):
@@ -114,7 +114,11 @@ class World:
         history.acked[offset] = record
 
     def decided(
-        self, place: Place, before: PartitionState | None, state: PartitionState, returning: Collection[int]
+        self,
+        place: TopicPartition,
+        before: PartitionState | None,
+        state: PartitionState,
+        returning: Collection[int],
     ) -> None:
         """A controller has decided: a leader without all visible records is the outcome of an unclean election.
 
@@ -167,7 +171,7 @@ class World:
                         f"{node}: a record that no client sent",
                     )
 
-    def _may_lead_next(self, node: Node, place: Place) -> bool:
+    def _may_lead_next(self, node: Node, place: TopicPartition) -> bool:
         state = self.metadata.states.get(place)
         return state is not None and node.id in (*state.isr, *state.elr)
 
@@ -196,7 +200,7 @@ class World:
             if not node.is_up and not self._is_apart(node.id):
                 node.start()
 
-    def _leading(self, place: Place) -> Any:
+    def _leading(self, place: TopicPartition) -> Any:
         node = self.nodes[self.metadata.states[place].leader]
         partition = node.core.topics.partition(*place)
         assert partition is not None
@@ -251,7 +255,7 @@ class World:
         self.network.run(self.network.now_ms + pause_ms)
         self.check()
 
-    def _target(self, place: Place, node: Node, number: int) -> int:
+    def _target(self, place: TopicPartition, node: Node, number: int) -> int:
         """Return where a client believes a leader to be: mostly where it is."""
         leader = self.metadata.states[place].leader
         return leader if leader != NO_LEADER and number % 4 else node.id

@@ -24,7 +24,7 @@ from kafka_offsets.broker.security.listener_tls import ListenerTls
 from kafka_offsets.broker.security.listeners import ListenerSecurity
 from kafka_offsets.clock import SystemClock
 from kafka_offsets.metadata.json_form import Fields, from_json, to_json
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.protocol.connection import FrameReader
 from kafka_offsets.security.principal import ANONYMOUS, Principal
 from kafka_offsets.security.sasl.authentication import Authentication
@@ -55,7 +55,7 @@ class BrokerLogins:
     """
 
     def __init__(
-        self, config: Config, security: InterBrokerSecurity, settings: Callable[[], Settings]
+        self, config: Config, security: InterBrokerSecurity, settings: Callable[[], ClusterSettings]
     ) -> None:
         self._security, self._settings = security, settings
         self._authorizer = config.authorizer()

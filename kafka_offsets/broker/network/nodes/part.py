@@ -5,12 +5,12 @@ from __future__ import annotations
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.cluster.rows import ClusterRows
-from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
+from kafka_offsets.broker.cluster.topics import ClusterTopics
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.metadata.membership import Membership
+from kafka_offsets.metadata.membership import ClusterMembership
 
 
-def connect(core: BrokerCore, membership: Membership) -> None:
+def connect(core: BrokerCore, membership: ClusterMembership) -> None:
     """Let a broker decide through its membership."""
     assert core.replicas is not None, "a broker of a cluster has replicas"
 

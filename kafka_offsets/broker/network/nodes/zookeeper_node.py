@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from kafka_offsets.broker.cluster.topic_decisions import ClusterTopics
+from kafka_offsets.broker.cluster.topics import ClusterTopics
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import announce_listeners

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_offsets.zookeeper import steps
-from kafka_offsets.zookeeper.requests import Children, Get, Outcome, Problem, Request, State, Watch
+from kafka_offsets.zookeeper.requests import Children, Get, Outcome, Problem, Request, SessionState, Watch
 from kafka_offsets.zookeeper.steps import Steps
 from tests.replication.simulation.network import CONTROLLER as ZOOKEEPER
 from tests.simulation.cluster.zookeeper.server import TIMEOUT_MS
@@ -44,12 +44,12 @@ class VirtualZooKeeper:
         self._sent: deque[_Sent] = deque()
         self._watches: dict[int, Watch] = {}
         self._watch_number = 0
-        self._on_state: Callable[[State], None] = lambda state: None
+        self._on_state: Callable[[SessionState], None] = lambda state: None
         self.session_id = 0
 
     # -- for the thread that uses it
 
-    def start(self, on_state: Callable[[State], None]) -> None:
+    def start(self, on_state: Callable[[SessionState], None]) -> None:
         """Connect, and stay connected."""
         self._on_state = on_state
         self._thread.post(self._connect)
@@ -99,12 +99,12 @@ class VirtualZooKeeper:
             stream.close(0)
             self.session_id = 0
             self._fail()
-            self._report(State.EXPIRED)
+            self._report(SessionState.EXPIRED)
             self._connect()
             return
         self.session_id, self._is_connected = session_id, True
         self._heard_ms = self._node.world.network.now_ms
-        self._report(State.CONNECTED)
+        self._report(SessionState.CONNECTED)
         self._flush()
 
     def _flush(self) -> None:
@@ -164,7 +164,7 @@ class VirtualZooKeeper:
         if self._is_connected:
             self._is_connected = False
             self._fail()
-            self._report(State.DISCONNECTED)
+            self._report(SessionState.DISCONNECTED)
             watches, self._watches = self._watches, {}
             for watch in watches.values():
                 self._post(watch)
@@ -177,7 +177,7 @@ class VirtualZooKeeper:
         for each in failed:
             each.done(Problem.UNAVAILABLE)
 
-    def _report(self, state: State) -> None:
+    def _report(self, state: SessionState) -> None:
         self._post(lambda: self._on_state(state))
 
 
@@ -189,7 +189,7 @@ class VirtualSession:
         self._thread = VirtualThread(node)
         self._client = VirtualZooKeeper(node, self._thread.post)
         self.is_connected = False
-        self.on_state: Callable[[State], None] = lambda state: None
+        self.on_state: Callable[[SessionState], None] = lambda state: None
 
     @property
     def session_id(self) -> int:
@@ -204,8 +204,8 @@ class VirtualSession:
         self.is_connected = False
         self._client.close()
 
-    def _changed(self, state: State) -> None:
-        self.is_connected = state is State.CONNECTED
+    def _changed(self, state: SessionState) -> None:
+        self.is_connected = state is SessionState.CONNECTED
         self.on_state(state)
 
     def run(self, wanted: Steps[T], timeout_s: float) -> T:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from greenlet import getcurrent
 
-from kafka_offsets.metadata.image import Place
-from kafka_offsets.metadata.membership import Membership
+from kafka_offsets.metadata.image import TopicPartition
+from kafka_offsets.metadata.membership import ClusterMembership
 from kafka_offsets.replication.partition_state import PartitionState
 from kafka_offsets.zookeeper import cluster_changes
 from kafka_offsets.zookeeper import cluster_znodes as znodes
-from kafka_offsets.zookeeper.requests import Node as Znode
+from kafka_offsets.zookeeper.requests import Znode
 from tests.replication.simulation.history import require
 from tests.replication.simulation.network import CONTROLLER as ZOOKEEPER
 from tests.simulation.cluster.clients import OFFSETS, ORDERS
@@ -46,8 +46,8 @@ class StoredMetadata:
 
     def __init__(self, world: "ZooKeeperWorld") -> None:
         self._world = world
-        self.states: dict[Place, PartitionState] = {}
-        self.every_state: dict[Place, set[PartitionState]] = {ORDERS: set(), OFFSETS: set()}
+        self.states: dict[TopicPartition, PartitionState] = {}
+        self.every_state: dict[TopicPartition, set[PartitionState]] = {ORDERS: set(), OFFSETS: set()}
         self.epochs: dict[int, tuple[int, int]] = {}
 
     def changed(self, before: dict[str, Znode], after: dict[str, Znode]) -> None:
@@ -113,7 +113,7 @@ class ZooKeeperWorld(World):
     def _create_topics(self) -> None:
         """Create the topics through a broker, once all take part."""
 
-        def create(membership: Membership) -> None:
+        def create(membership: ClusterMembership) -> None:
             membership.create(self.topics())
 
         network = self.network
@@ -159,7 +159,7 @@ class ZooKeeperWorld(World):
                     is_stored = state in self.metadata.every_state[place]
                     require(is_stored, f"{node} knows {place} as {state}, which ZooKeeper never had")
 
-    def _may_lead_next(self, node: Node, place: Place) -> bool:
+    def _may_lead_next(self, node: Node, place: TopicPartition) -> bool:
         """A node that has lost records is no longer in sync once it is registered."""
         return self.metadata.epochs.get(node.id, (-1, 0))[1] == node.run and super()._may_lead_next(
             node, place
@@ -257,7 +257,7 @@ class ZooKeeperWorld(World):
             return
         replicas = [node.id, *(each for each in state.replicas if each != node.id)]
 
-        def lead(membership: Membership) -> None:
+        def lead(membership: ClusterMembership) -> None:
             membership.reassign(place, replicas)
             membership.elect([place], unclean=False)
 

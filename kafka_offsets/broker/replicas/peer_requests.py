@@ -1,4 +1,4 @@
-"""Inter-broker requests of transactions: markers to the leaders of partitions, and partitions to the coordinator.
+"""Peer requests of transactions: markers to the leaders of partitions, and partitions to the coordinator.
 
 The coordinator of a transactional id is one broker, the leaders of the partitions in its transaction are others.
 Markers go to them by WriteTxnMarkers; they add or verify their partitions by AddPartitionsToTxn (KIP-890). Source:
@@ -14,10 +14,11 @@ from zlib import crc32
 from kafka_offsets.broker.partition.topic_names import TRANSACTIONS_TOPIC
 from kafka_offsets.broker.replicas.channel import Channel, OnAnswer
 from kafka_offsets.broker.replicas.interfaces import OnOutcomes
-from kafka_offsets.coordinator.transactions.decisions import TopicPartition, Transaction
+from kafka_offsets.coordinator.transactions.decisions import Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.replication.partition_state import NO_LEADER
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _ADD_VERSION = 5
 """Of AddPartitionsToTxn: sent by brokers, with a flag for verification alone."""
 
 
-class InterBroker:
+class PeerRequests:
     """What one broker asks of others for transactions.
 
     leader_of   (topic, partition) -> the broker that leads it, -1 for none

@@ -1,4 +1,4 @@
-"""Topic decisions: topics of a cluster are created and changed in its metadata, and reach every broker from there."""
+"""Topics of a cluster: created and changed in its metadata, from which they reach every broker."""
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from kafka_offsets.broker.partition.topic_decisions import Replicas
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
-from kafka_offsets.metadata.membership import Membership
+from kafka_offsets.metadata.membership import ClusterMembership
 from kafka_offsets.storage.catalogue import NewTopic
 
 
@@ -21,7 +21,9 @@ class ClusterTopics:
 
     waits_for_brokers = False
 
-    def __init__(self, membership: Membership, config: Config, partition_count: Callable[[str], int]) -> None:
+    def __init__(
+        self, membership: ClusterMembership, config: Config, partition_count: Callable[[str], int]
+    ) -> None:
         self._membership = membership
         self._config = config
         self._partition_count = partition_count

@@ -1,0 +1,3 @@
+"""TopicPartition: a partition, by the name of its topic and its number."""
+
+TopicPartition = tuple[str, int]

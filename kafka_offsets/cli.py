@@ -489,11 +489,11 @@ def _code_of(start: Callable[[], None], host: str, port: int, data_directory: Pa
     """Run what serves, and return the exit code; report why it cannot."""
     try:
         start()
-    except StorageError as error:  # its paths are relative to the data directory
+    except StorageError as error:  # the paths in its message are relative to the data directory
         return _cannot(str(error) if error.path is None else f"{data_directory}: {error}")
     except OSError as error:
         return _cannot(os_error_text(error, host, port))
-    except UnicodeError as error:  # of a name that no host can have
+    except UnicodeError as error:  # the host name cannot be encoded
         return _cannot(f"cannot listen on {host}:{port}: {error}")
     return 0
 
@@ -516,7 +516,7 @@ def _compact(options: argparse.Namespace) -> int:
 
 def os_error_text(error: OSError, host: str, port: int) -> str:
     """Describe an OSError: by the file if it names one, otherwise by the address."""
-    # asyncio replaces the message of bind(); the number still identifies the error.
+    # asyncio replaces the message of bind(), but not the number of the error.
     reason = (
         os.strerror(error.errno)
         if error.errno is not None and error.errno > 0

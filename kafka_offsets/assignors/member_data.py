@@ -37,7 +37,7 @@ def encode_subscription(
     user_data = None
     held: list[messages.ConsumerProtocolSubscription.TopicPartition] = []
     if strategy == "sticky" and generation >= 0:
-        # The same layout as an assignment's, with the generation in place of its user data.
+        # The layout of an assignment, but with the generation in place of its user data.
         user_data = _encode_assigned(owned)[: -len(_NULL_BYTES)] + _GENERATION.pack(generation)
     elif strategy == "cooperative-sticky":
         user_data = _GENERATION.pack(generation)

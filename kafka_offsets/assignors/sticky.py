@@ -44,7 +44,7 @@ def _share_equally(kept: dict[str, set[TopicPartition]], free: list[TopicPartiti
     """Give everybody the same number of partitions, or one more, with as few moves as possible."""
     total = sum(map(len, kept.values())) + len(free)
     each, extra = divmod(total, len(kept))
-    # A member that has more than its share keeps one more, as long as there are such places.
+    # `extra` members have one partition more than the others: first those that already own more.
     limits = dict.fromkeys(kept, each)
     for member, owned in kept.items():
         if extra and len(owned) > each:
@@ -60,7 +60,7 @@ def _share_equally(kept: dict[str, set[TopicPartition]], free: list[TopicPartiti
         free += surplus
     free.sort()
     waiting = iter(free)
-    # One by one: the partitions of a topic are spread over the members.
+    # In turns, so that the partitions of a topic are spread over the members.
     hungry = deque(member for member, owned in kept.items() if len(owned) < limits[member])
     while hungry:
         member = hungry.popleft()

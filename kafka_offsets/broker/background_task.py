@@ -185,7 +185,7 @@ class BackgroundTask:
     def _end(self, error: Exception | None) -> None:
         if not self.is_over():
             self._is_over = True
-            # `ended` may refer to this task: the cycle would keep the result until a garbage collection, which is rare.
+            # `ended` may refer to this task. Such a cycle would keep the result in memory until a garbage collection.
             ended, self._ended = self._ended, None
             if ended is not None:
                 ended(error)

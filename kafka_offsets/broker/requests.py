@@ -82,7 +82,7 @@ class RequestDispatcher:
         """Decide the complete requests, as far as earlier ones allow; release their answers."""
         try:
             self._decide_frames(connection, now)
-        finally:  # also when a request closes the connection: it is flushed with its output so far
+        finally:  # a request may close the connection: earlier responses are still sent
             self._repeated_produces.write(connection, now)
             if self._answers.answered:
                 self._answers.release()
@@ -160,7 +160,7 @@ class RequestDispatcher:
         _, _, body, api, version, codecs, client_id, kept, commits, produces = known
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         if self._throttling.times_requests:
-            kept = commits = None  # their responses are bytes, without room for the time of a pause
+            kept = commits = None  # stored responses have no `throttle_time_ms` of this request
         known_answer = None if kept is None else kept.find(frame, body)
         repeated = None if commits is None else commits.find(frame, body)
         request: Any = None

@@ -71,7 +71,7 @@ class Scheduler:
     def at(self, due_ms: int, callback: Callable[[Now], None]) -> Deadline:
         """Call `callback` at a monotonic time, unless it is cancelled first."""
         if len(self._heap) >= self._most:
-            # Most are cancelled ones, of parked fetches that were woken.
+            # Most of them are cancelled: the timeouts of parked fetches that were woken.
             self._heap = [entry for entry in self._heap if entry[2].callback is not None]
             heapq.heapify(self._heap)
             self._most = max(_FEWEST, 2 * len(self._heap))

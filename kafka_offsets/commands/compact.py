@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
         print(json.dumps(each._asdict()) if options.json else each.line(dry_run=options.dry_run))
     if (
         not options.json and each.active_bytes and not options.include_active
-    ):  # of the sum, which is the last one
+    ):  # `each` is the last line, the sum of all logs
         _advise(options, config, now, each)
     return 0 if is_whole else 1
 
@@ -132,7 +132,7 @@ class _Run(NamedTuple):
                     name = f"{topic.name}-{index}"
                     if name != folder and folder is not None:
                         continue
-                    if name not in logged:  # never used: opening it would create its folder
+                    if name not in logged:  # the partition has no folder yet, and opening it would create one
                         yield None
                         continue
                     try:

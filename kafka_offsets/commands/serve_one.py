@@ -61,7 +61,7 @@ def check_ready(config: Config, host: str, port: int) -> int:
     """
     endpoints = config.endpoints()
     plain = next((each for each in endpoints if each.protocol == "PLAINTEXT"), None)
-    if plain is not None and plain != endpoints[0]:  # the options name the first one
+    if plain is not None and plain != endpoints[0]:  # `host` and `port` are those of the first listener
         host, port = plain.listener
     error = ErrorCode.NONE
     try:

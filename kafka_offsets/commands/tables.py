@@ -75,7 +75,7 @@ def _code(key: str, value: Any) -> int | None:
 def _cell(value: Any) -> str:
     if value is None or value == "" or value == {}:
         return "-"
-    if isinstance(value, Mapping):  # partitions by topic
+    if isinstance(value, Mapping):  # the partitions of each topic
         return ";".join(f"{topic}:{','.join(map(str, some))}" for topic, some in value.items())
     text = str(value)
     # A name may have line breaks and escape sequences in it.

@@ -95,7 +95,7 @@ def describe_configs(
         return failed
     results = []
     for resource in request.resources:
-        # "", not null, without an error: as in Kafka
+        # As in Kafka, the message is "" and not null if there is no error.
         result = answer.DescribeConfigsResult(
             ErrorCode.NONE, "", resource.resource_type, resource.resource_name
         )
@@ -286,7 +286,7 @@ def _check_changes(resource_type: int, changes: list[Change]) -> None:
 
 def _check_operation(change: Change) -> None:
     if change.config_operation not in _OPERATIONS:
-        raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # Kafka fails with this error as well
+        raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # as in Kafka, where an exception causes it
 
 
 def _without_deletions(changes: Iterable[Change]) -> list[Change]:

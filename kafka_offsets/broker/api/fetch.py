@@ -304,7 +304,7 @@ def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Readi
     response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
     is_old = context.api_version < _DIVERGING_SINCE
     if is_old and reading.is_final and any(map(_diverges, reading.answers)):
-        # A newer version, which gave the last fetched epoch, began its session.
+        # A request of a newer version, which has the last fetched epoch, began this session.
         response = fail_fetch(context.request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     if reading.size < _ASIDE_BYTES:
         broker.answers.reply(context, response)
@@ -411,7 +411,7 @@ class _Reader:
         topic = self.broker.topics.get(wanted.topic)
         if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
             if error is _DENIED:
-                return _unknown(asked.partition, error)  # it does not end the wait of the others
+                return _unknown(asked.partition, error)  # the other partitions still wait for records
             return self._refusal(asked, error)
         if topic is None or not 0 <= asked.partition < topic.partition_count:
             if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
@@ -446,14 +446,14 @@ class _Reader:
         end = log.log_end_offset if is_follower else high_watermark
         if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
             return found
-        # A consumer may have read up to a high watermark that a new leader has still to reach: it waits for that.
+        # The high watermark of a new leader may be lower than that of the previous one: such a consumer waits.
         if not start <= asked.fetch_offset <= log.log_end_offset:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower:
             assert self.broker.replicas is not None
             self.broker.replicas.fetched(partition, *self.follower, asked)
             high_watermark = log.high_watermark
-            # DeleteRecords waits for it, and there may be no record for an hour.
+            # Answer at once: DeleteRecords waits until the follower has the new log start.
             self.is_final = self.is_final or 0 <= asked.log_start_offset < start
         # A log whose transactions are not known yet is not scanned for a number that only readers of committed
         # records use.

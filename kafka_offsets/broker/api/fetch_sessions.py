@@ -72,7 +72,7 @@ class _Followed:
     def takes_news(self, read: _Partition) -> bool:
         """Record what was read; return whether the response must contain it."""
         has_news = self.has_news(read)
-        self.high_watermark = -1 if read.error_code else read.high_watermark  # again after the error
+        self.high_watermark = -1 if read.error_code else read.high_watermark  # report it again after an error
         self.log_start_offset = read.log_start_offset
         return has_news
 
@@ -187,7 +187,7 @@ class FetchSessions:
         session, session_id = plan.session, 0
         if session is not None:
             session_id = session.session_id
-            if session.epoch != plan.epoch:  # the client has not waited for this response
+            if session.epoch != plan.epoch:  # the client has sent another request since
                 return messages.FetchResponse(
                     error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session_id
                 )

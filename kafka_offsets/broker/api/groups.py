@@ -185,11 +185,11 @@ def unchanged_offsets(
         group_id, found = asked.group_id, response.groups[0].topics
     if response.error_code or broker.config.offsets_fetch_members_only:
         return None
-    for topic in found:  # rows have no errors
+    for topic in found:  # plain rows have no errors
         if type(topic.partitions) is list and any(each.error_code for each in topic.partitions):
             return None
     hosted = broker.runtime.by_group.get(group_id)
-    if hosted is None:  # also if it does not decide at once, but reads its offsets from elsewhere
+    if hosted is None:  # not loaded, or its offsets are in ZooKeeper
         return None
     condition = SameOffsets(hosted, group_id, hosted.shard.since_unchanged(group_id), request.require_stable)
     return condition if condition.holds() else None
@@ -218,7 +218,7 @@ def _read_offsets(
         """Count a shard whose offsets are settled; answer after the last one, or at the first error."""
         nonlocal remaining
         if remaining <= 0:
-            return  # another shard has failed
+            return  # already answered, with the error of another shard
         remaining = 0 if error else remaining - 1
         if error:
             broker.answers.fail(context, error)
@@ -513,7 +513,7 @@ def _listed_groups(
     groups = []
     for hosted in list(broker.runtime.all_shards()):
         if hosted.failed:
-            continue  # as Kafka skips the shards that it does not coordinate
+            continue  # as Kafka, which skips partitions that it does not coordinate
         if hosted.is_loading:
             return refuse(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
         groups += group_requests.list_groups(hosted.shard, request.states_filter, request.types_filter)

@@ -179,7 +179,7 @@ def _find(partition: Partition, timestamp: int, isolation_level: int, is_followe
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found[1] >= end:
         return _NOTHING
-    # Compaction may have removed the latest record: the log has epochs from its start on.
+    # If the log start has passed the record, use the epoch of the log start: there is no earlier one.
     return _Found(*found, log.epoch_at(max(found[1], log.log_start_offset)))
 
 

@@ -86,7 +86,7 @@ def _answered(
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
     topics = yield from _asked_topics(broker, request, context, now)
     if topics is None:
-        # An entry with neither name nor id fails in Kafka as well.
+        # An entry has neither name nor id: Kafka fails with this error.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     if request.include_topic_authorized_operations:
         for topic in topics:
@@ -112,7 +112,7 @@ def _asked_topics(
     if wanted is None or (context.api_version < _NULL_IS_ALL_SINCE and not wanted):
         return (yield from _described(broker, broker.topics.names(), broker.topics.get, lambda name: None))
     ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
-    if ids:  # then names do not count, as in Kafka
+    if ids:  # as in Kafka, names are ignored then
         return (yield from _described(broker, ids, broker.topics.by_id, _unknown_id))
     names = dict.fromkeys(topic.name for topic in wanted)
     if None in names:
@@ -203,7 +203,7 @@ def _create_some(broker: Context, new: list[NewTopic]) -> list[str]:
         broker.topics.create_several(new)
     except StorageError as error:
         rest = [topic for topic in new if broker.topics.get(topic.name) is None]
-        if len(rest) < len(new):  # another broker was faster
+        if len(rest) < len(new):  # another broker has created some of them
             return _create_some(broker, rest)
         names = [topic.name for topic in new]
         logger.error("topics were not created: %s: %s", ", ".join(names), error)
@@ -295,7 +295,7 @@ def describe_topic_partitions(
     names = sorted(name for name in (named or broker.topics.names()) if name >= first)
     if cursor is not None and ((named and first not in named) or cursor.partition_index < 0):
         return refuse(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    if "" in names:  # Kafka fails when it checks the permissions of this name
+    if "" in names:  # Kafka fails with this error when it authorizes an empty name
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     answer = messages.DescribeTopicPartitionsResponse
     remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
@@ -323,7 +323,7 @@ def _page(
     if topic is None:
         page = answer.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
     else:
-        # Never null: Java's Admin takes the arrays of eligible leaders as they come (KIP-966).
+        # The arrays of eligible leaders are never null: Java's Admin does not check that (KIP-966).
         replicas = [broker.node_id]
         partitions = [
             answer.Partition(ErrorCode.NONE, index, broker.node_id, epoch, replicas, replicas, [], [], [])

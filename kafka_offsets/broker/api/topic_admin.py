@@ -360,7 +360,7 @@ def check_replicas(broker: Context, broker_ids: list[int], factor: int | None = 
     assignment = "The manual partition assignment includes"
     if not broker_ids:
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{assignment} an empty replica list."
-    # In Kafka's order: from the lowest id, first whether it exists, then whether it is a duplicate.
+    # Kafka checks in this order: from the lowest id on, first whether the broker exists, then for duplicates.
     previous = None
     for broker_id in sorted(broker_ids):
         if broker_id not in broker.broker_ids:
@@ -399,7 +399,7 @@ def _create(broker: Context, plans: list[_Plan], now: Now) -> None:
         )
     except StorageError as error:
         existing = [plan for plan in plans if broker.topics.get(plan.name) is not None]
-        if existing:  # another broker was faster
+        if existing:  # another broker has created some of them
             for plan in existing:
                 plan.refusal = _exists(plan.name)
             _create(broker, _accepted(plans), now)

@@ -387,7 +387,7 @@ def end_transaction(
         request, _client_error(error, context), context.api_version
     )
     if not error:
-        # A transaction that was complete already gets the same answer as then.
+        # A repeated EndTxn gets the answer of the first one.
         state = before if ended is None else transactions.complete(ended, now)
         assert state is not None
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch

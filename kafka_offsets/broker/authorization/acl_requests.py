@@ -88,7 +88,7 @@ def create_acls(
     acls = set(broker.directory.clients.acls)
     results: list[tuple[ErrorCode, str | None]] = []
     wanted = [_acl_of(each) for each in request.creations]
-    if any(map(is_filter, wanted)):  # Java cannot make such a binding
+    if any(map(is_filter, wanted)):  # Kafka fails with this error: Java's class for ACLs refuses filters
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     for acl in wanted:
         refusal = check_new_acl(acl)

@@ -39,7 +39,7 @@ def decide_rest(
 
     def take(response: Any) -> None:
         """Send the changed response; b"" is no response."""
-        if response is request and row.echoed:  # which says that all of it is done
+        if response is request and row.echoed:  # it means success of every part
             response = row.fail(request, ErrorCode.NONE, context.api_version)
         encoded = isinstance(response, (bytes, bytearray, Parts))
         pass_on(core, context, response if encoded else change(response))

@@ -137,7 +137,7 @@ def _decide_topics(asked: _Asked, right: rights.Right) -> Any:
     row, request, version = asked.row, asked.request, asked.context.api_version
     name_of = names_of(asked.core)
     named = row.named(version)
-    names = {name_of(topic) for topic in named.topics(request)} - {""}  # an unknown id is no name
+    names = {name_of(topic) for topic in named.topics(request)} - {""}  # "" is the name for an unknown id
     denied = {name for name in names if not asked.sender.may(right, name)}
     if not denied:
         return asked.decide()

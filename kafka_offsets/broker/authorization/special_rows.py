@@ -105,7 +105,7 @@ def _is_transactional(request: messages.ProduceRequest) -> bool:
             try:
                 first = next(batch_headers(partition.records or b""), None)
             except ProtocolError:
-                continue  # it is refused when it is validated
+                continue  # the validation of the batch refuses it
             if first is not None and first[1].is_transactional:
                 return True
     return False
@@ -181,7 +181,7 @@ def _metadata(
         The sender does not learn whether they exist.
         """
         if not rest.topics:
-            response.topics = []  # of all, in the first version
+            response.topics = []  # in version 0 an empty list requests all topics
         response = _with_operations(sender, request, response)
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         response.topics = [

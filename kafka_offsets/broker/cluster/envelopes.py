@@ -94,7 +94,7 @@ def _encoded(principal: Principal) -> bytes:
 def _envelope(core: Context, request: messages.EnvelopeRequest, context: RequestContext, now: Now) -> Any:
     """Decide the request in an envelope as its client's."""
     if not is_between_brokers(core, context):
-        # As on a listener of Kafka that is not of the controller.
+        # as at a listener of Kafka that is not for controllers
         error = ProtocolError(f"API key {_ENVELOPE} is not served at this listener", 0)
         core.answers.refuse(context.connection, error)
         return None
@@ -156,7 +156,7 @@ class _Opened:
         if found is None or codecs is None:
             raise ProtocolError(f"API key {key} is not served in version {version}", 0)
         self.is_forwardable = found.forwarded
-        if rows is not None:  # those of a connection in this process do not check rights
+        if rows is not None:  # a connection within this process has rows that do not check rights
             (found,) = authorized(core.authorizer, Apis([found]))
         self._core, self._envelope, self._row, self._codecs = core, envelope, found, codecs
         context = self._context = Enveloped(envelope, principal, host, self._answer)

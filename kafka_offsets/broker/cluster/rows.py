@@ -128,7 +128,7 @@ class ClusterRows:
         def decide_now() -> None:
             if self._membership.is_reachable:
                 _decide_now(row, core, request, context)
-            else:  # Kafka waits for the time-out
+            else:  # Kafka answers this too, but after the timeout of the request
                 pass_on(core, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
 
         self._membership.when_answering(decide_now)
@@ -164,7 +164,7 @@ class ClusterRows:
 
     def _by_leader(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         def is_elsewhere(topic: str, index: int) -> bool:
-            if row.key == _DESCRIBE_PRODUCERS:  # any replica answers
+            if row.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
                 return not self._view.hosts(core, topic, index)
             return not self._view.leads(core, topic, index)
 
@@ -229,7 +229,7 @@ class ClusterRows:
             if error or self._view.leads(core, topic, index):
                 return error
             if followers_serve and self._view.follows(core, topic, index):
-                return ErrorCode.NONE  # the log refuses brokers
+                return ErrorCode.NONE  # a Fetch of a follower is refused when the log is read
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
         def name_leaders(response: Any) -> Any:

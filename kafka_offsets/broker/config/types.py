@@ -76,7 +76,7 @@ class Key(NamedTuple):
         if self.kind is Type.LIST:
             self._check_elements(parsed)
             if self.choices:
-                parsed = tuple(dict.fromkeys(parsed))  # as in Kafka, which then describes each once
+                parsed = tuple(dict.fromkeys(parsed))  # as in Kafka, which removes duplicates
         elif self.choices and parsed not in self.choices:
             raise _refused(self.name, parsed, _one_of(self.choices))
         if self.at_least is not None and parsed < self.at_least:
@@ -194,9 +194,9 @@ def text_of(value: object) -> str | None:
     if isinstance(value, tuple):
         return ",".join(value)
     if isinstance(value, float) and math.isfinite(value) and value and not 1e-3 <= abs(value) < 1e7:
-        digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")  # as Double.toString of Java
+        digits, exponent = f"{Decimal(repr(value)).normalize():E}".split("E")  # as Java's Double.toString
         return f"{float(digits)}E{int(exponent)}"
-    return str(value)  # of a password "[hidden]"
+    return str(value)  # "[hidden]" for a password
 
 
 def shown_text(value: object) -> str | None:

@@ -115,7 +115,7 @@ class _Round:
             steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
             try:
                 yield from self._services.take(hosted, steps, self._expired)
-            except Exception:  # the other shards must not be affected
+            except Exception:  # the other shards must still expire their offsets
                 logger.exception("the expiration of offsets in %s failed", hosted.log.directory)
 
 

@@ -39,7 +39,7 @@ _UNUSUAL = 0x37
 _FAR = 1 << 62
 _MOST_NAMES = 1 << 16
 _PARTITION = struct.Struct(">i")
-_VALUE_SIZE = 2 * PLAIN.size  # as a varint
+_VALUE_SIZE = 2 * PLAIN.size  # the zigzag varint of the size of a plain value
 
 _SHORTEST_RUN = 3
 """Minimum number of records that are worth reading together."""
@@ -175,7 +175,7 @@ def _replay_commits(
             row = offset, leader_epoch, "", timestamp, -1, topic_id, base_offset + offset_delta
             put(group, topic, _PARTITION.unpack_from(data, partition_at)[0], new(entry_type, row))
             replayed += 1
-    except ProtocolError:  # `read_records` meets it too
+    except ProtocolError:  # `read_records` finds the damage again, and reports it
         return min(replayed, max(count - 1, 0))
     return replayed
 

@@ -90,7 +90,7 @@ def _announced_sizes(data: bytes, at: int) -> Iterator[int]:
     for begin in range(at - 1, max(at - 4, -1), -1):
         byte = data[begin]
         if (begin == at - 1) == bool(byte & 0x80):
-            return  # the last byte of a varint has no mark, and those before have one
+            return  # not a varint: only its last byte has the high bit clear
         value = value << 7 | byte & 0x7F
         if not value & 1 and _SHORTEST_KEY_BYTES <= value >> 1 <= min(_LONGEST_KEY_BYTES, len(data) - at):
             yield value >> 1

@@ -307,7 +307,7 @@ class HostedShard:
 
         The first call of a turn visits all decisions; later calls visit only the new ones.
         """
-        self._repeated = None  # later ones are a decision of their own, which is not looked through
+        self._repeated = None  # later repeated commits make a new decision: this call does not visit them
         if self._latest is None:
             self._latest = {}
             self._looked_through = 0

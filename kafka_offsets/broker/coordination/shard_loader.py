@@ -76,7 +76,7 @@ class ShardLoader:
         topic = self._topics.get(OFFSETS_TOPIC)
         if topic is None:
             return
-        if self._topics.is_replicated:  # the metadata say what this broker leads
+        if self._topics.is_replicated:  # in a cluster the metadata determine which shards are loaded here
             self._runtime.start(topic.partition_count, now)
             return
         logged = [index for name, index in self._topics.directory.unopened() if name == OFFSETS_TOPIC]
@@ -130,7 +130,7 @@ class ShardLoader:
         A load next to a longer one shares the interpreter with it, and ends first. Loads of about the same length
         would only delay each other.
         """
-        if self._is_beginning:  # a load has ended inline
+        if self._is_beginning:  # called by a load that has ended at once, within the loop below
             return
         self._is_beginning = True
         self._waiting.sort(key=lambda hosted: hosted.log.size, reverse=True)

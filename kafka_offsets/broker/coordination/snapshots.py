@@ -381,7 +381,7 @@ class _Job:
         if self._file is None:
             self._file = self._files.open(self.path + TEMPORARY_SUFFIX, create=True)
             if self._file.size:
-                self._file.truncate(0)  # an unfinished earlier file
+                self._file.truncate(0)  # the rest of an unfinished file
         self._file.append(data)
         self.size += len(data)
 
@@ -401,7 +401,7 @@ class _Job:
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with suppress(StorageError):  # its content is unused, or synced already
+            with suppress(StorageError):  # the file is not used, or synced already
                 file.close()
 
 

@@ -136,7 +136,9 @@ class TransactionCoordinator:
             "unclean.leader.election.enable": "false",
             "internal.segment.bytes" if small else "segment.bytes": str(segment_bytes),
         }
-        if self.topics.get(TRANSACTIONS_TOPIC) is None:  # else the read after creating it failed
+        if (
+            self.topics.get(TRANSACTIONS_TOPIC) is None
+        ):  # it exists if an earlier attempt failed after creating it
             self.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
         self.topic_created()
 
@@ -323,7 +325,7 @@ class TransactionCoordinator:
     def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
         """Note that all markers of a transaction are durable; False when the log refuses that."""
         if not self.ids or self._latest(index, name) != prepared:
-            return True  # the topic is deleted
+            return True  # the topic was deleted
         now = self.scheduler.clock.now()
         return not self._store(index, name, transactions.complete(prepared, now), now)
 
@@ -390,7 +392,7 @@ class _Ending:
     def _decided(self, error: ErrorCode) -> None:
         if error is ErrorCode.REQUEST_TIMED_OUT:
             self.begin()
-        elif error in _REPLICATED:  # otherwise the log accepts no more writes, or another broker continues
+        elif error in _REPLICATED:  # else the log accepts no writes, or another broker is the coordinator now
             self._write(self._coordinator.scheduler.clock.now())
 
     def _write(self, now: Now) -> None:
@@ -432,7 +434,7 @@ class _Ending:
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
         partition = self._coordinator.topics.partition(*each)
-        if partition is not None:  # otherwise its topic is deleted, and the transaction ends without it
+        if partition is not None:  # None: the topic was deleted; no marker is needed
             prepared, coordinator_epoch = self._prepared, self._partition.leader_epoch
             producer = prepared.producer_id, prepared.producer_epoch
             known = partition.producers

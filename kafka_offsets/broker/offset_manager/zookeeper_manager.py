@@ -138,7 +138,7 @@ class ZooKeeperOffsetManager:
             if isinstance(hosted, ZooKeeperShard):
                 self._refresh(hosted, group, names, ready)
             else:
-                ready(ErrorCode.NONE)  # `read` answers with the reason
+                ready(ErrorCode.NONE)  # not loaded: `read` answers with the error
         ready(ErrorCode.NONE)
         return None
 
@@ -236,7 +236,7 @@ class ZooKeeperOffsetManager:
             for (
                 partition,
                 unknown_tags,
-            ) in tags:  # the decision takes them, and may be repeated
+            ) in tags:  # a decision removes the tags; a repeated one needs them again
                 partition.unknown_tags = unknown_tags
             result: Result = api.handle(hosted.shard, request, context, self._scheduler.clock.now())
             return result
@@ -321,7 +321,7 @@ class ZooKeeperOffsetManager:
                 done()
 
         for group in named:
-            hosted = self._shards.shard_of(group, now)  # which creates the offsets topic for the first group
+            hosted = self._shards.shard_of(group, now)  # creates the offsets topic if there is none
             if isinstance(hosted, ZooKeeperShard):
                 self._clean_group(hosted, group, ready)
             else:

@@ -147,7 +147,7 @@ class _Passes:
                 yield Pause(_RETRY_MS)
                 continue
             error, result = round_ended
-            if log.closed:  # which ends the pass in any case
+            if log.closed:  # a closed log ends the pass, whatever the outcome
                 break
             if error is None and result is not None:
                 self._results.append(result)

@@ -170,7 +170,7 @@ class LogCleaner:
     def _begin_cleaning(self, now: Now) -> bool:
         """Begin to clean the log with the largest dirty ratio; return whether there is one."""
         for logs in (self._uncleanable, self._postponed):
-            for log in [log for log in logs if log.closed]:  # of deleted topics
+            for log in [log for log in logs if log.closed]:  # its topic was deleted
                 del logs[log]
         found = self._filthiest(now)
         if found is None:
@@ -180,7 +180,7 @@ class LogCleaner:
 
         def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
             """Exclude a log with a storage error, postpone one without progress, and clean the next one."""
-            if partition.log.closed:  # of deleted topics
+            if partition.log.closed:  # its topic was deleted
                 pass
             elif isinstance(error, StorageError):
                 self._leave_alone(partition.log, error)

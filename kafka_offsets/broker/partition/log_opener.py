@@ -262,7 +262,7 @@ class LogOpener:
 
     def _refuse(self, key: Key, error: StorageError) -> None:
         self._topics.report(*key, error)
-        if error.position is not None:  # damaged; other errors of the operating system may be temporary
+        if error.position is not None:  # damage lasts; errors of the operating system may be temporary
             self._refused[key] = error
         else:
             self._open_others(_AGAIN_MS)

@@ -90,7 +90,7 @@ class Throttling:
         return self._connections.record(host, now.mono_ms)
 
     def _mute(self, connection: ClientConnection, ms: int) -> None:
-        if connection.closing:  # it may have no owner any more
+        if connection.closing:  # its socket may be closed already
             return
         due_ms = self._scheduler.clock.now().mono_ms + ms
         if connection.muted is not None:
@@ -102,7 +102,7 @@ class Throttling:
     def _unmute(self, connection: ClientConnection, now: Now) -> None:
         connection.muted = None
         self._answers.unblock(connection)
-        self._answers.writable[connection] = None  # its owner reads it again
+        self._answers.writable[connection] = None  # the owner of its socket reads from it again
 
     # -- the time of handlers
 
@@ -145,7 +145,7 @@ class Throttling:
         throttle_ms = self._record_time(context, now_ms)
         if context.api_key == _PRODUCE:
             throttle_ms = max(throttle_ms, self._record_produced(context, now_ms))
-        else:  # of `mutated`, or of the broker to which the request was passed on
+        else:  # the response may already have a pause: that of `mutated`, or of the broker that has decided the request
             throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
         if not throttle_ms:
             return response

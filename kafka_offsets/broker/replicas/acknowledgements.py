@@ -60,7 +60,9 @@ class Acknowledgements:
             if error is None:
                 return
             queue.popleft().settle(partition, error)
-        if not queue and self._waiting.get(partition) is queue:  # an answer may have added another queue
+        if (
+            not queue and self._waiting.get(partition) is queue
+        ):  # `settle` may have put a new queue in its place
             self._waiting.pop(partition, None)
 
     def refuse(self, partition: Partition, error: ErrorCode) -> None:

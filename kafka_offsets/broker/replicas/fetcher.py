@@ -245,7 +245,7 @@ class ReplicaFetcher:
 
         def end(now: Now) -> None:
             self._pauses.pop(key, None)
-            self._broker.scheduler.at(now.mono_ms, self.send)  # after other pauses that end now
+            self._broker.scheduler.at(now.mono_ms, self.send)  # once, after all pauses that end at this time
 
         if key not in self._pauses:
             backoff_ms = self._broker.config.replica_fetch_backoff_ms
@@ -282,7 +282,7 @@ class _OffsetsQuestion:
 
     def _received(self, response: messages.ListOffsetsResponse | None) -> None:
         if response is None or not isinstance(self._partition.replica, FollowerReplica):
-            return  # asked again after a pause
+            return  # it is requested again after a pause
         ((answer,),) = (topic.partitions for topic in response.topics)
         self._found.append(answer.offset)
         error = ErrorCode(answer.error_code)

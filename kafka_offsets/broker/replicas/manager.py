@@ -111,7 +111,9 @@ class ReplicaManager:
         if delta.brokers is not None:
             self._broker.broker_ids = tuple(sorted(delta.brokers.by_id))
             live, now = self._live(), self._broker.clock.now()
-            for partition in list(self._by_log.values()):  # a decided proposal may change them
+            for partition in list(
+                self._by_log.values()
+            ):  # a proposal that is decided now may change the dict
                 if isinstance(partition.replica, LeaderReplica):
                     if partition.replica.on_live(live, now.mono_ms):
                         self._high_watermark_moved(partition, partition.replica)
@@ -284,7 +286,7 @@ class ReplicaManager:
         node_id = self._broker.node_id
         topic = self._broker.topics.get(place.topic)
         if topic is None or place.partition >= topic.partition_count:
-            return  # it could not be created
+            return  # the disk has refused to create it
         partition = topic.partitions[place.partition]
         if node_id not in state.replicas:
             if partition is not None:
@@ -434,7 +436,7 @@ class ReplicaManager:
         if partition is None or not isinstance(partition.replica, LeaderReplica):
             return
         if partition.replica.log_end_offset == log.log_end_offset:
-            return  # it has grown in an earlier turn, and is not synced yet
+            return  # it grew in an earlier turn; only its sync is new
         if partition.parked:
             self._broker.growth.partitions[partition] = None
             for parked in partition.parked:

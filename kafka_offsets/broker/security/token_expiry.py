@@ -30,5 +30,5 @@ def _remove_expired(broker: Context, now: Now) -> None:
         return
     try:
         broker.settings.set_tokens(remaining)
-    except StorageError as error:  # until the next check; in the meantime they are refused as expired
+    except StorageError as error:  # the next check tries again; until then they are refused as expired
         logger.error("expired delegation tokens are not removed: %s", error)

@@ -40,7 +40,7 @@ def may_have_tokens(context: RequestContext) -> bool:
     """Return whether the sender has proved its name, and not with a token: only then it may ask about tokens."""
     connection = context.connection
     if connection.authentication is None:
-        return bool(context.principal != ANONYMOUS)  # by its certificate
+        return bool(context.principal != ANONYMOUS)  # it has a name if its certificate has one
     return not connection.authentication.is_by_token
 
 

@@ -71,8 +71,10 @@ class ClassicMembership:
         self._retry_ms = self._heartbeat_ms = 0
         self._previous: tuple[frozenset[TopicPartition], int] = frozenset(), -1  # for the sticky assignor
         self._join: Any = None  # the response to JoinGroup
-        self._metadata_version = -1  # when that response arrived
-        self._counts: Mapping[str, int] | None = None  # of the topics that the leader has assigned
+        self._metadata_version = -1  # of the metadata, when the response to JoinGroup arrived
+        self._counts: Mapping[str, int] | None = (
+            None  # partitions of each topic, as the leader has assigned them
+        )
         # The topics of all members, if this one is the leader.
         self._group_topics: frozenset[str] = frozenset()
 

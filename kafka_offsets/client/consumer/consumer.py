@@ -79,8 +79,8 @@ class Consumer:
         self._coordinator_failures = 0
         self._is_lost = self._is_closed = False
         self._auto_commit_ms = _now_ms() + settings.auto_commit_interval_ms
-        self._committed: dict[TopicPartition, int] = {}  # by automatic commits
-        self._to_commit: dict[TopicPartition, int] = {}  # asynchronously, once the coordinator is known
+        self._committed: dict[TopicPartition, int] = {}  # the last automatic commit of each partition
+        self._to_commit: dict[TopicPartition, int] = {}  # commits that wait until the coordinator is known
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +159,7 @@ class Consumer:
         """
         self._check_subscribed()
         now_ms = _now_ms()
-        until_ms = now_ms + timeout_ms + (timeout_ms > 0)  # the clock is rounded down
+        until_ms = now_ms + timeout_ms + (timeout_ms > 0)  # plus 1, because `_now_ms` rounds down
         self._auto_commit(now_ms)
         wait_ms = 0
         while True:
@@ -364,7 +364,7 @@ class Consumer:
 
         def done(answer: Any) -> None:
             current_ms = _now_ms()
-            # Without an answer the connection is closed or the coordinator silent: it has failed.
+            # No answer: the connection is closed, or the coordinator was silent for too long.
             if answer is None or membership.answered(request, answer, current_ms):
                 link.forget(current_ms)
 

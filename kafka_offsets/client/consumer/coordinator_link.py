@@ -52,7 +52,7 @@ class CoordinatorLink:
             return
         if self._address is not None:
             self._channel = self._network.channel(self._address, GROUP, now_ms)
-            if self._channel is None:  # it was lost a moment ago; another broker may know the next one
+            if self._channel is None:  # the connection was just lost: ask another broker for the coordinator
                 self._address = None
                 self._retry_ms = now_ms + self._backoff_ms
             return

@@ -48,16 +48,16 @@ class ModernMembership:
         self._settings = settings
         self._group = settings.group_id
         self._topics: frozenset[str] = frozenset()
-        self._ids: dict[str, bytes] = {}  # of the assigned topics
+        self._ids: dict[str, bytes] = {}  # topic ids of the assigned topics
         self._target: Target | None = None
-        self._unresolved_version = -1  # of the metadata that lacked a topic of the target
+        self._unresolved_version = -1  # version of the metadata in which a topic of the target was missing
         self._steps: deque[Deassign | Assign] = deque()
         self._calling: Deassign | Assign | None = None
         self._is_in_flight = False
         self._must_send_all = True
         self._must_confirm = False
         self._heartbeat_ms = 0
-        self._interval_ms = settings.heartbeat_interval_ms  # until the coordinator says
+        self._interval_ms = settings.heartbeat_interval_ms  # until the first response, which has the interval
 
     @property
     def is_stable(self) -> bool:

@@ -93,7 +93,7 @@ class PartitionRecords:
             after = max(header.base_offset, header.last_offset) + 1
             try:
                 self._ready, self._at = self._decode(*self._batch), 0
-            except ProtocolError as error:  # it stays the next one: a later call does not pass over it
+            except ProtocolError as error:  # the damaged batch stays the next one: a later call raises again
                 raise RecordsDamaged(self._place, header.base_offset, after, error) from error
             self._end_of_batch = after
             self._batch = None
@@ -110,7 +110,7 @@ class PartitionRecords:
         try:
             return next(self._batches, None)
         except ProtocolError:
-            return None  # as `last_batch`: the next fetch begins with it
+            return None  # an incomplete last batch: the next fetch begins with it
 
     def _decode(self, position: int, header: BatchHeader) -> list[ConsumerRecord]:
         if self._check_crcs:

@@ -135,7 +135,9 @@ def _write(
             for record in wanted:
                 output.write(render(record))
             output.flush()
-        except BaseException:  # a full disk, a closed pipe, Ctrl-C: the next run writes all of them
+        except (
+            BaseException
+        ):  # such as a full disk, a closed pipe or Ctrl-C: the next run writes these records again
             consumer.read_again(records)
             raise
         consumer.read_again(records[len(wanted) :])

@@ -25,7 +25,7 @@ from kafka_offsets.testing.seeding import NewRecord, choose_partitions
 COMPRESSIONS = {each.name.lower(): each for each in Compression}
 
 _AT_ONCE, _AT_ONCE_BYTES = 1000, 512 << 10
-_OVERHEAD_BYTES = 24  # at most, of a record and of each header: lengths, offset and time
+_OVERHEAD_BYTES = 24  # lengths, offset and time of a record or header take at most this much
 _IDLE_S = 60.0
 """After a pause of this length it connects again: brokers close idle connections, see connections.max.idle.ms."""
 

@@ -1,4 +1,4 @@
-"""JoinGroup, as semantics of Kafka 4.3 has it: who is refused, who waits, who rebalances whom."""
+"""JoinGroup: records, deadlines to the millisecond, refused appends. Its answers are in tests/stories/joins.txt."""
 
 from typing import Any
 
@@ -8,30 +8,10 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import group, join
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
-from tests.cases import each_case
 from tests.drivers.shard import TOPIC, ShardDriver, subscription
 from tests.simulation.java_maps import hash_map
 
 ALL_VERSIONS = range(10)
-
-
-@each_case("version", ALL_VERSIONS)
-@each_case(
-    ("options", "error"),
-    [
-        ({"group": "", "session_ms": 1}, E.INVALID_GROUP_ID),
-        ({"session_ms": 5_999}, E.INVALID_SESSION_TIMEOUT),
-        ({"session_ms": 1_800_001, "protocols": ()}, E.INVALID_SESSION_TIMEOUT),
-        ({"member_id": "nobody"}, E.UNKNOWN_MEMBER_ID),
-        ({"protocols": ()}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_type": ""}, E.INCONSISTENT_GROUP_PROTOCOL),
-    ],
-)
-def test_a_join_is_refused(version: int, options: dict, error: E) -> None:
-    answer = ShardDriver().join(version=version, **options).answer
-    assert answer.error_code == error
-    assert (answer.generation_id, answer.members) == (-1, [])
-    assert answer.protocol_name == ("" if version < 7 else None)
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
@@ -40,13 +20,6 @@ def test_a_log_that_refuses_is_answered_in_every_version(version: int) -> None:
     refusal = join.fail_join(request, E.NOT_COORDINATOR, version)
     assert (refusal.error_code, refusal.member_id) == (E.NOT_COORDINATOR, "")
     messages.encode(refusal, version)
-
-
-def test_a_member_id_without_its_group_creates_no_group() -> None:
-    driver = ShardDriver()
-    driver.join("nobody")
-    assert not driver.shard.groups
-    assert not driver.durable
 
 
 def test_a_first_join_stores_the_empty_group_even_if_it_is_refused() -> None:
@@ -62,23 +35,6 @@ def test_a_first_join_stores_the_empty_group_even_if_it_is_refused() -> None:
     assert len(driver.durable) == 1
 
 
-def test_from_version_4_on_a_member_is_given_its_id_first() -> None:
-    driver = ShardDriver()
-    first = driver.join(version=4, client_id="client").answer
-    assert first.error_code == E.MEMBER_ID_REQUIRED
-    assert first.member_id.startswith("client-")
-    assert driver.describe().group_state == "Empty"
-    assert driver.describe().members == []
-    assert driver.join(first.member_id, version=4).answer.generation_id == 1
-
-
-@pytest.mark.parametrize("version", range(4))
-def test_before_version_4_a_member_joins_at_once(version: int) -> None:
-    answer = ShardDriver().join(version=version).answer
-    assert (answer.error_code, answer.generation_id, answer.leader) == (0, 1, answer.member_id)
-    assert [m.member_id for m in answer.members] == [answer.member_id]
-
-
 def test_a_member_id_that_is_not_used_expires_after_the_session_timeout() -> None:
     driver = ShardDriver()
     member = driver.join().answer.member_id
@@ -90,111 +46,7 @@ def test_a_member_id_that_is_not_used_expires_after_the_session_timeout() -> Non
     assert driver.join(member).error == E.UNKNOWN_MEMBER_ID
 
 
-def test_a_pending_member_that_names_an_instance_gets_kafkas_error() -> None:
-    driver = ShardDriver()
-    member = driver.join().answer.member_id
-    assert driver.join(member, "instance").error == E.UNKNOWN_SERVER_ERROR
-    assert driver.join(member).error == 0
-
-
-def test_version_0_has_no_rebalance_timeout_of_its_own() -> None:
-    driver = ShardDriver()
-    member = driver.join(version=0, session_ms=7_000, rebalance_ms=-1).answer.member_id
-    assert driver.group().members[member].rebalance_timeout_ms == 7_000
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"protocols": ("sticky",)}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"member_id": "nobody"}, E.UNKNOWN_MEMBER_ID),
-        ({"member_id": "nobody", "protocols": ("sticky",)}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"member_id": "nobody", "instance": "i"}, E.FENCED_INSTANCE_ID),
-        ({"member_id": "nobody", "instance": "other"}, E.UNKNOWN_MEMBER_ID),
-    ],
-)
-def test_a_live_group_refuses(options: dict, error: E) -> None:
-    driver = ShardDriver()
-    driver.stable(instances=("i",))
-    assert driver.join(**options).error == error
-
-
-def test_a_known_looking_id_in_an_empty_group_is_unknown() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    driver.leave(member)
-    assert driver.join(member).error == E.UNKNOWN_MEMBER_ID
-
-
-def test_an_empty_group_takes_another_protocol_type() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    driver.leave(member)
-    assert (
-        driver.enter(protocol_type="connect", protocols={"default": b"x"}).answer.protocol_name == "default"
-    )
-    assert driver.describe().protocol_type == "connect"
-
-
 # Rebalances
-
-
-def test_a_second_member_makes_the_first_join_again() -> None:
-    driver = ShardDriver()
-    (first,) = driver.stable()
-    second = driver.enter()
-    assert second.is_parked
-    assert driver.describe().group_state == "PreparingRebalance"
-    assert driver.beat(first, 1) == E.REBALANCE_IN_PROGRESS
-    leader = driver.join(first).answer
-    assert (leader.generation_id, leader.leader, len(leader.members)) == (2, first, 2)
-    follower = second.answer
-    assert (follower.generation_id, follower.leader, follower.members) == (2, first, [])
-
-
-def test_only_the_leader_forces_a_rebalance_by_joining_again() -> None:
-    driver = ShardDriver()
-    leader, follower = driver.stable(2)
-    answer = driver.join(follower).answer
-    assert (answer.error_code, answer.generation_id, answer.leader, answer.members) == (0, 2, leader, [])
-    assert driver.describe().group_state == "Stable"
-    assert driver.join(leader).is_parked
-    assert driver.beat(follower, 2) == E.REBALANCE_IN_PROGRESS
-
-
-def test_a_follower_with_other_metadata_forces_a_rebalance() -> None:
-    driver = ShardDriver()
-    _, follower = driver.stable(2)
-    assert driver.join(follower, protocols={"range": subscription("other")}).is_parked
-
-
-def test_a_follower_with_its_protocols_in_another_order_forces_a_rebalance() -> None:
-    driver = ShardDriver()
-    _, follower = driver.stable(2, protocols=("range", "sticky"))
-    assert driver.join(follower, protocols=("sticky", "range")).is_parked
-
-
-def test_while_the_assignment_is_awaited_the_same_join_has_the_same_answer() -> None:
-    driver = ShardDriver()
-    (leader,) = driver.stable()
-    second = driver.enter()
-    driver.join(leader)
-    again = driver.join(leader).answer
-    assert (again.generation_id, len(again.members)) == (2, 2)
-    follower = driver.join(second.answer.member_id).answer
-    assert (follower.generation_id, follower.members) == (2, [])
-
-
-def test_while_the_assignment_is_awaited_a_changed_join_sends_parked_syncs_back() -> None:
-    driver = ShardDriver()
-    (leader,) = driver.stable()
-    follower = driver.enter()
-    driver.join(leader)
-    parked = driver.sync(follower.answer.member_id, 2)
-    assert parked.is_parked
-    assert driver.join(leader, protocols={"range": subscription("other")}).is_parked
-    assert parked.error == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_rebalance_ends_at_its_timeout_without_those_that_are_missing() -> None:
@@ -262,16 +114,6 @@ def test_a_rebalance_timeout_of_nothing_does_not_spin() -> None:
     assert driver.describe().group_state == "PreparingRebalance"
 
 
-def test_pending_members_are_waited_for() -> None:
-    driver = ShardDriver()
-    (leader,) = driver.stable()
-    pending = driver.join().answer.member_id
-    parked = driver.join(leader)
-    assert parked.is_parked
-    driver.join(pending)
-    assert len(parked.answer.members) == 2
-
-
 def test_a_parked_join_of_a_new_member_ends_after_five_minutes() -> None:
     driver = ShardDriver()
     (leader,) = driver.stable(rebalance_ms=600_000, session_ms=1_000_000)
@@ -298,17 +140,6 @@ def test_a_member_that_waits_in_a_rebalance_does_not_expire() -> None:
     assert driver.beat(first, 3) == 0
 
 
-def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
-    driver = ShardDriver()
-    leader, follower = driver.stable(2)
-    first = driver.join(leader)
-    again = driver.join(leader)
-    assert first.error == E.REBALANCE_IN_PROGRESS
-    assert again.is_parked
-    driver.join(follower)
-    assert again.error == 0
-
-
 # The initial delay
 
 
@@ -333,25 +164,7 @@ def test_newcomers_extend_the_initial_delay_up_to_the_rebalance_timeout() -> Non
     assert len(joins[0].answer.members) == len(joins)
 
 
-def test_all_members_may_leave_during_the_initial_delay() -> None:
-    driver = ShardDriver(group_initial_rebalance_delay_ms=3_000)
-    parked = driver.join(instance="one")
-    driver.leave(("", "one"))
-    assert parked.error == E.UNKNOWN_MEMBER_ID
-    driver.advance(3_000)
-    assert (driver.describe().group_state, driver.group().generation) == ("Empty", 1)
-
-
 # The size limit
-
-
-def test_a_full_group_refuses_newcomers_before_it_looks_at_anything_else() -> None:
-    driver = ShardDriver(group_max_size=2)
-    first, second = driver.stable(2)
-    assert driver.join(version=3, protocols=()).error == E.GROUP_MAX_SIZE_REACHED
-    assert driver.join("nobody").answer.member_id == ""
-    assert driver.join(second).error == 0
-    assert driver.beat(first, 2) == 0
 
 
 def test_a_loaded_group_over_the_limit_rebalances_and_refuses_the_last_member() -> None:
@@ -362,27 +175,6 @@ def test_a_loaded_group_over_the_limit_rebalances_and_refuses_the_last_member() 
     joins = [driver.join(member) for member in members]
     assert joins[2].error == E.GROUP_MAX_SIZE_REACHED
     assert joins[0].error == joins[1].error == 0
-
-
-# The choice of the protocol
-
-
-@pytest.mark.parametrize(
-    ("votes", "chosen"),
-    [
-        ([("range", "roundrobin"), ("roundrobin", "range")], "range"),
-        ([("cooperative-sticky", "range"), ("range", "cooperative-sticky")], "range"),
-        ([("sticky", "range"), ("range", "sticky")], "sticky"),
-        ([("a", "b", "c"), ("b", "c"), ("c", "b", "a")], "b"),
-        ([("a", "b"), ("b", "a"), ("b", "a")], "b"),
-        ([("a",), ("b", "a"), ("b", "a")], "a"),
-    ],
-)
-def test_the_protocol_with_most_votes_is_chosen(votes: list[tuple[str, ...]], chosen: str) -> None:
-    driver = ShardDriver(group_initial_rebalance_delay_ms=10)
-    joins = [driver.join(version=3, protocols=protocols) for protocols in votes]
-    driver.advance(100)
-    assert {joined.answer.protocol_name for joined in joins} == {chosen}
 
 
 # Static members
@@ -405,26 +197,6 @@ def test_a_restarted_follower_keeps_its_generation_and_gets_a_new_id() -> None:
         (answer.member_id, b"of 1"),
     ]
     assert value.generation == 2
-
-
-@pytest.mark.parametrize("version", [5, 8, 9])
-def test_a_restarted_leader_skips_the_assignment(version: int) -> None:
-    driver = ShardDriver()
-    leader, _ = driver.stable(2, instances=("one", "two"))
-    answer = driver.join(instance="one", version=version).answer
-    if version >= 9:
-        assert (answer.skip_assignment, answer.leader, len(answer.members)) == (True, answer.member_id, 2)
-    else:  # an id of nobody, so that it does not take itself for the leader
-        assert (answer.skip_assignment, answer.leader, answer.members) == (False, leader, [])
-    assert driver.group().leader == answer.member_id
-    assert driver.describe().group_state == "Stable"
-
-
-def test_a_restarted_member_that_changes_the_protocol_rebalances() -> None:
-    driver = ShardDriver()
-    leader, _ = driver.stable(2, instances=("one", "two"), protocols=("range", "roundrobin"))
-    assert driver.join(instance="two", protocols=("roundrobin",)).is_parked
-    assert driver.beat(leader, 2, "one") == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_restarted_member_fences_the_requests_that_its_old_self_has_parked() -> None:
@@ -558,9 +330,8 @@ def test_what_a_generation_subscribes_to_is_read_when_it_is_asked_for(
     driver.join(member, protocols={"range": subscription("b")})
     found = driver.group()
     assert (found.is_subscribed_to("a"), found.is_subscribed_to("b")) == (False, True)
-    driver.enter(
-        protocols={"range": subscription("c")}
-    )  # of the next generation, which waits for the first member
+    # Of the next generation, which waits for the first member.
+    driver.enter(protocols={"range": subscription("c")})
     assert (found.is_subscribed_to("b"), found.is_subscribed_to("c")) == (True, False)
     assert read == [(subscription("b"),)]
 

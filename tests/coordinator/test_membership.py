@@ -1,4 +1,7 @@
-"""Heartbeat and LeaveGroup; Describe-, List- and DeleteGroups; commits by members."""
+"""Members that are silent or leave, subscriptions, and groups that are deleted: records, timers, refused appends.
+
+The answers of Heartbeat, LeaveGroup, DescribeGroups and ListGroups, and those to commits, are in tests/stories.
+"""
 
 from typing import Any
 
@@ -11,22 +14,6 @@ from kafka_offsets.protocol import messages
 from tests.drivers.shard import TOPIC, Asked, ShardDriver, subscription
 
 # Heartbeats
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_heartbeat_is_refused(version: int) -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable(instances=("i",))
-    assert driver.beat(member, 1, group="missing", version=version) == E.UNKNOWN_MEMBER_ID
-    assert driver.beat(member, 1, group="", version=version) == E.INVALID_GROUP_ID
-    assert driver.beat("nobody", 7, version=version) == E.UNKNOWN_MEMBER_ID
-    assert driver.beat(member, 2, version=version) == E.ILLEGAL_GENERATION
-    if version >= 3:
-        assert driver.beat("nobody", 7, "i", version=version) == E.FENCED_INSTANCE_ID
-        assert driver.beat(member, 1, "other", version=version) == E.UNKNOWN_MEMBER_ID
-    assert driver.beat(member, 1, version=version) == 0
-    driver.leave(member)
-    assert driver.beat(member, 1, version=version) == E.UNKNOWN_MEMBER_ID
 
 
 def test_a_heartbeat_while_loading_is_taken_blindly() -> None:
@@ -48,15 +35,6 @@ def test_heartbeats_keep_a_session_alive_without_touching_the_timers() -> None:
     driver.advance(1)
     assert driver.describe().group_state == "Empty"
     assert driver.beat(member, 1) == E.UNKNOWN_MEMBER_ID
-
-
-def test_a_heartbeat_in_a_rebalance_keeps_the_session_alive_too() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    driver.enter()
-    for _ in range(5):
-        driver.advance(9_000)
-        assert driver.beat(member, 1) == E.REBALANCE_IN_PROGRESS
 
 
 def test_an_expired_leader_is_replaced() -> None:
@@ -87,48 +65,6 @@ def test_a_rebalance_that_no_static_member_has_joined_continues() -> None:
 # Leaving
 
 
-@pytest.mark.parametrize("version", range(3))
-def test_a_single_member_leaves_with_its_error_on_top(version: int) -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    assert driver.leave("nobody", version=version).error_code == E.UNKNOWN_MEMBER_ID
-    assert driver.leave(member, version=version, group="missing").error_code == E.UNKNOWN_MEMBER_ID
-    assert driver.leave(member, version=version, group="").error_code == E.INVALID_GROUP_ID
-    assert driver.leave(member, version=version).error_code == 0
-    assert driver.describe().group_state == "Empty"
-
-
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_several_members_leave_each_with_its_own_error(version: int) -> None:
-    driver = ShardDriver()
-    leader, static = driver.stable(instances=("one", "two"))
-    pending = driver.join().answer.member_id
-    answer = driver.leave(
-        ("nobody", None),
-        ("", "one"),
-        ("", "three"),
-        ("", None),
-        ("nobody", "two"),
-        (static, "two"),
-        (static, "two"),
-        (pending, None),
-        version=version,
-    )
-    assert answer.error_code == 0
-    unknown, fenced = E.UNKNOWN_MEMBER_ID, E.FENCED_INSTANCE_ID
-    errors = [m.error_code for m in answer.members]
-    assert errors == [unknown, 0, unknown, unknown, fenced, 0, unknown, 0]
-    assert [m.member_id for m in answer.members][1] == ""
-    assert driver.describe().group_state == "Empty"
-    assert leader not in driver.group().members
-
-
-def test_leaving_a_missing_group_is_an_error_of_each_member() -> None:
-    answer = ShardDriver().leave("a", ("b", "i"))
-    assert (answer.error_code, [m.error_code for m in answer.members]) == (0, [25, 25])
-    assert ShardDriver().leave("a", group="").error_code == E.INVALID_GROUP_ID
-
-
 def test_a_last_member_that_leaves_makes_an_empty_generation() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
@@ -144,36 +80,6 @@ def test_a_last_member_that_leaves_makes_an_empty_generation() -> None:
     assert value.current_state_timestamp == driver.clock.now().wall_ms
 
 
-def test_leaving_completes_the_join_of_those_that_wait() -> None:
-    driver = ShardDriver()
-    leader, follower = driver.stable(2)
-    parked = driver.join(leader)
-    driver.leave(follower)
-    assert [m.member_id for m in parked.answer.members] == [leader]
-
-
-def test_what_a_leaving_member_has_parked_is_answered() -> None:
-    driver = ShardDriver()
-    leader, follower = driver.stable(2)
-    join = driver.join(leader)
-    driver.leave(leader)
-    assert join.error == E.UNKNOWN_MEMBER_ID
-    driver.join(follower)
-    newcomer = driver.enter()
-    driver.join(follower)
-    sync = driver.sync(newcomer.answer.member_id, 4)
-    assert sync.is_parked
-    driver.leave(newcomer.answer.member_id)
-    assert sync.error == E.UNKNOWN_MEMBER_ID
-
-
-def test_a_pending_member_that_leaves_makes_a_stable_group_rebalance() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    driver.leave(driver.join().answer.member_id)
-    assert driver.beat(member, 1) == E.REBALANCE_IN_PROGRESS
-
-
 def test_a_leave_that_is_refused_by_the_log_has_happened_all_the_same() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()
@@ -184,53 +90,6 @@ def test_a_leave_that_is_refused_by_the_log_has_happened_all_the_same() -> None:
     assert asked.error == E.NOT_COORDINATOR
     assert driver.describe().group_state == "Empty"
     assert driver.group().generation == 2
-
-
-# Commits
-
-
-def test_commits_of_a_stable_group() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable(instances=("i",))
-    assert driver.commit(member, 1, "i") == 0
-    assert driver.commit(member, 1) == 0
-    assert driver.commit() == E.UNKNOWN_MEMBER_ID
-    assert driver.commit(member) == E.ILLEGAL_GENERATION
-    assert driver.commit(member, 0) == E.ILLEGAL_GENERATION
-    assert driver.commit("", 1) == E.UNKNOWN_MEMBER_ID
-    assert driver.commit("nobody", 1) == E.UNKNOWN_MEMBER_ID
-    assert driver.commit(member, 1, "other") == E.UNKNOWN_MEMBER_ID
-    assert driver.commit("nobody", 1, "i") == E.FENCED_INSTANCE_ID
-    assert driver.commit("", -1, "i") == E.FENCED_INSTANCE_ID
-
-
-def test_commits_in_a_rebalance_are_accepted_until_the_generation_is_made() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    newcomer = driver.enter()
-    assert driver.commit(member, 1) == 0
-    driver.join(member)
-    assert driver.commit(member, 2) == E.REBALANCE_IN_PROGRESS
-    assert driver.commit(newcomer.answer.member_id, 1) == E.ILLEGAL_GENERATION
-
-
-def test_commits_to_an_empty_group() -> None:
-    driver = ShardDriver()
-    pending = driver.join().answer.member_id
-    assert driver.commit() == 0
-    assert driver.commit(pending) == 0
-    assert driver.commit(pending, 0) == E.UNKNOWN_MEMBER_ID
-    assert driver.commit("nobody", -1) == 0
-
-
-def test_a_commit_is_a_sign_of_life() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    for _ in range(5):
-        driver.advance(9_000)
-        assert driver.commit(member, 1) == 0
-    driver.advance(10_000)
-    assert driver.commit(member, 1) == E.UNKNOWN_MEMBER_ID
 
 
 # Subscriptions
@@ -277,61 +136,6 @@ def test_a_group_that_is_no_consumer_is_subscribed_to_nothing_that_is_known() ->
     driver.stable(protocol_type="connect")
     assert not driver.group().is_subscribed_to(TOPIC)
     assert driver.delete_offset().error_code == E.NON_EMPTY_GROUP
-
-
-# Looking
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_a_missing_group_is_dead(version: int) -> None:
-    described = ShardDriver().describe("none", version)
-    assert described.group_state == "Dead"
-    assert described.error_code == (E.GROUP_ID_NOT_FOUND if version >= 6 else 0)
-    assert described.error_message == ("Group none not found." if version >= 6 else None)
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_metadata_is_shown_while_the_group_is_stable(version: int) -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    described = driver.describe(version=version)
-    assert (described.group_state, described.protocol_type, described.protocol_data) == (
-        "Stable",
-        "consumer",
-        "range",
-    )
-    (shown,) = described.members
-    assert (shown.member_id, shown.client_id, shown.client_host) == (member, "c", "/host")
-    assert (shown.member_metadata, shown.member_assignment) == (subscription(TOPIC), b"of 0")
-    driver.enter()
-    described = driver.describe(version=version)
-    assert (described.group_state, described.protocol_data) == ("PreparingRebalance", "")
-    assert [m.member_metadata for m in described.members] == [b"", b""]
-    assert [m.member_assignment for m in described.members] == [b"of 0", b""]
-
-
-def test_a_simple_group_is_empty_and_has_no_type() -> None:
-    driver = ShardDriver()
-    driver.commit()
-    described = driver.describe()
-    assert (described.group_state, described.protocol_type, described.members) == ("Empty", "", [])
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_groups_are_listed_by_state_and_type_whatever_their_case(version: int) -> None:
-    driver = ShardDriver()
-    driver.stable()
-    driver.commit(group="simple")
-    listed = driver.list_groups(version=version)
-    assert [(g.group_id, g.protocol_type) for g in listed] == [("g", "consumer"), ("simple", "")]
-    if version >= 4:
-        assert [g.group_state for g in listed] == ["Stable", "Empty"]
-        assert [g.group_id for g in driver.list_groups((" eMPTY ",), version=version)] == ["simple"]
-        assert driver.list_groups(("nonsense",), version=version) == []
-    if version >= 5:
-        assert {g.group_type for g in listed} == {"classic"}
-        assert len(driver.list_groups(types=("CLASSIC", "x"))) == 2
-        assert driver.list_groups(types=("consumer",)) == []
 
 
 # Deleting

@@ -1,11 +1,7 @@
-"""SyncGroup: the assignment of a generation, its record, and what becomes of both when the log refuses."""
-
-import pytest
+"""SyncGroup: its record, deadlines, refused appends. Its answers are in tests/stories/syncs.txt."""
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode as E
-from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.mirroring.refusals import refuse
 from tests.drivers.shard import ShardDriver, subscription
 
 VERSIONS = range(6)
@@ -16,55 +12,6 @@ def completing(driver: ShardDriver, count: int = 2, **options: object) -> list[s
     joins = [driver.enter(**options) for _ in range(count)]
     joins[0] = driver.join(joins[0].answer.member_id, **options)  # type: ignore[arg-type]
     return [joined.answer.member_id for joined in joins]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_errors_are_encoded_in_every_version(version: int) -> None:
-    request = messages.SyncGroupRequest("g")
-    messages.encode(refuse(request, E.COORDINATOR_LOAD_IN_PROGRESS, version), version)
-    assert ShardDriver().sync("m", 1, version=version).error == E.UNKNOWN_MEMBER_ID
-    assert ShardDriver().sync("m", 1, version=version, group="").error == E.INVALID_GROUP_ID
-
-
-def test_an_empty_group_has_no_members() -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable()
-    driver.leave(member)
-    assert driver.sync(member, 1).error == E.UNKNOWN_MEMBER_ID
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ({"member_id": "nobody", "generation": 9}, E.UNKNOWN_MEMBER_ID),
-        ({"instance": "other"}, E.UNKNOWN_MEMBER_ID),
-        ({"member_id": "nobody", "instance": "i"}, E.FENCED_INSTANCE_ID),
-        ({"generation": 0}, E.ILLEGAL_GENERATION),
-        ({"generation": 2, "protocol": "sticky"}, E.ILLEGAL_GENERATION),
-        ({"protocol": "sticky"}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol": None, "generation": 0}, E.INCONSISTENT_GROUP_PROTOCOL),
-        ({"protocol_type": None, "group": "missing"}, E.INCONSISTENT_GROUP_PROTOCOL),
-    ],
-)
-def test_a_sync_is_refused(arguments: dict, error: E) -> None:
-    driver = ShardDriver()
-    (member,) = driver.stable(instances=("i",))
-    answer = driver.sync(**{"member_id": member, "generation": 1, **arguments}).answer
-    assert answer.error_code == error
-    assert (answer.protocol_type, answer.protocol_name, answer.assignment) == (None, None, b"")
-
-
-def test_syncs_wait_for_the_leader_and_are_answered_with_its_assignments() -> None:
-    driver = ShardDriver()
-    leader, second, third = completing(driver, 3)
-    parked = [driver.sync(second, 2), driver.sync(third, 2)]
-    assert all(asked.is_parked for asked in parked)
-    answer = driver.sync(leader, 2, {leader: b"L", second: b"S", "nobody": b"?"}).answer
-    assert (answer.assignment, answer.protocol_type, answer.protocol_name) == (b"L", "consumer", "range")
-    assert [asked.answer.assignment for asked in parked] == [b"S", b""]  # the leader forgot the third
-    assert {asked.error for asked in parked} == {0}
-    assert driver.describe().group_state == "Stable"
 
 
 def test_the_record_holds_the_generation_and_since_when_it_exists() -> None:
@@ -90,21 +37,6 @@ def test_the_record_holds_the_generation_and_since_when_it_exists() -> None:
     assert (member.client_id, member.client_host, member.group_instance_id) == ("c", "/host", None)
     assert (member.session_timeout, member.rebalance_timeout) == (10_000, 60_000)
     assert member.subscription == subscription("orders")
-
-
-def test_a_stable_group_answers_the_assignment_again() -> None:
-    driver = ShardDriver()
-    leader, follower = driver.stable(2)
-    assert driver.sync(follower, 2).answer.assignment == b"of 1"
-    assert driver.sync(leader, 2, {leader: b"other"}).answer.assignment == b"of 0"
-    assert driver.describe().members[0].member_assignment == b"of 0"
-
-
-def test_a_rebalance_sends_a_sync_back() -> None:
-    driver = ShardDriver()
-    (leader,) = driver.stable()
-    driver.enter()
-    assert driver.sync(leader, 1).error == E.REBALANCE_IN_PROGRESS
 
 
 def test_a_sync_that_is_sent_again_takes_the_place_of_the_first() -> None:
@@ -140,16 +72,6 @@ def test_a_static_member_that_starts_again_before_it_has_synced_must_sync_all_th
     driver.advance(1)
     assert driver.beat(again.member_id, 2, "b") == E.UNKNOWN_MEMBER_ID
     assert driver.beat(leader, 2, "a") == E.REBALANCE_IN_PROGRESS
-
-
-def test_a_leader_that_never_syncs_is_removed_and_the_others_are_sent_back() -> None:
-    driver = ShardDriver()
-    leader, follower = completing(driver, rebalance_ms=5_000)
-    parked = driver.sync(follower, 2)
-    driver.advance(5_000)
-    assert parked.error == E.REBALANCE_IN_PROGRESS
-    assert driver.beat(leader, 2) == E.UNKNOWN_MEMBER_ID
-    assert driver.join(follower).answer.leader == follower
 
 
 def test_when_all_have_synced_no_member_is_removed() -> None:

@@ -40,7 +40,7 @@ class Deadline:
         try:
             callback(now)
         except Exception:  # a failed callback must not stop the others
-            logger.exception("what was due at %d ms failed", self.due_ms)
+            logger.exception("the callback that was due at %d ms failed", self.due_ms)
 
 
 RealTimeFallback = Callable[[int, Deadline, bool], None]

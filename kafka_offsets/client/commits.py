@@ -43,7 +43,7 @@ def request(
     idle = expected.keys() - offsets.keys()
     if idle:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(idle))
-        raise ValueError(f"an offset is expected of partitions that none is committed for: {names}")
+        raise ValueError(f"an expected offset is given for partitions without a new one: {names}")
     made = messages.OffsetCommitRequest
     topics: dict[str, messages.OffsetCommitRequest.Topic] = {}
     for (name, index), offset in offsets.items():
@@ -106,4 +106,4 @@ def check(
     unseen = expected.keys() - found.keys()
     if unseen:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(unseen))
-        raise ProtocolError(f"the broker knows no conditions: it has committed {names} without looking")
+        raise ProtocolError(f"the broker does not know conditions: it has committed {names} without a check")

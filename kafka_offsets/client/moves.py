@@ -65,7 +65,7 @@ def shifted(
     wanted = list(places)
     missing = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in committed]
     if missing:
-        raise MoveError(f"nothing is committed that could be shifted: {', '.join(missing)}")
+        raise MoveError(f"there is no committed offset to shift: {', '.join(missing)}")
     return {place: committed[place] + by for place in wanted}
 
 

@@ -125,7 +125,7 @@ def test_long_names_and_salts_are_refused() -> None:
 def test_no_more_entities_have_quotas_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_quotas, "MOST_ENTITIES", 2)
     core = make_core()
-    full = (INVALID, "2 entities have quotas, which is as many as may have some")
+    full = (INVALID, "there are quotas of 2 entities, the most allowed")
     assert set_quota(core, "a", None, "c") == [(NONE, None), (NONE, None), full]
     assert set_quota(core, "a", rate=5.0) == [(NONE, None)]
     assert set_quota(core, None, rate=None) == [(NONE, None)]

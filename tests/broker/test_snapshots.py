@@ -321,7 +321,7 @@ def test_keep_valid_has_from_the_snapshot_what_damage_before_it_took_from_the_lo
         caplog.clear()
         core = start(damaged, recovery="keep-valid")
         assert in_force(core) == expected
-        rescued += any("as they were before damage took them" in each.getMessage() for each in caplog.records)
+        rescued += any("are those of the snapshot: damage" in each.getMessage() for each in caplog.records)
         # It is in the log now: no snapshot is needed, and nothing is appended again.
         end = next(iter(core.runtime.all_shards())).log.log_end_offset
         for interval in (0, 1024):

@@ -155,7 +155,7 @@ def test_a_group_may_begin_with_a_reset(running: Broker, tell: Told) -> None:
 
 def test_what_cannot_be_reset_is_reported(group: str, tell: Told) -> None:
     tell("offsets", "reset", group, "--shift-by", 1, "--topic", "orders", code=cli.CANNOT)
-    assert "nothing is committed that could be shifted: orders-2" in tell.error
+    assert "there is no committed offset to shift: orders-2" in tell.error
 
 
 def test_offsets_of_a_group_with_members_are_not_moved(running: Broker, tell: Told) -> None:

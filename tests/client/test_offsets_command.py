@@ -279,7 +279,7 @@ def call(*answers: bytes) -> messages.OffsetCommitResponse:
 def test_a_broker_without_conditions_is_recognized_by_its_answer() -> None:
     answer = call(commit_answer())
     commits.check("g", answer, {})
-    with pytest.raises(ProtocolError, match="committed t-0 without looking"):
+    with pytest.raises(ProtocolError, match="committed t-0 without a check"):
         commits.check("g", answer, {("t", 0): None})
 
 

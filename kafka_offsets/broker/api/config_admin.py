@@ -210,7 +210,7 @@ def _alter_each(
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
         except StorageError as error:
-            logger.error("the configuration of %s is as before: %s", name, error)
+            logger.error("the configuration of %s was not changed: %s", name, error)
             result.error_code, result.error_message = ErrorCode.KAFKA_STORAGE_ERROR, str(error)
         results.append(result)
     return results

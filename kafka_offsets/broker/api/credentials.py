@@ -97,7 +97,7 @@ def alter_user_scram_credentials(
     try:
         broker.settings.set_credentials(after)
     except StorageError as error:
-        logger.error("the SCRAM credentials are as before: %s", error)
+        logger.error("the SCRAM credentials were not changed: %s", error)
         errors |= dict.fromkeys(changed, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
     answered = dict.fromkeys(changed, (ErrorCode.NONE, None)) | errors
     answer = messages.AlterUserScramCredentialsResponse

@@ -171,7 +171,7 @@ def alter_client_quotas(
         if not request.validate_only:
             broker.settings.set_quotas(after)
     except StorageError as error:
-        logger.error("the quotas are as before: %s", error)
+        logger.error("the quotas were not changed: %s", error)
         unkept = _RefusedError(str(error), ErrorCode.KAFKA_STORAGE_ERROR)
         errors = {entity: refused or unkept for entity, refused in errors.items()}
     return _altered(errors)
@@ -213,7 +213,7 @@ def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) ->
         if size > LONGEST_NAME_BYTES:
             raise _RefusedError(f"The {kind} has {size} bytes, more than {LONGEST_NAME_BYTES}")
     if len(quotas) >= MOST_ENTITIES:
-        raise _RefusedError(f"{MOST_ENTITIES} entities have quotas, which is as many as may have some")
+        raise _RefusedError(f"there are quotas of {MOST_ENTITIES} entities, the most allowed")
 
 
 def _keys_of(entity: Entity) -> dict[str, str]:

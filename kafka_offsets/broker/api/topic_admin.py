@@ -628,6 +628,6 @@ def _grow(broker: Context, totals: dict[str, int], replicas: dict[str, list[list
     try:
         broker.topics.grow_several(totals, replicas)
     except StorageError as error:
-        logger.error("topics have no more partitions than before: %s: %s", ", ".join(totals), error)
+        logger.error("partitions were not added: %s: %s", ", ".join(totals), error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return _FINE

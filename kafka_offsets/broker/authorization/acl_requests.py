@@ -176,6 +176,6 @@ def _set(
     try:
         broker.settings.set_acls(frozenset(acls))
     except StorageError as error:
-        logger.error("the ACLs are as before: %s", error)
+        logger.error("the ACLs were not changed: %s", error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
     return None

@@ -136,7 +136,7 @@ class _Forwarded:
         try:
             return unsealed(request, self._context, response)
         except ProtocolError as error:
-            logger.error("broker %d decides no requests that this broker passes on: %s", node_id, error)
+            logger.error("broker %d refuses requests that this broker forwards: %s", node_id, error)
             return self._row.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
     def _failed(self, request: Any) -> Any:

@@ -118,7 +118,7 @@ class GroupConfigs:
         check_group_configs(self._config, configs)
         known = self._directory.group_configs
         if configs and group not in known and len(known) >= MOST_GROUPS:
-            raise ConfigError(f"{MOST_GROUPS} groups have a configuration, which is as many as may have one")
+            raise ConfigError(f"{MOST_GROUPS} groups have a configuration, the most allowed")
 
     def set(self, group: str, configs: Mapping[str, str]) -> None:
         """Configure a group; the configuration must be checked. On StorageError nothing changes."""

@@ -154,7 +154,7 @@ def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[CoordinatorR
                     yield CoordinatorRecord(key, held.get(key))
     if any(found.values()):
         logger.warning(
-            "%s: the snapshot has %d offsets and %d groups as they were before damage took them out of the log",
+            "%s: %d offsets and %d groups are those of the snapshot: damage has removed their records",
             log.directory,
             *found.values(),
         )
@@ -195,7 +195,7 @@ def _before_damage(log: Log, shard: Shard) -> list[CoordinatorRecord]:
         if record is not None:
             records.append(record)
             logger.warning(
-                "%s: a damaged batch with offset %d or a later one held %s: what was there before counts",
+                "%s: a damaged batch at offset %d or later held %s: the previous value is used",
                 log.directory,
                 first_offset,
                 _name(key),

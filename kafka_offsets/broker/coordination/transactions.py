@@ -514,7 +514,7 @@ def _replay(ids: dict[str, Transaction], key: bytes | None, value: bytes | None)
     found = None if value is None else transaction_records.parse_value(value)
     for unknown in (name, found):
         if isinstance(unknown, transaction_records.UnknownRecord):
-            logger.warning("the topic of transactions holds %s, which is passed over", unknown.what)
+            logger.warning("the topic of transactions holds %s, which is ignored", unknown.what)
             return
     assert isinstance(name, str)
     if found is None:

@@ -83,7 +83,7 @@ def reload_at_signal(server: Server) -> None:
         try:
             server.reload_certificates()
         except ConfigError as error:
-            logger.error("certificates are as before: %s", error)
+            logger.error("the certificates were not reloaded: %s", error)
 
     if hasattr(signal, "SIGHUP") and server.has_tls:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)

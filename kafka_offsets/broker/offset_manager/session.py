@@ -102,7 +102,7 @@ class ZooKeeperSession:
     def _give_up(self, now: Now) -> None:
         """Answer everything that waits; requests that were sent may still take effect."""
         logger.error(
-            "there is no connection to ZooKeeper at %s since %d ms: offsets can be neither committed nor fetched",
+            "no connection to ZooKeeper at %s for %d ms: offsets cannot be committed or fetched",
             self._servers,
             now.mono_ms - self._lost_ms,
         )

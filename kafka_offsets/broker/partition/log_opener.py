@@ -221,7 +221,7 @@ class LogOpener:
                 try:
                     opened.append(open_log())
                 except OpeningAbandonedError as error:
-                    logger.info("%s is not opened any more", error)
+                    logger.info("%s: opening was abandoned", error)
                 except Exception as error:  # noqa: BLE001 - reported below, where the log is refused
                     problem = error
 
@@ -252,7 +252,7 @@ class LogOpener:
 
     def _fail(self, opening: _Opening, problem: Exception) -> None:
         if opening.abandoned.is_set():
-            logger.info("%s-%d was not opened and is not wanted: %s", *opening.key, problem)
+            logger.info("%s-%d was not opened, and is no longer needed: %s", *opening.key, problem)
         elif isinstance(problem, StorageError):
             self._refuse(opening.key, problem)
         else:

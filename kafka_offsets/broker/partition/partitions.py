@@ -688,7 +688,7 @@ class Topics:
                 try:
                     partition.leave_producers(keep_index=keep_index)
                 except StorageError as error:
-                    logger.error("%s: its producers are not written down: %s", partition, error)
+                    logger.error("%s: the state of its producers is not saved: %s", partition, error)
 
     def close(self) -> None:
         """Drop all waiting requests; the data directory closes the logs."""

@@ -42,7 +42,7 @@ def saved_producers(log: Log) -> RecoveredProducers | None:
     try:
         producers = Producers.loads(data)
     except ValueError as error:
-        logger.warning("%s: what it has saved of its producers is not used: %s", log.directory, error)
+        logger.warning("%s: the saved state of its producers is not used: %s", log.directory, error)
         forget_producer_state(log)
         return None
     producers.forget_aborted_before(log.log_start_offset)

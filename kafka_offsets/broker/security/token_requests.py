@@ -221,6 +221,6 @@ def _set(broker: Context, tokens: Mapping[str, DelegationToken]) -> ErrorCode:
     try:
         broker.settings.set_tokens(tokens)
     except StorageError as error:
-        logger.error("the delegation tokens are as before: %s", error)
+        logger.error("the delegation tokens were not changed: %s", error)
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

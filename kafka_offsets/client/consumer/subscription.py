@@ -40,7 +40,7 @@ class ConsumerSubscription:
             raise SubscriptionNotValid("no topic is named")
         if self.partitions:
             raise SubscriptionNotValid(
-                "partitions are subscribed: topics, which a group assigns, exclude them"
+                "single partitions are subscribed: topics cannot be subscribed as well"
             )
         for topic in wanted:
             if isinstance(topic, re.Pattern):

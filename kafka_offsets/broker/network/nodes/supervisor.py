@@ -146,7 +146,7 @@ class _Supervisor:
             try:
                 self._security.reload()
             except ConfigError as error:
-                logger.error("certificates are as before: %s", error)
+                logger.error("the certificates were not reloaded: %s", error)
             for node in self._nodes:
                 node.reload()
 

@@ -22,25 +22,6 @@ C, in a fixed number of requests: two trees with the same number differ in CPU b
 calls. CPU is that of the process, the least and the median of the rounds, without the profile. With --beside each tree
 has a process of its own, and they do their rounds in turn: *ratio* is the median of the ratios of each round, with the
 least and the greatest. A machine with other work moves the ratios by a tenth, and function calls by nothing.
-
-CPython 3.11.7, two shared cores (load 9 to 13), 2026-11-23, beside commit 98061dd, when brokers had no replicas:
-
-                          calls us least   median    ratio
-   commit of 1    this     99.1     23.6     25.3
-   commit of 1   other    100.3     21.8     26.2    0.967  0.834 to 1.104
-  commit of 10    this    315.5     54.0     75.0
-  commit of 10   other    316.7     57.4     77.7    0.966  0.771 to 1.161
-  offsets of 1    this     97.9     21.6     27.3
-  offsets of 1   other     95.9     22.2     27.2    0.986  0.855 to 1.175
- offsets of 10    this    277.9     46.4     63.6
- offsets of 10   other    275.9     54.6     64.5    0.947  0.740 to 1.038
-    fetch of 1    this    117.9     28.0     30.9
-    fetch of 1   other    116.9     26.2     29.1    1.060  0.846 to 1.338
-  produce of 1    this    137.4     42.1     46.8
-  produce of 1   other    131.4     39.5     46.5    1.039  0.860 to 1.308
-
-Instructions of a request under valgrind --tool=callgrind, this and the other: commit of 1 106,823 and 109,578, fetch
-151,938 and 149,961, produce 166,987 and 163,726, offsets of 1 115,562 and 113,389 (111,717 when run again).
 """
 
 import argparse

@@ -15,35 +15,20 @@ With --beside the offsets topic has fifty partitions. Two of them, with the same
 group of the second one commits, in the same rounds: were partitions loaded one after the other, it could be as long.
 
 CPython 3.11.7, Kafka 4.3.1 on Java 17, ZooKeeper 3.9.3, two cores of a shared x86-64 machine that was busy with other
-work (load 30), in one run, 2026-11-23:
+work (load 20 to 32), 2026-11-23; a run with 10000 and 100000 offsets, and one with 1000000:
 
                offsets   moved s  accepted s   all rounds
-    brokers       1000      0.14        0.46   0.21 1.14 0.46
-    brokers     100000      0.28        2.43   2.89 2.43 2.28
-    zookeeper     1000      0.42        0.44   4.51 0.15 0.44
-    zookeeper   100000      0.12        1.48   1.07 2.13 1.48
-    kafka         1000      7.48       11.22   8.37 12.75 11.22
-    kafka       100000      2.93        7.12   7.12 5.89 10.34
-
-In another run, with --entries 10000 100000, load 22 to 32, 2026-11-23:
-
     brokers      10000      0.44        0.78   0.48 0.78 0.95
     brokers     100000      0.38        2.93   2.92 4.18 2.93
     zookeeper    10000      0.36        0.38   0.38 4.00 0.35
     zookeeper   100000      0.38        2.47   2.47 2.09 2.92
     kafka        10000      3.55        6.35   6.35 11.83 6.34
     kafka       100000      3.40       12.32   17.11 12.32 9.08
-
-The same day with --entries 1000000, load 20 to 30:
-
     brokers    1000000      0.17       12.95   13.96 3.39 12.95
     zookeeper  1000000      0.48       12.88   17.47 1.91 12.88
     kafka      1000000      2.92       13.50   22.04 13.50 10.73
 
-Of a million offsets in one run (load 12 to 30), and of two partitions in another one (load 9 to 18), 2026-11-23:
-
-    brokers    1000000      0.15       11.37   11.37 1.57 11.87
-    kafka      1000000      2.91       13.84   9.54 13.84 30.48
+Of two partitions (load 9 to 18), --beside 30000 --entries 500000:
 
     brokers     500000      0.21        2.61   3.25 0.98 3.65 1.96
       small      30000      0.32        0.91   0.79 0.89 0.92 1.10

@@ -1,13 +1,8 @@
-"""Several brokers in processes of their own: how long a failover takes, and what a commit costs them beside one broker.
+"""Several brokers in processes of their own: what a commit, or a Produce, costs them beside one broker.
 
-    python benchmarks/nodes.py failover                 time from kill -9 of a coordinator to the first accepted commit
     python benchmarks/nodes.py commits [--kafka] [--zookeeper]
                                                         commits a second and CPU of one broker, and of two
     python benchmarks/nodes.py produce [--kafka]        megabytes a second and CPU of the same
-
-`failover`: `serve --brokers 3` with its defaults. One client commits for one group, and asks the other brokers for the
-coordinator as soon as it loses its connection or gets an error. Each round kills the coordinator and ends when all
-replicas are in sync again.
 
 `commits`: OffsetCommit of one partition, version 8, for 1000 groups. A process for each broker sends to it over four
 connections, 50 requests at a time. One broker, two brokers without replicas (offsets.topic.replication.factor=1), two
@@ -18,11 +13,7 @@ of Apache Kafka takes part (peers/kafka.sh). With --zookeeper, so does one with 
 
 `produce`: Produce with acks=-1 of 100 records of 1 kB, for 4 partitions, in the same way.
 
-CPython 3.11.7, two cores of a shared x86-64 machine that was busy with other work (load 20), so that rates are low and
-only the CPU compares:
-
-    failover, 7 rounds: median 116 ms, lowest 74 ms, highest 156 ms
-
+CPython 3.11.7, two cores of a shared x86-64 machine that was busy with other work, so that only the CPU compares.
 Each table in one run, 5 rounds of 1 s, load 7 to 12, 2026-11-23; CPU of one commit, and of one Produce of 100 kB:
 
                                  commits/s   CPU us         MB/s   CPU us
@@ -182,12 +173,10 @@ def create_topic(address: Address, replicas: int, name: str = "t", partitions: i
     connection.close()
 
 
-def coordinators(brokers: Brokers, groups: list[str], but: int = 0) -> dict[str, int]:
+def coordinators(brokers: Brokers, groups: list[str]) -> dict[str, int]:
     """Ask any broker that runs for the coordinators of groups; wait until it knows all of them."""
     while True:
-        for broker_id, address in brokers.addresses.items():
-            if broker_id == but:
-                continue
+        for address in brokers.addresses.values():
             try:
                 connection = Connection(*address)
                 found = connection.call(
@@ -196,69 +185,13 @@ def coordinators(brokers: Brokers, groups: list[str], but: int = 0) -> dict[str,
                 connection.close()
             except ConnectionLostError:
                 continue
-            if not any(each.error_code or each.node_id == but for each in found):
+            if not any(each.error_code for each in found):
                 return {each.key: each.node_id for each in found}
 
 
 def commit_request(group: str, offset: int) -> messages.OffsetCommitRequest:
     made = messages.OffsetCommitRequest
     return made(group, topics=[made.Topic("t", partitions=[made.Partition(0, offset)])])
-
-
-# -- failover
-
-
-def accepted(connection: Connection, offset: int) -> bool:
-    answer = connection.call(commit_request("billing", offset), VERSION)
-    return not answer.topics[0].partitions[0].error_code
-
-
-def all_in_sync(address: Address) -> bool:
-    connection = Connection(*address)
-    topics = messages.MetadataRequest([messages.MetadataRequest.Topic(name="__consumer_offsets")])
-    (topic,) = connection.call(topics, 8).topics
-    connection.close()
-    return all(len(each.isr_nodes) == 3 for each in topic.partitions)
-
-
-def failover(rounds: int) -> None:
-    """Print the times from a kill to the first accepted commit."""
-    times = []
-    with serving(3) as brokers:
-        create_topic(brokers.addresses[1], 3)
-        killed = 0
-        for number in range(rounds):
-            coordinator = coordinators(brokers, ["billing"])["billing"]
-            connection = Connection(*brokers.addresses[coordinator])
-            while not accepted(connection, number):
-                time.sleep(0.01)
-            while not all_in_sync(brokers.addresses[coordinator]):
-                time.sleep(0.1)
-            killed, begin = coordinator, time.perf_counter()
-            subprocess.run(["kill", "-9", str(brokers.pids[killed])], check=True)
-            while True:
-                try:
-                    if accepted(connection, number):
-                        break
-                except ConnectionLostError:
-                    connection.close()
-                coordinator = coordinators(brokers, ["billing"], but=killed)["billing"]
-                connection = Connection(*brokers.addresses[coordinator])
-            times.append(1000 * (time.perf_counter() - begin))
-            connection.close()
-            while killed not in brokers.pids or not answers(brokers.addresses[killed]):
-                time.sleep(0.1)
-    times.sort()
-    print(f"from kill -9 to the first accepted commit, {rounds} rounds:")
-    print(f"median {statistics.median(times):.0f} ms, lowest {times[0]:.0f} ms, highest {times[-1]:.0f} ms")
-
-
-def answers(address: Address) -> bool:
-    try:
-        with socket.create_connection(address, 1):
-            return True
-    except OSError:
-        return False
 
 
 # -- commits
@@ -412,7 +345,7 @@ def compare(what: str, options: argparse.Namespace) -> None:
 def main() -> None:
     """Measure one of the two."""
     parser = argparse.ArgumentParser(description="Several brokers in processes of their own.")
-    parser.add_argument("what", nargs="?", choices=["failover", *WORK], default="failover")
+    parser.add_argument("what", nargs="?", choices=[*WORK], default="commits")
     parser.add_argument("--kafka", action="store_true", help="Apache Kafka takes part")
     parser.add_argument(
         "--zookeeper", action="store_true", help="so does a broker with its offsets in ZooKeeper"
@@ -420,10 +353,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
-    if options.what == "failover":
-        failover(options.rounds)
-    else:
-        compare(options.what, options)
+    compare(options.what, options)
 
 
 if __name__ == "__main__":

@@ -15,21 +15,6 @@ CPython 3.11.7, two cores of a shared x86-64 machine without other work, Novembe
      Broker(directory)     2.7     3.1     2.4     5.1
                  serve  1199.5   238.6   216.9  1199.5
       serve --data-dir   250.8   245.5   229.0   285.6
-
-With other work on the machine (load 9), 60 starts, 2026-11-23:
-
-                         first  median    best   worst     CPU
-              Broker()    34.2     1.4     0.8    47.8     2.3
-    Cluster(brokers=3)    18.8     4.7     3.2    44.8     6.2
-
-With more of it (load 10 to 15), 30 starts, 2026-11-23; `serve`, a process that loads Python, waits for a core:
-
-                         first  median    best   worst     CPU
-              Broker()    12.6     3.2     1.1   529.1     3.8
-     Broker(directory)    20.2    18.7     6.5   876.1     7.7
-    Cluster(brokers=3)    10.3     7.4     3.2   126.1     7.5
-                 serve  6244.2  1790.3  1083.8  6244.2
-      serve --data-dir  1848.6  1719.8  1168.6  2762.2
 """
 
 import argparse

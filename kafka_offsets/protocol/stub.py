@@ -24,17 +24,22 @@ _HEAD = '''\
 """Made by kafka_offsets.protocol.stub from the schema files; do not edit."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kafka_offsets.protocol.codecs import codec
 from kafka_offsets.protocol.schema import Message, Struct
 
 ABSENT: Any
 
-class Value:
+def _field(*, default: Any, kw_only: bool) -> Any: ...
+
+@dataclass_transform(field_specifiers=(_field,))
+class _Fields: ...
+
+class Value(_Fields):
     STRUCT: ClassVar[Struct]
     SIBLINGS: ClassVar[dict[str, type]]
-    unknown_tags: Mapping[int, bytes] | None
+    unknown_tags: Mapping[int, bytes] | None = _field(default=None, kw_only=True)
 
 class MessageValue(Value):
     SCHEMA: ClassVar[Message]
@@ -65,7 +70,7 @@ def stub() -> str:
 
 def _message(message: Message) -> list[str]:
     structs: dict[str, Struct] = {}
-    _gather(message.struct, structs)
+    _add_structs(message.struct, structs)
     lines = [f"class {message.name}(MessageValue):"]
     for struct in structs.values():
         if struct is not message.struct:
@@ -79,24 +84,16 @@ def _message(message: Message) -> list[str]:
     return lines + _members(message.struct, message.name)
 
 
-def _gather(struct: Struct, structs: dict[str, Struct]) -> None:
+def _add_structs(struct: Struct, structs: dict[str, Struct]) -> None:
     for field in struct.fields:
         if field.struct is not None and field.struct.name not in structs:
-            _gather(field.struct, structs)
+            _add_structs(field.struct, structs)
     structs.setdefault(struct.name, struct)
 
 
 def _members(struct: Struct, message: str) -> list[str]:
-    lines = [f"    {field.name}: {_type(field, message)}" for field in struct.fields]
-    arguments = [f"        {field.name}: {_type(field, message)} = ..." for field in struct.fields]
-    arguments.append("        unknown_tags: Mapping[int, bytes] | None = ...")
-    return [
-        *lines,
-        "    def __init__(",
-        "        self,",
-        *[line + "," for line in arguments],
-        "    ) -> None: ...",
-    ]
+    """Return the fields, which are also the arguments of the constructor: a type checker makes it of them (PEP 681)."""
+    return [f"    {field.name}: {_type(field, message)} = ..." for field in struct.fields] or ["    ..."]
 
 
 def _type(field: Field, message: str) -> str:

@@ -81,7 +81,7 @@ def test_a_damaged_last_commit_is_replaced_by_the_one_before_it(
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said[0].startswith(f"damaged: {SEGMENT} at byte {position}: {size} bytes, ")
     assert said[1:] == [
-        f"__consumer_offsets-0: a damaged batch with offset 10 or a later one held the offset of group g, t-{n}: "
+        f"__consumer_offsets-0: a damaged batch at offset 10 or later held the offset of group g, t-{n}: "
         "the previous value is used"
         for n in (0, 1)
     ]

@@ -26,7 +26,7 @@ from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.commands.serve_nodes import _verbose_server
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, RefusedError
 from kafka_offsets.metadata.json_form import encode_image, to_json
-from kafka_offsets.metadata.settings import Settings
+from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.scram import salted_password
@@ -594,7 +594,7 @@ def test_a_controller_reads_the_certificates_of_its_listener_once(
     config = Config.load(listening("SSL") | keys.config)
     security, read = InterBrokerSecurity(config), []
     monkeypatch.setattr(listener_tls, "server_context", lambda *stores: read.append(stores))
-    assert BrokerLogins(config, security, Settings).tls is security.tls
+    assert BrokerLogins(config, security, ClusterSettings).tls is security.tls
     assert read == []
 
 

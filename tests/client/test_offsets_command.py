@@ -155,7 +155,7 @@ def test_the_broker_in_this_process_commits(broker: Broker) -> None:
         CommitRefusedError, match=r"orders-2 COMMITTED_OFFSET_MISMATCH .*, nothing is committed$"
     ):
         broker.commit("billing", {("orders", 2): 6}, expected={("orders", 2): 2})
-    with pytest.raises(ValueError, match="none is committed for: orders-1"):
+    with pytest.raises(ValueError, match="without a new one: orders-1"):
         broker.commit("billing", {("orders", 0): 6}, expected={("orders", 1): 2})
 
 

@@ -16,6 +16,7 @@ from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.storage.files import MemoryFiles
 from tests.simulation.consumer_model import Modern, loaded
 from tests.simulation.exchanged import in_topic_order
@@ -131,7 +132,8 @@ class ObservedCore(BrokerCore):
         if answer:
             api, version = self.context.apis.by_key[context.api_key], context.api_version
             header = 8 + context.codecs.has_tagged_response_header
-            response = messages.decode(api.response, b"".join(answer.pieces), version, header)[0]
+            frame = b"".join(answer.pieces) if isinstance(answer, Parts) else answer  # bytes: a stored response
+            response = messages.decode(api.response, frame, version, header)[0]
         self.events.append(("reply", (context, response)))
         self._reply_encoded(context, answer)
 

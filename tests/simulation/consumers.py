@@ -200,7 +200,7 @@ class Consumers(Membership):
     def _assign_anew(self, group: Modern, member: Consumer, last: frozenset[Place]) -> frozenset[Place]:
         """The member's target, by a new assignment if the group has counted on."""
         pause_ms = self.settings.assignment_pause_ms
-        is_early = group.target_at and pause_ms and self.wall < group.target_at + pause_ms
+        is_early = group.target_at and group.target_at <= self.wall < group.target_at + pause_ms
         if group.target_epoch >= group.epoch or is_early:
             return last
         for member_id, target in self.choose(group.id).items():
@@ -265,11 +265,11 @@ class Consumers(Membership):
         last = next((at for _, at in group.regexes.values()), None)
         if (
             group.resolves is not None
-            or (last is not None and self.wall <= last + self.settings.regex_pause_ms)
+            or (last is not None and last <= self.wall <= last + self.settings.regex_pause_ms)
             or not wanted
         ):
             return
-        is_old = last is not None and self.wall > last + 600_000
+        is_old = last is not None and not last <= self.wall <= last + 600_000
         if is_unresolved or len(wanted) != len(group.regexes) or group.resolved != self.created or is_old:
             group.resolves = self.now
 

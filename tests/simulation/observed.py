@@ -132,7 +132,9 @@ class ObservedCore(BrokerCore):
         if answer:
             api, version = self.context.apis.by_key[context.api_key], context.api_version
             header = 8 + context.codecs.has_tagged_response_header
-            frame = b"".join(answer.pieces) if isinstance(answer, Parts) else answer  # bytes: a stored response
+            frame = (
+                b"".join(answer.pieces) if isinstance(answer, Parts) else answer
+            )  # bytes: a stored response
             response = messages.decode(api.response, frame, version, header)[0]
         self.events.append(("reply", (context, response)))
         self._reply_encoded(context, answer)

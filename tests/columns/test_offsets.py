@@ -50,7 +50,8 @@ def read(found: OffsetColumns, row: int) -> tuple[bytes, int, OffsetAndMetadata 
     numbers = (found.offset, found.leader_epoch, found.commit_timestamp, found.expire_timestamp)
     offset, leader_epoch, committed, expires = (int(column[row]) for column in numbers)
     topic_id = np.array([found.id_high[row], found.id_low[row]], "<i8").tobytes()
-    entry = OffsetAndMetadata(offset, leader_epoch, metadata.decode(), committed, expires, topic_id, 0)
+    text = metadata.decode(errors="replace")  # as `stored` and Java read it
+    entry = OffsetAndMetadata(offset, leader_epoch, text, committed, expires, topic_id, 0)
     return names, partition, entry
 
 

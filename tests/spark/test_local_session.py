@@ -30,7 +30,7 @@ def test_the_first_jvm_leaves_an_archive_of_its_classes_and_the_next_one_reads_i
 
 
 def test_there_is_no_archive_without_a_folder_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(local_session.CACHE_VARIABLE, "")
+    monkeypatch.delenv(local_session.CACHE_VARIABLE, raising=False)
     assert local_session._class_archive() == ""
     (tmp_path / "file").touch()
     monkeypatch.setenv(local_session.CACHE_VARIABLE, str(tmp_path / "file" / "cache"))

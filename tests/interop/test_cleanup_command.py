@@ -60,7 +60,7 @@ def run(home: str, *words: str) -> int:
 
 def times(home: str, group: str) -> dict[int, int]:
     """The commit time of each partition, as the command itself reads them."""
-    with cleanup.Cluster(parse_address(home)) as cluster:
+    with cleanup.ClusterClient(parse_address(home)) as cluster:
         return {each.partition: each.commit_timestamp for each in cleanup._read(cluster, [group])}
 
 

@@ -12,7 +12,7 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns
+from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.state import REPLY_TIMER, ShardState
 from kafka_offsets.coordinator.timers import Timer
@@ -142,7 +142,7 @@ class Shard(ShardState):
         if self.retiring:
             self.groups.keep_deleted(group)
 
-    def replay_columns(self, columns: RecordColumns, log_offset: int) -> None:
+    def replay_columns(self, columns: OffsetRecords, log_offset: int) -> None:
         """Apply offsets that have just become durable, as `replay_written` does with each record."""
         columns.put_into(self.offsets, log_offset)
         if self.unchanged:

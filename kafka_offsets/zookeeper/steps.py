@@ -132,7 +132,7 @@ def run(
 
 
 def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, StoredOffset]]:
-    """Read some offsets; those that are not committed are missing in the result. Raises znodes.UnreadableError."""
+    """Read some offsets; those that are not committed are missing in the result. Raises znodes.UnreadableZnodeError."""
     wanted = list(names)
     found: dict[OffsetName, StoredOffset] = {}
     for begin in range(0, len(wanted), _TOGETHER):
@@ -147,7 +147,7 @@ def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, StoredOf
 
 
 def read_group(group: str) -> Steps[GroupTree]:
-    """Read everything about a group, after what anybody has written so far. Raises znodes.UnreadableError."""
+    """Read everything about a group, after what anybody has written so far. Raises znodes.UnreadableZnodeError."""
     yield [Sync(znodes.group_path(group))]
     top, topics, ids, metadata = yield [
         Children(znodes.group_path(group)),
@@ -209,7 +209,7 @@ def bytes_of(changes: Iterable[Change]) -> int:
 
 
 def _together(changes: Sequence[Change]) -> list[Request]:
-    """Return the request that makes all changes. Raises RefusedError if it is too large."""
+    """Return the request that makes all changes. Raises RequestRefusedError if it is too large."""
     if bytes_of(changes) > MOST_BYTES:
         raise RequestRefusedError(f"{len(changes)} changes do not fit into one request to ZooKeeper")
     return [Multi(tuple(changes))]
@@ -222,7 +222,7 @@ def write_offsets(wanted: Wanted, known: Mapping[OffsetName, int]) -> Steps[dict
     Every change names the version that it replaces. So a change whose answer was lost, and which ZooKeeper carries out
     late, cannot replace a later one. After a lost answer the offsets are read back: they are written already, or they
     are written again.
-    Raises RefusedError if the changes do not fit into one request.
+    Raises RequestRefusedError if the changes do not fit into one request.
     """
     versions: dict[OffsetName, int] | None = {name: known[name] for name in wanted if name in known}
     for _ in range(_ATTEMPTS):

@@ -90,7 +90,7 @@ def offset_data(offset: int) -> bytes:
 
 
 def parse_offset(path: str, data: bytes) -> int:
-    """Read the data of an offset's znode. Raises UnreadableError."""
+    """Read the data of an offset's znode. Raises UnreadableZnodeError."""
     if _OFFSET.fullmatch(data) is None or not -(1 << 63) <= (offset := int(data)) < 1 << 63:
         raise UnreadableZnodeError(f"the znode {path} holds {data[:40]!r}, which is no offset")
     return offset

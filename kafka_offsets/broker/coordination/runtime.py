@@ -24,7 +24,7 @@ from kafka_offsets.broker.coordination.shared_batches import (
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.meters import Meters
-from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns
+from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.offsets.repeated_commits import Numbers, RepeatableCommit, RepeatedCommits
 from kafka_offsets.coordinator.offsets.requests import accepts_again
@@ -456,7 +456,7 @@ class HostedShard:
                     result(ErrorCode.NONE)
                     continue
                 records, replies, _ = result
-                if isinstance(records, RecordColumns) and not self.is_loading:
+                if isinstance(records, OffsetRecords) and not self.is_loading:
                     self.shard.replay_columns(records, offset)
                     offset += len(records)
                 else:

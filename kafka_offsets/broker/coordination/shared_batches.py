@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from kafka_offsets.coordinator.offsets.commit_columns import RecordColumns, record_bytes
+from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords, record_bytes
 from kafka_offsets.coordinator.offsets.repeated_commits import RepeatedCommits
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode
@@ -58,7 +58,7 @@ def encode(
 ) -> bytes:
     """Return the batch with the records of several decisions. BatchTooLargeError if it is larger than `max_bytes`."""
     for records in decided:
-        if isinstance(records, RecordColumns):
+        if isinstance(records, OffsetRecords):
             body, count = _encode_columns(decided)
             return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
     records = decided[0] if len(decided) == 1 else [*chain.from_iterable(decided)]
@@ -84,17 +84,17 @@ def one_by_one(results: Sequence[Decided]) -> Iterator[list[Decided]]:
 
 def _size_of(records: Sequence[CoordinatorRecord]) -> int:
     """Return about how many bytes records take in a batch, and no fewer."""
-    return records.nbytes if isinstance(records, RecordColumns) else record_bytes(records)
+    return records.nbytes if isinstance(records, OffsetRecords) else record_bytes(records)
 
 
 def _encode_columns(decided: Sequence[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
     """Return the records of decisions as they are in a batch, and how many there are."""
-    if len(decided) == 1 and isinstance(first := decided[0], RecordColumns):
+    if len(decided) == 1 and isinstance(first := decided[0], OffsetRecords):
         return first.encode(0), len(first)
     encoded: list[bytes] = []
     count = 0
     for records in decided:
-        if isinstance(records, RecordColumns):
+        if isinstance(records, OffsetRecords):
             encoded.append(records.encode(count))
         else:
             encoded.append(encode_keyed(records, None, count))

@@ -60,7 +60,7 @@ def _member(group: ClassicGroup, member: messages.GroupMetadataValue.MemberMetad
 
 
 def from_json(group_id: str, data: bytes) -> messages.GroupMetadataValue:
-    """Read the metadata of a group. Raises UnreadableError."""
+    """Read the metadata of a group. Raises UnreadableZnodeError."""
     try:
         document = json.loads(data)
         if document["version"] != VERSION:

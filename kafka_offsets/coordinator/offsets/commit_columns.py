@@ -213,12 +213,11 @@ class TopicColumn:
 if TYPE_CHECKING:
     _Records = Sequence[CoordinatorRecord]
 else:
-    _Records = (
-        object  # `isinstance` with an abstract class calls Python, several times for each batch of a log
-    )
+    # `isinstance` with an abstract class calls Python, several times for each batch of a log.
+    _Records = object
 
 
-class RecordColumns(_Records):
+class OffsetRecords(_Records):
     """The records of a decision that stores offsets alone, without an object for each of them.
 
     A caller that needs a record as an object gets it: all of them are made then.
@@ -265,7 +264,7 @@ class RecordColumns(_Records):
 
 
 @final
-class CommitColumns(RecordColumns):
+class CommitColumns(OffsetRecords):
     """The records of one commit: columns, and lists where a topic is none."""
 
     __slots__ = ("_count", "parts")

@@ -19,7 +19,7 @@ from typing import NamedTuple, final
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.commit_columns import (
     CommitColumns,
-    RecordColumns,
+    OffsetRecords,
     TopicColumn,
     around_numbers,
     existing_column,
@@ -187,7 +187,7 @@ def repeatable(
 
 
 @final
-class RepeatedCommits(RecordColumns):
+class RepeatedCommits(OffsetRecords):
     """Accepted repeats, in the order of their requests: what one batch of the log gets of them."""
 
     __slots__ = ("_commits",)

@@ -200,7 +200,8 @@ def write(requests: Iterable[Multi], term: ControllerTerm) -> Steps[None]:
     """Make changes, one request after the other.
 
     Raises AnotherControllerError if another controller is elected, and if ZooKeeper has perhaps a part of the changes:
-    either way this controller must not decide any longer. Raises UnavailableError and RequestRefusedError if it has none.
+    either way this controller must not decide any longer. Raises UnavailableError and RequestRefusedError if it has
+    none.
     """
     is_first = True
     for request in requests:

@@ -16,6 +16,7 @@ from kafka_offsets.broker.partition.repeated_produces import RepeatedProduces
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.flexible import encode_uvarint
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
@@ -93,6 +94,7 @@ BATCHES = {
     "a last delta": with_fields(GOOD, 23, ">i", 1),
     "a base timestamp": with_fields(GOOD, 27, ">q", -2),
     "a max timestamp": with_fields(GOOD, 35, ">q", KNOWN_EPOCH + 1),
+    "a negative sequence number": usual(b"value", producer_id=PRODUCER, producer_epoch=0, base_sequence=-1),
     "a count": with_fields(GOOD, 57, ">i", 2),
     "no records": with_fields(with_fields(GOOD[:61], 8, ">i", 49), 57, ">i", 0),
     "bytes after the record": with_fields(GOOD + b"\0", 8, ">i", len(GOOD) - 11),
@@ -311,6 +313,30 @@ def test_requests_with_tagged_fields_are_decoded(tail):
 
     known, _ = both(act)
     assert known.known == 0 and known.logs["t-0"][2] == 4
+
+
+def test_a_size_that_has_no_shortest_form_is_not_found():
+    for batch_bytes in (123, 124, 125, 126, 127, 128):
+        size = encode_uvarint(batch_bytes + 1)
+        assert PLACES[9].records(size + bytes(batch_bytes) + b"\0\0\0", 0) == (
+            len(size),
+            len(size) + batch_bytes,
+        )
+    for size in (b"none", b"", b"\0"):
+        assert PLACES[9].records(size + bytes(128 - len(size)) + b"\0\0\0", 0) is None
+
+
+def test_repeats_of_a_client_that_has_got_a_quota_are_throttled():
+    def act(played: Played) -> None:
+        made = messages.AlterClientQuotasRequest
+        for _ in range(3):
+            played.produce((SHAPE, "9000 bytes"))
+        entity, limit = made.EntityData("client-id", None), made.OpData("producer_byte_rate", 1.0, False)
+        played.client.call(made([made.EntryData([entity], [limit])], False), 1)
+        played.produce((SHAPE, "9000 bytes"))
+
+    known, _ = both(act)
+    assert known.known == 1 and known.client.connection.muted is not None
 
 
 def test_the_batches_for_one_partition_in_one_piece_are_written_together():

@@ -68,7 +68,7 @@ _LENGTH_MAGIC_AND_ATTRIBUTES = header_struct("batch_length", "magic", "attribute
 _LENGTH = header_struct("batch_length")
 _USUAL = header_struct(
     "base_offset", "batch_length", "magic", "crc", "attributes", "last_offset_delta", "base_timestamp",
-    "max_timestamp", "producer_id", "record_count",
+    "max_timestamp", "producer_id", "base_sequence", "record_count",
 )  # fmt: skip
 _MIN_LENGTH = 14
 _new_tuple = tuple.__new__  # a third of the time of the class
@@ -272,7 +272,7 @@ def usual_batch(
     if end - position < HEADER_BYTES:
         return None
     fields = _USUAL.unpack_from(data, position)
-    base_offset, length, magic, crc, attributes, last_delta, base, latest, producer_id, count = fields
+    offset, length, magic, crc, attributes, last_delta, base, latest, producer_id, sequence, count = fields
     size = end - position
     if (
         length != size - LOG_OVERHEAD
@@ -281,12 +281,11 @@ def usual_batch(
         or count <= 0
     ):
         return None
-    if base_offset or magic != MAGIC or attributes or config.message_timestamp_type != "CreateTime":
+    if offset or magic != MAGIC or attributes or sequence < 0 <= producer_id:
+        return None
+    if config.message_timestamp_type != "CreateTime":
         return None
     if _COMPRESSIONS.get(config.compression_type, Compression.NONE):
-        return None
-    checked = data[position + CHECKED_POSITION : end]
-    if google_crc32c.value(checked) != crc:
         return None
     needs_key = "compact" in config.cleanup_policy
     deltas = usual_deltas(data, position + HEADER_BYTES, end, count, needs_key=needs_key)
@@ -295,6 +294,11 @@ def usual_batch(
     first = now.wall_ms - config.message_timestamp_before_max_ms
     last = now.wall_ms + config.message_timestamp_after_max_ms
     if not first <= base + deltas[0] <= latest <= last:
+        return None
+    checked = data[position + CHECKED_POSITION : end]
+    if (
+        google_crc32c.value(checked) != crc
+    ):  # last, as `check_batch` would compute it again for an unusual batch
         return None
     return _new_tuple(CheckedBatch, (checked, crc, last_delta, latest)), producer_id
 

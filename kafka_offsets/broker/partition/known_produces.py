@@ -43,7 +43,7 @@ class _Places(NamedTuple):
     name_size, rest  the size of the records is at `rest` plus the byte at `name_size`, counted from the end of the
                      header: this byte has the size of the topic's name, or is 0 where topics have ids
     tail             the end of the request after the records, without tagged fields
-    size_of          returns the encoded size of the records from the number of bytes of both
+    size_of          returns the encoded size of the records from the number of bytes of both; empty if there is none
     """
 
     name_size: int
@@ -56,7 +56,7 @@ class _Places(NamedTuple):
         end = len(frame) - len(self.tail)
         size = self.size_of(end - at)
         start = at + len(size)
-        return None if frame[at:start] != size or frame[end:] != self.tail else (start, end)
+        return None if not size or frame[at:start] != size or frame[end:] != self.tail else (start, end)
 
 
 @lru_cache(maxsize=1024)
@@ -65,7 +65,7 @@ def _flexible_size(remaining: int) -> bytes:
         size = encode_uvarint(max(remaining - width + 1, 0))
         if len(size) == width:
             return size
-    return b"none"
+    return b""
 
 
 @lru_cache(maxsize=1024)

@@ -128,8 +128,8 @@ def _token_login(properties: MutableMapping[str, str]) -> Login:
     text = properties.pop(_TOKEN, "").strip()
     url = urlsplit(text)
     if url.scheme in ("http", "https") and url.netloc:
-        if not client_id or secret is None:
-            raise ConfigError(f"{_TOKEN} needs {_CLIENT_ID} and {_CLIENT_SECRET}")
+        if not client_id or secret is None or "@" in url.netloc:  # a user in the URL would be in each error
+            raise ConfigError(f"{_TOKEN} needs {_CLIENT_ID} and {_CLIENT_SECRET}, and no user in the URL")
         return Login(
             OAUTHBEARER, token=TokenEndpoint(text, ClientCredentials(client_id, Secret(secret), scope))
         )

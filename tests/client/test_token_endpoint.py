@@ -174,15 +174,33 @@ def test_a_client_logs_in_with_a_token_of_an_endpoint(
     assert {asked for asked, _ in endpoint.asked} == {"me:hush"}
 
 
-def test_an_endpoint_needs_an_id_and_a_secret() -> None:
+@pytest.mark.parametrize(
+    ("url", "credentials"),
+    [
+        ("https://h/token", {}),
+        ("https://me:hush@h/token", {}),
+        (
+            "https://me:hush@h/token",
+            {
+                "sasl.oauthbearer.client.credentials.client.id": "me",
+                "sasl.oauthbearer.client.credentials.client.secret": "hush",
+            },
+        ),
+    ],
+)
+def test_an_endpoint_needs_an_id_and_a_secret_outside_of_its_url(
+    url: str, credentials: dict[str, str]
+) -> None:
     with pytest.raises(
         ConfigError, match=r"token.endpoint.url needs sasl.oauthbearer.client.credentials.client.id"
-    ):
+    ) as caught:
         Admin(
             {
                 "bootstrap.servers": "h:1",
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "OAUTHBEARER",
-                "sasl.oauthbearer.token.endpoint.url": "https://h/token",
+                "sasl.oauthbearer.token.endpoint.url": url,
+                **credentials,
             }
         )
+    assert "hush" not in str(caught.value)

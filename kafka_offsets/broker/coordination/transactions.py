@@ -136,9 +136,8 @@ class TransactionCoordinator:
             "unclean.leader.election.enable": "false",
             "internal.segment.bytes" if small else "segment.bytes": str(segment_bytes),
         }
-        if (
-            self.topics.get(TRANSACTIONS_TOPIC) is None
-        ):  # it exists if an earlier attempt failed after creating it
+        # It exists if an earlier attempt failed after creating it.
+        if self.topics.get(TRANSACTIONS_TOPIC) is None:
             self.topics.create(TRANSACTIONS_TOPIC, config.transaction_state_log_num_partitions, configs)
         self.topic_created()
 

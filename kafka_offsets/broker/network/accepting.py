@@ -16,9 +16,8 @@ async def stop_accepting(listeners: Collection[asyncio.Server]) -> None:
     loop = asyncio.get_running_loop()
     for listener in listeners:
         for accepting in listener.sockets:
-            with suppress(
-                NotImplementedError
-            ):  # Windows' loop has no readers, and accepts until the listener is closed
+            # Windows' loop has no readers, and accepts until the listener is closed.
+            with suppress(NotImplementedError):
                 loop.remove_reader(accepting.fileno())
     for _ in range(_ROUNDS):
         await asyncio.sleep(0)

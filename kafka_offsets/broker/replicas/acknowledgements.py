@@ -60,9 +60,8 @@ class Acknowledgements:
             if error is None:
                 return
             queue.popleft().settle(partition, error)
-        if (
-            not queue and self._waiting.get(partition) is queue
-        ):  # `settle` may have put a new queue in its place
+        # `settle` may have put a new queue in its place.
+        if not queue and self._waiting.get(partition) is queue:
             self._waiting.pop(partition, None)
 
     def refuse(self, partition: Partition, error: ErrorCode) -> None:

@@ -111,9 +111,8 @@ class ReplicaManager:
         if delta.brokers is not None:
             self._broker.broker_ids = tuple(sorted(delta.brokers.by_id))
             live, now = self._live(), self._broker.clock.now()
-            for partition in list(
-                self._by_log.values()
-            ):  # a proposal that is decided now may change the dict
+            # A copy: a proposal that is decided now may change the dict.
+            for partition in list(self._by_log.values()):
                 if isinstance(partition.replica, LeaderReplica):
                     if partition.replica.on_live(live, now.mono_ms):
                         self._high_watermark_moved(partition, partition.replica)

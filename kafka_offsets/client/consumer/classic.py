@@ -50,7 +50,7 @@ class Phase(Enum):
 
 
 class ClassicMembership:
-    """A member of a classic group. See `steps.Membership`."""
+    """A member of a classic group. See `steps.GroupMembership`."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         assert settings.group_id is not None

@@ -35,7 +35,7 @@ Target = frozenset[tuple[bytes, int]]
 
 
 class ModernMembership:
-    """A member of a consumer group. See `steps.Membership`.
+    """A member of a consumer group. See `steps.GroupMembership`.
 
     member_id  chosen by the consumer, for its whole life
     """

@@ -7,12 +7,12 @@ a job that reads no Kafka; *first* is the first test, with which the JVM loads t
 nine tests, each with set-up and tear-down of its broker. CPU is that of Python and the JVM together.
 Needs Java 17, pyspark, and the jars that docs/spark.md names. Goal: 45 s in all.
 
-CPython 3.11.7, PySpark 4.3.0, Java 17, two cores of a shared x86-64 machine with little other work, 2026-11-22:
+CPython 3.11.7, PySpark 4.3.0, Java 17, two cores of a quiet x86-64 machine, 2026-11-24; all processes took 32 s of CPU:
 
-    10 tests in 37.4 s (goal 45)
-        session    12.3 s
-        first       4.7 s
-        others     16.0 s, median 1.36 s each
+    10 tests in 19.7 s (goal 45)
+        session     8.4 s
+        first       2.8 s
+        others      7.6 s, median 0.84 s each
 """
 
 import argparse

@@ -18,12 +18,15 @@ from typing import Self
 
 from kafka_offsets.errors import StorageError, UnreadableError
 from kafka_offsets.storage.descriptors import Descriptors
+from kafka_offsets.storage.directory_lock import (
+    CAN_LOCK,
+    DiskLock,
+    Lock,
+    locked,
+    not_lockable,
+    take_lock,
+)
 from kafka_offsets.storage.memory_content import MemoryContent
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: brokers in memory work
-    fcntl = None  # type: ignore[assignment]
 
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
@@ -90,14 +93,6 @@ class File(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the file; a second call does nothing."""
-
-
-class Lock(ABC):
-    """A lock on a directory, held until `release` or the end of the process."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Release the lock; a second call does nothing."""
 
 
 class Files(ABC):
@@ -328,19 +323,6 @@ class DiskFile(File):
             raise _refused(error, "close", self.path) from error
 
 
-class DiskLock(Lock):
-    """An flock: the system releases it with the process, so a lock file left by a crash locks out no other process."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def release(self) -> None:
-        """Release the lock; a second call does nothing."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
 class DiskFiles(Files):
     """The files below one directory of the machine. Creating the object changes nothing on the disk.
 
@@ -350,7 +332,7 @@ class DiskFiles(Files):
     parallel_syncs = 8
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        if fcntl is None:
+        if not CAN_LOCK:
             raise StorageError(
                 f"{os.fspath(root)}: a data directory needs Linux or macOS; on this system data is in memory only"
             )
@@ -459,8 +441,8 @@ class DiskFiles(Files):
         try:
             descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise _not_lockable(error, self.root) from error
-        return _take_lock(descriptor, fcntl.LOCK_EX, self.root)
+            raise not_lockable(error, self.root) from error
+        return take_lock(descriptor, self.root)
 
 
 class ReadOnlyFiles(DiskFiles):
@@ -500,8 +482,8 @@ class ReadOnlyFiles(DiskFiles):
         except FileNotFoundError:
             return DiskLock(-1)
         except OSError as error:
-            raise _not_lockable(error, self.root) from error
-        return _take_lock(descriptor, fcntl.LOCK_SH, self.root)
+            raise not_lockable(error, self.root) from error
+        return take_lock(descriptor, self.root, is_shared=True)
 
     def _read_only(self, path: str) -> StorageError:
         return StorageError("opened for reading only", path or ".")
@@ -521,32 +503,10 @@ class ReadOnlyFile(DiskFile):
         raise StorageError("opened for reading only", self.path)
 
 
-def _take_lock(descriptor: int, kind: int, root: str) -> DiskLock:
-    """Lock an open file in both ways: flock against brokers like this one, fcntl against Kafka's."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError) as error:
-        os.close(descriptor)
-        raise _locked(root) from error
-    except OSError as error:
-        os.close(descriptor)
-        raise _not_lockable(error, root) from error
-    return DiskLock(descriptor)
-
-
 def _no_root(error: OSError, root: str) -> StorageError:
     if isinstance(error, FileExistsError):
         return StorageError(f"{root} is a file, not a directory")
     return StorageError(f"cannot make the directory {root}: {error.strerror or error}")
-
-
-def _locked(root: str) -> StorageError:
-    return StorageError(f"another broker uses the data directory {root}: stop it first")
-
-
-def _not_lockable(error: OSError, root: str) -> StorageError:
-    return StorageError(f"cannot lock the data directory {root}: {error.strerror or error}")
 
 
 class MemoryFile(File):
@@ -728,7 +688,7 @@ class MemoryFiles(Files):
     def lock(self, path: str) -> Lock:
         """Take the lock, unless another broker on the same object holds it."""
         if path in self._locks:
-            raise _locked(self.root)
+            raise locked(self.root)
         if not self.exists(path):
             self.open(path, create=True)
         self._locks.add(path)

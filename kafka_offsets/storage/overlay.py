@@ -4,7 +4,8 @@ For a dry run of opening, repairing and compacting logs. Batches are never appen
 """
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import File, Files, Lock, MemoryFiles, check_small, join, parent
+from kafka_offsets.storage.directory_lock import Lock
+from kafka_offsets.storage.files import File, Files, MemoryFiles, check_small, join, parent
 
 
 class OverlayFile(File):

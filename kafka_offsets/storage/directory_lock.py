@@ -1,0 +1,63 @@
+"""Locks on data directories: one broker writes to a directory at a time, of this project or Kafka's."""
+
+import os
+from abc import ABC, abstractmethod
+
+from kafka_offsets.errors import StorageError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: brokers in memory work
+    fcntl = None  # type: ignore[assignment]
+
+CAN_LOCK = fcntl is not None
+
+
+class Lock(ABC):
+    """A lock on a directory, held until `release` or the end of the process."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Release the lock; a second call does nothing."""
+
+
+class DiskLock(Lock):
+    """An flock: the system releases it with the process, so a lock file left by a crash locks out no other process."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Release the lock; a second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def take_lock(descriptor: int, root: str, *, is_shared: bool = False) -> DiskLock:
+    """Lock an open file in both ways: flock against brokers like this one, fcntl against Kafka's.
+
+    root  the directory, for messages
+    The file is closed if that fails. Raises StorageError.
+    """
+    kind = (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
+    try:
+        fcntl.flock(descriptor, kind)
+        fcntl.lockf(descriptor, kind)
+    except (BlockingIOError, PermissionError) as error:
+        os.close(descriptor)
+        raise locked(root) from error
+    except OSError as error:
+        os.close(descriptor)
+        raise not_lockable(error, root) from error
+    return DiskLock(descriptor)
+
+
+def locked(root: str) -> StorageError:
+    """Return the error for a directory that another broker has locked."""
+    return StorageError(f"another broker uses the data directory {root}: stop it first")
+
+
+def not_lockable(error: OSError, root: str) -> StorageError:
+    """Return the error for a directory whose lock the system refuses."""
+    return StorageError(f"cannot lock the data directory {root}: {error.strerror or error}")

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from kafka_offsets.assignors.assignors import MemberSubscription
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 
 _VERSION = struct.Struct(">h")
 _GENERATION = struct.Struct(">i")
@@ -88,14 +88,6 @@ def decode_assignment(data: bytes) -> frozenset[TopicPartition]:
         return frozenset()
     _version(data)
     return _decode_assigned(data, 2)
-
-
-def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the partitions of each topic, sorted."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def _version(data: bytes) -> int:

@@ -46,8 +46,7 @@ from kafka_offsets.testing.seeding import (
 if TYPE_CHECKING:
     from kafka_offsets.testing.faults.control import Faults
 
-_PRODUCE_VERSION = 9
-_PRODUCE_TIMEOUT_MS = 30_000
+_PRODUCE_VERSION, _PRODUCE_TIMEOUT_MS = 9, 30_000
 
 WAIT_SECONDS = 10.0
 """The default timeout of `wait_for`."""

@@ -44,11 +44,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.codecs.plain_rows import PlainRows
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.protocol.records import (
-    BatchTooLargeError,
-    encode_batch,
-    encode_marker,
-)
+from kafka_offsets.protocol.records import BatchTooLargeError, encode_batch, encode_marker
 from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.storage.log.log import Log
 

@@ -18,7 +18,7 @@ from kafka_offsets.coordinator.transactions.decisions import Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 from kafka_offsets.replication.partition_state import NO_LEADER
 
 if TYPE_CHECKING:
@@ -101,14 +101,11 @@ class PeerRequests:
             on_outcomes(lost)
             return
         made = messages.WriteTxnMarkersRequest
-        topics: dict[str, list[int]] = {}
-        for topic, index in places:
-            topics.setdefault(topic, []).append(index)
         marker = made.WritableTxnMarker(
             prepared.producer_id,
             prepared.producer_epoch,
             prepared.commits,
-            [made.WritableTxnMarkerTopic(topic, indexes) for topic, indexes in topics.items()],
+            [made.WritableTxnMarkerTopic(topic, indexes) for topic, indexes in by_topic(places).items()],
             coordinator_epoch,
         )
 
@@ -157,14 +154,11 @@ class PeerRequests:
             on_outcomes(lost)
             return
         made = messages.AddPartitionsToTxnRequest
-        topics: dict[str, list[int]] = {}
-        for topic, index in places:
-            topics.setdefault(topic, []).append(index)
         transaction = made.AddPartitionsToTxnTransaction(
             transactional_id,
             *producer,
             not adds,
-            [made.AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in topics.items()],
+            [made.AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic(places).items()],
         )
 
         def answered(response: messages.AddPartitionsToTxnResponse | None) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kafka_offsets.assignors.member_data import by_topic
 from kafka_offsets.client import commits
 from kafka_offsets.client.consumer.coordinator_link import CoordinatorLink
 from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.client.consumer.steps import LOADING, MOVED, GroupMembership
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 
 _CLASSIC_VERSIONS, _MODERN_VERSIONS = (commits.VERSION, 8), (9, 9)
 """Of OffsetCommit and OffsetFetch: the first ones that take a member epoch, and the ones before."""

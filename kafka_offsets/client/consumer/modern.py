@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from kafka_offsets.assignors.member_data import by_topic
 from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.client.consumer.steps import (
     LOADING,
@@ -24,7 +23,7 @@ from kafka_offsets.client.consumer.steps import (
 )
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 
 _VERSION = 1
 _JOIN_EPOCH, _LEAVE_EPOCH, _STATIC_LEAVE_EPOCH = 0, -1, -2

@@ -22,7 +22,7 @@ from kafka_offsets.commands.groups.connections import (
 )
 from kafka_offsets.commands.tables import has_colours, print_rows, table
 from kafka_offsets.errors import ErrorCode, RefusedError
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -147,19 +147,12 @@ def _members(_: ClusterClient, coordinator: Coordinator, found: Description, opt
             "client": member.client_id,
             "partitions": len(member.assigned),
             "epoch": member.epoch,
-            "assignment": _by_topic(member.assigned),
+            "assignment": by_topic(member.assigned),
             "target_epoch": found.target_epoch,
-            "target": None if member.target is None else _by_topic(member.target),
+            "target": None if member.target is None else by_topic(member.target),
         }
         for member in found.members
     ]
-
-
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
-        found.setdefault(topic, []).append(partition)
-    return found
 
 
 def _offsets(
@@ -224,7 +217,7 @@ def _owner(member: Member | None) -> Row:
 def _ends(cluster: ClusterClient, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the ends of logs; a deleted topic has none."""
     ends = {}
-    for topic, partitions in _by_topic(places).items():
+    for topic, partitions in by_topic(places).items():
         try:
             existing = cluster.leaders([topic])
         except RefusedError as error:

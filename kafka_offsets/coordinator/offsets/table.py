@@ -155,11 +155,8 @@ class OffsetTable:
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id, log_offset = entry
         row = _pack(offset, leader_epoch, commit_timestamp, log_offset if written_at is None else written_at)
         assert expire_timestamp == -1 or -(2**63) <= expire_timestamp < 2**63, "an expiry is an int64"
-        if (
-            not metadata
-            and expire_timestamp == -1
-            and self.replace_row(group, topic, partition, row, topic_id)
-        ):
+        is_plain = not metadata and expire_timestamp == -1
+        if is_plain and self.replace_row(group, topic, partition, row, topic_id):
             return
         page = self._find(group, topic, partition)
         if type(page) is not Page and (

@@ -1,6 +1,10 @@
-"""Memory: makes the C library keep freed memory for reuse."""
+"""Memory: makes the C library keep freed memory for reuse, and garbage collection skip the objects of modules."""
 
+import gc
+import sys
 from functools import cache
+
+_frozen_modules = 0
 
 
 @cache
@@ -15,3 +19,17 @@ def keep_freed_memory(largest: int) -> None:
     (DEFAULT_MMAP_THRESHOLD_MAX) there is no effect.
     """
     bytearray(largest)
+
+
+def freeze_modules() -> None:
+    """Exclude the objects of modules from garbage collection, if modules were imported since the last call.
+
+    A worker of PySpark collects garbage after each task. With numba, its modules are 170,000 objects: visiting them takes
+    65 ms of CPU time, as long as decoding 800,000 records. The effect is process-wide: frozen objects are freed when
+    nothing refers to them, but not as a part of a cycle. So garbage is collected first.
+    """
+    global _frozen_modules
+    if len(sys.modules) != _frozen_modules:
+        _frozen_modules = len(sys.modules)
+        gc.collect()
+        gc.freeze()

@@ -1,4 +1,4 @@
-"""Memory that comes and goes costs new pages once, and not each time."""
+"""Memory that comes and goes costs new pages once, and not each time. Modules are not searched for garbage."""
 
 import platform
 import subprocess
@@ -31,3 +31,34 @@ def faults(how: str) -> int:
 def test_blocks_that_come_and_go_are_taken_from_memory_that_is_kept() -> None:
     assert faults("keep") < 500
     assert faults("not") > 5000
+
+
+FROZEN = """
+import gc, weakref
+from kafka_offsets.memory import freeze_modules
+gc.disable()
+class Node: pass
+def garbage():
+    node = Node()
+    node.itself = node
+    return weakref.ref(node)
+before = garbage()
+freeze_modules()
+counts = [gc.get_freeze_count(), len(gc.get_objects())]
+after = garbage()
+freeze_modules()
+counts.append(len(gc.get_objects()))
+import csv
+freeze_modules()
+counts.append(gc.get_freeze_count())
+print(*counts, before() is None, after() is None)
+"""
+
+
+def test_objects_of_modules_are_frozen_once_and_garbage_is_collected_before() -> None:
+    done = subprocess.run([sys.executable, "-c", FROZEN], capture_output=True, text=True, check=True)
+    frozen, found, found_again, frozen_again, *collected = done.stdout.split()
+    assert int(frozen) > 1000 > int(found)
+    assert int(found) < int(found_again), "nothing was imported in the meantime"
+    assert int(frozen_again) > int(frozen)
+    assert collected == ["True", "True"]

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from kafka_offsets.memory import freeze_modules
 from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.options import OptionError, Options
 from kafka_offsets.spark.reader import live, segments
@@ -57,10 +58,13 @@ class Share(InputPartition):
 
 
 def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task. After the first one, Spark's worker collects garbage quickly."""
     assert isinstance(share, Share)
     if share.part is not None:
-        return live.read(asked.connections, share.part, asked.query)
-    return segments.read(share.runs, asked.query, dict(asked.storage_options))
+        yield from live.read(asked.connections, share.part, asked.query)
+    else:
+        yield from segments.read(share.runs, asked.query, dict(asked.storage_options))
+    freeze_modules()
 
 
 class BatchReader(DataSourceReader):

@@ -1,5 +1,6 @@
 """The data source `consumer_offsets` in Spark: over segment files, and over a running broker."""
 
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,31 @@ def test_a_log_directory_is_a_table_that_spark_finds_by_itself(spark: "SparkSess
         for partition, answer in answers.items()
     }
     assert table.where("error is not null").count() == 0
+
+
+def test_a_worker_that_has_read_a_log_does_not_search_its_modules_for_garbage(spark: "SparkSession") -> None:
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class Frozen(DataSource):
+        """The number of objects that the garbage collector of a worker ignores."""
+
+        def schema(self) -> str:
+            return "frozen INT"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return FrozenReader()
+
+    class FrozenReader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(2)]
+
+        def read(self, partition: Any) -> Iterator[tuple[int]]:
+            yield (gc.get_freeze_count(),)
+
+    register(spark)  # workers of a source that Spark found by itself are other ones
+    spark.dataSource.register(Frozen)
+    spark.read.format("consumer_offsets").option("splitBytes", "1").load(str(LOGS / "classic")).collect()
+    assert max(row.frozen for row in spark.read.format("Frozen").load().collect()) > 10_000
 
 
 def test_a_wrong_option_ends_the_query_with_its_name(spark: "SparkSession") -> None:

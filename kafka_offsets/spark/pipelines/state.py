@@ -9,6 +9,9 @@ one groups by the strings and buffers only numbers, in hash tables, before the s
 each metadata text committed with it. So the second one gets few rows, whatever the size of the log, unless most commits
 have a new text; `read_twice` is for such logs. No task gets all of a large group.
 
+Rows of `mode=latest` rarely have a key twice in one task, so aggregating them before the shuffle would be in vain. They
+are shuffled once, by their keys, and both steps come after that. They are recognized by the missing column `kind`.
+
 Source: OffsetMetadataManager.replay and replayEndTransactionMarker of Kafka 4.3.
 """
 
@@ -41,7 +44,7 @@ def latest(
 ) -> DataFrame:
     """Return the state at the end of a log: a row for each committed offset, with `schema.STATE_COLUMNS`.
 
-    raw              rows of the log in any order, of any kind; or the result of `mode=latest`
+    raw              rows of the log in any order, of any kind; or the result of `mode=latest`, without `kind`
     snapshot         an earlier state, continued by `raw`; they may overlap
     keep_tombstones  also return deleted keys, and a column `tombstone`: for a state that will be merged with others
     unreadable       for rows with an `error` that may be offsets: REFUSE fails the query with their position, SKIP
@@ -54,6 +57,8 @@ def latest(
     rows = commits(raw, unreadable=unreadable)
     if snapshot is not None:
         rows = rows.unionByName(_as_rows(snapshot, schema.STATE_COLUMNS))
+    if "kind" not in raw.columns and not read_twice:
+        rows = rows.repartition(*KEY)
     winners = _winners_by_hash(rows) if read_twice else _winners(rows)
     if keep_tombstones:
         return winners.select(*schema.STATE_COLUMNS, "tombstone")

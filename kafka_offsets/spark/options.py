@@ -38,7 +38,7 @@ NAMES = (
 """All options but those of TLS and SASL, `kafka.security.protocol` and so on; Spark takes them in any case."""
 
 _KINDS = (*dict.fromkeys(schema.KINDS.values()), schema.CONTROL, schema.UNKNOWN)
-_SPLIT_BYTES = {ALL: 64 << 20, LATEST: 256 << 20}
+_SPLIT_BYTES = {ALL: 64 << 20, LATEST: 512 << 20}
 _SPLIT_RECORDS = 1_000_000
 
 

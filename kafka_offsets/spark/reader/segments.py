@@ -222,27 +222,28 @@ def plan(
     starts: dict[int, int] | None = None,
     stops: dict[int, int] | None = None,
 ) -> list[list[Run]]:
-    """Divide segments among readers: consecutive segments form one run until it has `split_bytes`.
+    """Divide segments evenly among readers, so that each has about `split_bytes`.
 
     starts, stops  the range of offsets of a log partition, where there is a limit
+    A segment is never divided. Consecutive segments of a reader form one run.
     """
-    shares: list[list[Run]] = []
-    room = 0
-    for partition, segments in found.items():
-        start, stop = (starts or {}).get(partition), (stops or {}).get(partition)
-        taken: list[SegmentAt] = []
-        for segment in overlapping(segments, start, stop):
-            if room <= 0:
-                if taken:
-                    shares[-1].append(_run(segments, taken, start, stop))
-                taken = []
-                shares.append([])
-                room = split_bytes
-            taken.append(segment)
-            room -= segment.size
-        if taken:
-            shares[-1].append(_run(segments, taken, start, stop))
-    return shares
+    limits = {partition: ((starts or {}).get(partition), (stops or {}).get(partition)) for partition in found}
+    chosen = {
+        partition: list(overlapping(segments, *limits[partition])) for partition, segments in found.items()
+    }
+    total = sum(segment.size for segments in chosen.values() for segment in segments)
+    share_bytes = total / max(-(-total // split_bytes), 1)
+    shares: dict[int, list[Run]] = {}
+    before = 0
+    for partition, segments in chosen.items():
+        taken: dict[int, list[SegmentAt]] = {}
+        for segment in segments:
+            middle = before + segment.size / 2
+            taken.setdefault(int(middle / share_bytes), []).append(segment)
+            before += segment.size
+        for number, run in taken.items():
+            shares.setdefault(number, []).append(_run(found[partition], run, *limits[partition]))
+    return list(shares.values())
 
 
 def overlapping(segments: list[SegmentAt], start: int | None, stop: int | None) -> Iterator[SegmentAt]:

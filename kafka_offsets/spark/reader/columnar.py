@@ -44,6 +44,9 @@ _OF_RECORD = frozenset(schema.BY_NAME) - frozenset(_IN_PLACE.split(", "))
 _OF_BATCH = frozenset(("transactional", "producer_id", "outcome", "position", "batch_bytes", "record_bytes"))
 """Columns that bare keys and values do not have."""
 
+_NAMES = ("group", "topic")
+"""Text that must be UTF-8, or the record is an error; metadata is read as Java reads it, whatever it is."""
+
 _OF_VALUE = _OF_RECORD - frozenset(("group", "topic", "partition", "member"))
 """Columns for which values must be read."""
 
@@ -213,6 +216,7 @@ class _Rows:
         self._count = len(records.offset)
         self._heads = heads
         self._wanted = wanted
+        self._checked = set(_NAMES if "error" in wanted else ()) | wanted.intersection((*_NAMES, "metadata"))
         self._rows: list[tuple[int, plain.Row]] = []
         self._is_control = _control(records)
         if wanted & _OF_RECORD:
@@ -235,30 +239,27 @@ class _Rows:
         return made
 
     def check_names(self) -> None:
-        """Check the names that are not requested: invalid text changes other columns too. Raises NotTextError."""
-        if self._wanted & _OF_RECORD:
-            read = ("group", "topic", "metadata") if self._reads_values else ("group", "topic")
-            for name in read:
-                if name not in self._wanted:
-                    self.column(name)
+        """Check names if `error` is requested, which must not depend on the other columns. Raises NotTextError."""
+        for name in self._checked - self._wanted:
+            self.column(name)
 
     def suspect_names(self) -> None:
-        """Read offsets one by one where names or metadata may not be UTF-8."""
+        """Read offsets one by one where checked text may not be UTF-8."""
         usual = self._usual.copy()
-        places = [
-            (self._keys.group_start, self._keys.group_length),
-            (self._keys.topic_start, self._keys.topic_length),
-        ]
-        if self._reads_values:
-            places.append(
-                (self._values.metadata_start, self._values.metadata_length * ~self._values.is_tombstone)
-            )
         buffer = self._records.buffer
-        for start, length in places:
+        for name in self._checked:
+            start, length = self._place(name)
             for index in np.flatnonzero(usual & (length > 0)).tolist():
                 at = int(start[index])
                 usual[index] = _is_text(buffer[at : at + int(length[index])])
         self._read(usual)
+
+    def _place(self, name: str) -> tuple[Integers, Integers]:
+        """Return the start and length of a text in each record."""
+        if name == "metadata":
+            return self._values.metadata_start, self._values.metadata_length * ~self._values.is_tombstone
+        start, length = getattr(self._keys, f"{name}_start"), getattr(self._keys, f"{name}_length")
+        return start, length
 
     def _read(self, usual: Booleans) -> None:
         """Use the columns of usual offsets, and read the others one by one."""

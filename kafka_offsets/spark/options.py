@@ -86,8 +86,11 @@ class Options:
             raise OptionError(f"{name} is for streams, not for a batch query")
 
 
-def parse(given: Mapping[str, str]) -> Options:
-    """Parse the options given to Spark. Raises OptionError."""
+def parse(given: Mapping[str, str], expected: Mapping[str, str] | None = None) -> Options:
+    """Parse the options given to Spark. Raises OptionError.
+
+    expected  names and types of the columns of the user's schema, if there may be one
+    """
     known = {name.lower(): name for name in NAMES}
     values: dict[str, str] = {}
     security: dict[str, str] = {}
@@ -109,7 +112,7 @@ def parse(given: Mapping[str, str]) -> Options:
     stop, _ = _offsets(values, "endingOffsets", "latest")
     return Options(
         query=Query(
-            columns=_columns(values, mode, needs),
+            columns=_expected(values, expected, _columns(values, mode, needs)),
             mode=mode,
             kinds=_kinds(values, mode, needs),
             committed=_is_committed(values, needs),
@@ -178,6 +181,28 @@ def _columns(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> 
         raise
     except ValueError as error:
         raise OptionError(f"option 'columns': {error}") from error
+
+
+def _expected(
+    values: Mapping[str, str], expected: Mapping[str, str] | None, chosen: tuple[schema.Column, ...]
+) -> tuple[schema.Column, ...]:
+    """Return the columns of the user's schema, or those that the options have chosen."""
+    if expected is None or list(expected) == [column.name for column in chosen]:
+        columns = chosen
+    elif "columns" in values:
+        raise OptionError(f"option 'columns' is {values['columns']!r}; the schema has {', '.join(expected)}")
+    else:
+        try:
+            columns = schema.select(expected)
+        except ValueError as error:
+            raise OptionError(f"the schema: {error}") from error
+    for column in columns:
+        wanted = schema.spark_type(column.name)
+        if expected is not None and expected[column.name] != wanted:
+            raise OptionError(
+                f"the schema: column {column.name!r} has the type {wanted}, not {expected[column.name]}"
+            )
+    return columns
 
 
 def _kinds(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> frozenset[str] | None:

@@ -202,6 +202,11 @@ _SPARK_TYPES = {
 }
 
 
+def spark_type(name: str) -> str:
+    """Return the type of a column, as `simpleString` of Spark's types does."""
+    return _SPARK_TYPES[BY_NAME[name].type].lower()
+
+
 def ddl(names: Sequence[str] = DEFAULT_COLUMNS) -> str:
     """Return the schema of some columns as Spark's DDL text."""
     return ", ".join(f"`{column.name}` {_SPARK_TYPES[column.type]}" for column in select(names))

@@ -41,11 +41,16 @@ class ConsumerOffsets(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""
-        return BatchReader(options.parse(self.options))
+        return BatchReader(options.parse(self.options, _named_types(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
-        return StreamReader(options.parse(self.options))
+        return StreamReader(options.parse(self.options, _named_types(schema)))
+
+
+def _named_types(schema: StructType) -> dict[str, str]:
+    """Return the columns that Spark expects: those of `ConsumerOffsets.schema`, or of the user's own schema."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 class Share(InputPartition):

@@ -69,6 +69,43 @@ def test_a_worker_that_has_read_a_log_does_not_search_its_modules_for_garbage(sp
     assert max(row.frozen for row in spark.read.format("Frozen").load().collect()) > 10_000
 
 
+def test_a_schema_names_the_columns(spark: "SparkSession") -> None:
+    reader = spark.read.format("consumer_offsets")
+    named = reader.schema("topic STRING, committed_offset BIGINT").load(str(LOGS / "classic"))
+    assert named.columns == ["topic", "committed_offset"]
+    expected = spark.read.format("consumer_offsets").load(str(LOGS / "classic")).select(*named.columns)
+    assert sorted(map(repr, named.collect())) == sorted(map(repr, expected.collect()))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "words"),
+    [
+        ("topic INT", {}, "the schema: column 'topic' has the type string, not int"),
+        ("topics STRING", {}, "the schema: no column 'topics'"),
+        ("topic STRING", {"columns": "group"}, "option 'columns' is 'group'; the schema has topic"),
+    ],
+)
+def test_a_schema_that_the_log_does_not_have_is_an_error(
+    spark: "SparkSession", columns: str, options: dict[str, str], words: str
+) -> None:
+    reader = spark.read.format("consumer_offsets").options(**options).schema(columns)
+    with pytest.raises(Exception, match=words):
+        reader.load(str(LOGS / "classic")).collect()
+
+
+def test_a_log_is_a_view_of_sql(spark: "SparkSession") -> None:
+    where = f"USING consumer_offsets OPTIONS (path '{LOGS / 'classic'}', columns 'group,kind')"
+    spark.sql(f"CREATE TEMPORARY VIEW commits {where}")
+    try:
+        rows = spark.sql(
+            "SELECT count(DISTINCT `group`) AS groups FROM commits WHERE kind = 'offset'"
+        ).collect()
+    finally:
+        spark.catalog.dropTempView("commits")
+    expected = json.loads((LOGS / "classic" / "expected.json").read_text())["listConsumerGroupOffsets"]
+    assert rows[0].groups >= len([answers for answers in expected.values() if answers]) > 0
+
+
 def test_a_wrong_option_ends_the_query_with_its_name(spark: "SparkSession") -> None:
     reader = spark.read.format("consumer_offsets").option("path", str(LOGS / "classic"))
     with pytest.raises(Exception, match="option 'mode' is 'newest', not 'all' or 'latest'"):

@@ -2,6 +2,7 @@
 
 python -m tests.walks [--walks 500] [--only KIND] [--seed N] [--port 19492]      # `make walks`; Java 17 and Maven
 python -m tests.walks --record --walks 84      # keeps some of what is alike in tests/stories/walks
+python -m tests.walks --again                  # records what is kept there again
 """
 
 import argparse
@@ -28,7 +29,6 @@ SHRINKING_PATIENCE_MS = 700
 
 def chosen(count: int, only: str, first_seed: int) -> list[Walk]:
     """Return walks of all kinds by turns, and the short ones that found something."""
-    load()
     plain = [kind for kind in KINDS if "restart" not in kind and only in kind]
     restarting = [kind for kind in KINDS if "restart" in kind and only in kind]
     found = []
@@ -90,18 +90,21 @@ def main() -> None:
         "--port", type=int, default=19492, help="of the Kafka that is started, and the next one"
     )
     parser.add_argument("--record", action="store_true", help="keep the walks with Kafka's answers")
+    parser.add_argument("--again", action="store_true", help="record the walks that are kept once more")
     given = parser.parse_args()
-    walks = chosen(given.walks, given.only, given.seed)
+    load()
+    stored = read(texts().values())
+    walks = (
+        [each.walk for each in stored if given.only in each.walk.kind]
+        if given.again
+        else chosen(given.walks, given.only, given.seed)
+    )
     tally = Tally()
     alike = list(played(walks, tally, given.port))
     print(tally)
-    if given.record:
+    if given.record or given.again:
         found = kept(alike)
-        others = (
-            [each for each in read(texts().values()) if given.only not in each.walk.kind]
-            if given.only
-            else []
-        )
+        others = [each for each in stored if given.only not in each.walk.kind]
         write([*found, *others])
         print(f"{len(found)} of {len(walks)} walks are kept")
     sys.exit(bool(tally.found))

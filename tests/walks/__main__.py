@@ -53,14 +53,15 @@ class Tally:
         """Play a walk, and shrink what differs; return it with Kafka's answers if nothing does."""
 
         def find(walk: Walk, patience_ms: int = SHRINKING_PATIENCE_MS) -> Difference | None:
-            return difference(walk, *play(walk, peer, next(self._numbers), patience_ms))
+            played = play(walk, peer, next(self._numbers), patience_ms)
+            return difference(walk, played.ours, played.kafkas)
 
         self.played[walk.kind] += 1
-        ours, kafkas = play(walk, peer, next(self._numbers))
+        ours, kafkas, drew = play(walk, peer, next(self._numbers))
         seen = difference(walk, ours, kafkas)
         if seen is None:
             self.alike[walk.kind] += 1
-            return Recorded(walk, kafkas)
+            return Recorded(walk, kafkas, drew)
         self.found.append(seen if walk.restarts else shrink(seen, find))
         print(self.found[-1], flush=True)
         return None

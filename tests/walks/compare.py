@@ -10,7 +10,7 @@ from kafka_offsets.protocol import messages
 from tests.differential.brokers import PATIENCE_MS
 from tests.differential.play import Event
 from tests.differential.printed import Names, build
-from tests.walks.drawn import as_kafka_drew, draws
+from tests.walks.drawn import NO_IDS, Ids, as_kafka_drew, drawn_members, draws
 from tests.walks.exemptions import as_ours
 from tests.walks.known import Known
 from tests.walks.peers import OwnPeer
@@ -26,6 +26,20 @@ MOST_CODES = 1000
 
 LINE = 1200
 """As many characters of a line are shown."""
+
+MOST_REPEATS = 4
+"""So often ours repeats a walk at most until it has drawn Kafka's ids: once is enough for all recorded walks."""
+
+
+class Played(NamedTuple):
+    """What both brokers did in a walk.
+
+    drew  the ids that Kafka drew
+    """
+
+    ours: Steps
+    kafkas: Steps
+    drew: Ids
 
 
 class Difference(NamedTuple):
@@ -65,7 +79,7 @@ def _is_written(step: Step) -> bool:
     return True
 
 
-def play(walk: Walk, kafka: Peer, number: int, patience_ms: int = PATIENCE_MS) -> tuple[Steps, Steps]:
+def play(walk: Walk, kafka: Peer, number: int, patience_ms: int = PATIENCE_MS) -> Played:
     """Play a walk with both up to the first difference, or to where one has no meaning; return what each did.
 
     Where they differ, ours plays the walk again with the ids that Kafka drew.
@@ -79,7 +93,7 @@ def play(walk: Walk, kafka: Peer, number: int, patience_ms: int = PATIENCE_MS) -
                 mine.append(step_alone(ours, step))
                 kafkas.append(step_after(theirs, step, mine[-1]))
                 if difference(walk, mine, kafkas):
-                    drawn.repeat(as_kafka_drew(drawn.ids, ours.play.names, theirs.play.names))
+                    drawn.repeat(as_kafka_drew(drawn.ids, ours.ids, theirs.ids))
                     ours.close()
                     ours = Side(OwnPeer(), number)
                     mine = _replay(ours, walk.steps[: len(kafkas)])
@@ -92,7 +106,7 @@ def play(walk: Walk, kafka: Peer, number: int, patience_ms: int = PATIENCE_MS) -
         finally:
             ours.close()
             theirs.close()
-    return mine, kafkas
+    return Played(mine, kafkas, theirs.ids.named(drawn_members(drawn.ids, ours.ids)))
 
 
 def _replay(side: Side, steps: list[Step]) -> Steps:
@@ -103,8 +117,23 @@ def _replay(side: Side, steps: list[Step]) -> Steps:
     return found
 
 
-def play_ours(walk: Walk, number: int) -> Steps:
-    """Play a walk with ours alone."""
+def play_ours(walk: Walk, number: int, drew: Ids = NO_IDS) -> Steps:
+    """Play a walk with ours alone, and with the ids that Kafka drew.
+
+    Only its answers tell what ours draws an id for: it plays until all ids are those of Kafka.
+    """
+    with draws() as drawn:
+        found, ids = _play_alone(walk, number)
+        for _ in range(MOST_REPEATS):
+            given = as_kafka_drew(drawn.ids, ids, drew)
+            if all(wanted in (None, mine) for wanted, mine in zip(given, drawn.ids, strict=True)):
+                break
+            drawn.repeat(given)
+            found, ids = _play_alone(walk, number)
+    return found
+
+
+def _play_alone(walk: Walk, number: int) -> tuple[Steps, Ids]:
     side = Side(OwnPeer(), number)
     found: Steps = []
     try:
@@ -115,7 +144,7 @@ def play_ours(walk: Walk, number: int) -> Steps:
                 break
     finally:
         side.close()
-    return found
+    return found, side.ids
 
 
 def difference(walk: Walk, ours: Steps, kafkas: Steps) -> Difference | None:

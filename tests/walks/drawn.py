@@ -2,27 +2,57 @@
 
 Kafka breaks ties in the order of its hash maps, so which member is assigned which partition depends on the ids of
 members and topics. Ours has the same order. Where answers differ, it plays the walk again with Kafka's ids, and then
-answers alike, or the difference is one.
+answers alike, or the difference is one. A recorded walk has Kafka's ids beside the answers, see recorded.py.
 """
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 from unittest import mock
 
 from tests.differential.printed import Names
 
 
-class Drawn:
+class Drawn(NamedTuple):
     """One id in place of a UUID: its text goes into a member id, its bytes are a topic's."""
 
-    def __init__(self, text: str, value: bytes = b"") -> None:
-        self._text = text
-        self.bytes = value
+    text: str
+    bytes: bytes = b""
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
+
+
+class Ids(NamedTuple):
+    """The ids that a broker showed in one walk.
+
+    members  by what is written for them, such as `#1`
+    topics   by the name that the plan has, and how many topics of this name were before
+    """
+
+    members: dict[str, str]
+    topics: dict[tuple[str, int], bytes]
+
+    @classmethod
+    def of(cls, names: Names, prefix: str) -> "Ids":
+        """Return the ids of a walk whose names begin with a prefix."""
+        members = {label: made for made, label in names.made.items()}
+        topics: dict[tuple[str, int], bytes] = {}
+        count: dict[str, int] = defaultdict(int)
+        for name, topic_id in names.topic_ids():
+            planned = name.replace(prefix, "@")
+            topics[planned, count[planned]] = topic_id
+            count[planned] += 1
+        return cls(members, topics)
+
+    def named(self, labels: Container[str]) -> "Ids":
+        """Return the ids without the members that are not among the labels."""
+        return self._replace(members={label: made for label, made in self.members.items() if label in labels})
+
+
+NO_IDS = Ids({}, {})
 
 
 class Draws:
@@ -55,27 +85,22 @@ def draws() -> Iterator[Draws]:
         yield drawn
 
 
-def as_kafka_drew(drawn: list[Drawn], ours: Names, kafkas: Names) -> list[Drawn | None]:
+def drawn_members(drawn: list[Drawn], ours: Ids) -> set[str]:
+    """Return what is written for the members whose ids ours drew: clients choose the other ids."""
+    texts = {str(each) for each in drawn}
+    return {label for label, made in ours.members.items() if made in texts}
+
+
+def as_kafka_drew(drawn: list[Drawn], ours: Ids, kafkas: Ids) -> list[Drawn | None]:
     """Return Kafka's id for each that ours drew: both have one name, such as `#1`. None if Kafka's is not known."""
-    texts = {label: made for made, label in kafkas.made.items()}
-    ids = topic_ids(kafkas)
-    names = {value: name for name, value in topic_ids(ours).items()}
+    labels = {made: label for label, made in ours.members.items()}
+    names = {topic_id: name for name, topic_id in ours.topics.items()}
     found: list[Drawn | None] = []
     for each in drawn:
-        if (label := ours.made.get(str(each))) in texts:
-            found.append(Drawn(texts[label]))
-        elif (name := names.get(each.bytes)) in ids:
-            found.append(Drawn("", ids[name]))
+        if (label := labels.get(str(each))) in kafkas.members:
+            found.append(Drawn(kafkas.members[label]))
+        elif (name := names.get(each.bytes)) in kafkas.topics:
+            found.append(Drawn("", kafkas.topics[name]))
         else:
             found.append(None)
-    return found
-
-
-def topic_ids(names: Names) -> dict[tuple[str, int], bytes]:
-    """Return the ids of topics, by name and how many topics of this name were before."""
-    found: dict[tuple[str, int], bytes] = {}
-    count: dict[str, int] = defaultdict(int)
-    for name, topic_id in names.topic_ids():
-        found[name, count[name]] = topic_id
-        count[name] += 1
     return found

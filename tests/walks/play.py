@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from tests.differential.brokers import PATIENCE_MS
 from tests.differential.play import ORDER_MS, Client, Event, Play
 from tests.differential.situations.records import FIRST_MS
+from tests.walks.drawn import Ids
 from tests.walks.exemptions import NEVER, may_be_forgotten, may_be_half_made, never_answered
 from tests.walks.known import Known
 from tests.walks.plan import RESTART, Step
@@ -121,6 +122,11 @@ class Side:
         else:
             self.known.note(step, answer)
         return True
+
+    @property
+    def ids(self) -> Ids:
+        """The ids that the broker has shown so far."""
+        return Ids.of(self.play.names, self.prefix)
 
     def settle(self, step: Step) -> None:
         """Let what a request set going end."""

@@ -1,7 +1,11 @@
 """The walks that are kept with Kafka's answers, to be played without it: tests/stories/walks, one file a kind.
 
 The form is that of tests/differential/stories.py. A title names the kind and the seed, and so the walk: its requests
-are planned again, and must be those of the text. "@name" is a name of the walk alone.
+are planned again, and must be those of the text. "@name" is a name of the walk alone. First come the ids that Kafka
+drew, for ours to draw the same: who is assigned what depends on them.
+
+    cluster drew #2 as KA8K0wjdQzy9G5o2giDfcA
+    cluster drew orders as 4cf717e8c160495db2760b4ebc0de846
 """
 
 from collections import defaultdict
@@ -11,24 +15,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.differential.play import Event
-from tests.differential.stories import STORIES, Stories, file_of
+from tests.differential.stories import CLUSTER, STORIES, Stories, file_of
 from tests.walks.compare import Steps, difference, play_ours, sendable
+from tests.walks.drawn import NO_IDS, Ids
 from tests.walks.found import FOUND
 from tests.walks.plan import KINDS, RESTART, Walk, plan
 
 FOLDER = STORIES / "walks"
 PLAYS = 12
-"""How often ours must answer alike before a walk is kept: the order of some lists is that of random ids."""
+"""How often ours must answer alike before a walk is kept: some ids that ours draws, Kafka never shows."""
 
 MOST = 4
 """So many walks of a kind are kept."""
 
 
 class Recorded(NamedTuple):
-    """A walk with Kafka's answers."""
+    """A walk with Kafka's answers, and the ids that it drew."""
 
     walk: Walk
     kafkas: Steps
+    drew: Ids = NO_IDS
 
     @property
     def name(self) -> str:
@@ -47,7 +53,31 @@ def texts() -> dict[str, str]:
 
 def read(texts: Iterable[str]) -> list[Recorded]:
     """Return the walks of texts."""
-    return [Recorded(walk := walk_of(name), _steps(walk, events)) for name, events in Stories(texts).items()]
+    return [_recorded(walk_of(name), events) for name, events in Stories(texts).items()]
+
+
+def _recorded(walk: Walk, events: list[Event]) -> Recorded:
+    drew = [text for at, text, *_ in events if at == CLUSTER]
+    return Recorded(walk, _steps(walk, events[len(drew) :]), _ids(drew))
+
+
+def _ids(texts: list[str]) -> Ids:
+    members: dict[str, str] = {}
+    topics: dict[tuple[str, int], bytes] = {}
+    for text in texts:
+        _, name, _, drawn = text.split()
+        if name.startswith("#"):
+            members[name] = drawn
+        else:
+            before = sum(former == name for former, _ in topics)
+            topics[name, before] = bytes.fromhex(drawn)
+    return Ids(members, topics)
+
+
+def _drawings(drew: Ids) -> list[Event]:
+    """Return the events from which `_ids` reads ids."""
+    topics = [(name, topic_id.hex()) for (name, _), topic_id in drew.topics.items()]
+    return [[CLUSTER, f"drew {name} as {drawn}"] for name, drawn in [*drew.members.items(), *topics]]
 
 
 def walk_of(name: str) -> Walk:
@@ -73,7 +103,10 @@ def written(walks: Iterable[Recorded]) -> dict[str, str]:
     files: dict[str, dict[str, list[Event]]] = defaultdict(dict)
     kinds = [*FOUND, *KINDS]
     for recorded in sorted(walks, key=lambda each: (kinds.index(each.walk.kind), each.walk.seed)):
-        files[file_for(recorded.walk.kind)][recorded.name] = [*chain(*recorded.kafkas)]
+        files[file_for(recorded.walk.kind)][recorded.name] = [
+            *_drawings(recorded.drew),
+            *chain(*recorded.kafkas),
+        ]
     return {name: file_of(found) for name, found in files.items()}
 
 
@@ -86,8 +119,8 @@ def write(walks: Iterable[Recorded], folder: Path = FOLDER) -> None:
 
 def is_settled(recorded: Recorded) -> bool:
     """Whether ours answers a walk alike each time."""
-    walk, kafkas = recorded
-    return not any(difference(walk, play_ours(walk, number), kafkas) for number in range(PLAYS))
+    walk, kafkas, drew = recorded
+    return not any(difference(walk, play_ours(walk, number, drew), kafkas) for number in range(PLAYS))
 
 
 def kept(walks: Iterable[Recorded]) -> list[Recorded]:

@@ -184,13 +184,13 @@ def _decompress(
         return _Bodies(data, begin, end), len(at)
     most = 2 * max(chunk_bytes, len(data)) - len(data)
     added = Decompressed(most, max_bytes)
-    ends = [0]
+    ends = added.ends
     places = (column[chosen].tolist() for column in (batches.attributes, begin, end))
     for index, attributes, first, last in zip(chosen.tolist(), *places, strict=True):
-        if index and added.size > most:
+        if index and ends[-1] > most:
             break
         try:
-            ends.append(added.append(compression_of(attributes, 0), data[first:last]))
+            added.append(compression_of(attributes, 0), data[first:last])
         except ProtocolError as error:
             raise _DamagedError(index, _damaged(path, batches, index, error)) from error
     read = len(ends) - 1

@@ -57,10 +57,10 @@ _LARGE_GZIP_BYTES = 1024  # cramjam takes 3 us to begin, and less for each byte
 
 def compression_of(attributes: int, position: int | None = None) -> Compression:
     """Return the codec that the attributes of a batch name. Raises ProtocolError for one that does not exist."""
-    number = attributes & COMPRESSION_MASK
-    if number >= len(_COMPRESSIONS):
-        raise ProtocolError(f"unknown compression type {number}", position)
-    return _COMPRESSIONS[number]
+    try:
+        return _COMPRESSIONS[attributes & COMPRESSION_MASK]
+    except IndexError:
+        raise ProtocolError(f"unknown compression type {attributes & COMPRESSION_MASK}", position) from None
 
 
 def compress(compression: Compression, data: bytes) -> bytes:
@@ -193,15 +193,15 @@ def _zstd_into(data: bytes, room: memoryview) -> int | None:
     except IndexError:
         context = zstandard.ZstdDecompressor()
     try:
-        frame = zstandard.get_frame_parameters(data)
-        size = frame.content_size
-        if size == zstandard.CONTENTSIZE_UNKNOWN:
+        size = zstandard.frame_content_size(data)
+        if size < 0:
+            # zstandard would ignore what follows such a frame.
+            if _zstd_frame_end(zstandard, data) != len(data):
+                return None
             size = _first_size(data, len(room))
         if not 0 < size <= len(room):  # zstandard does not read a frame that says that it is empty
             return None
-        if _zstd_blocks_end(data, zstandard.frame_header_size(data)) + 4 * frame.has_checksum != len(data):
-            return None  # zstandard would ignore what follows
-        records = context.decompress(data, max_output_size=size)
+        records = context.decompress(data, size, False, False)  # one frame, and nothing after it
     except zstandard.ZstdError:
         return None
     finally:
@@ -217,17 +217,18 @@ def _copied_into(data: bytes, room: memoryview) -> int | None:
     return len(data)
 
 
-def _zstd_blocks_end(data: bytes, at: int) -> int:
-    """Return the end of the blocks of a zstd frame; `at` is the position of the first one.
+def _zstd_frame_end(zstandard: Any, data: bytes) -> int:
+    """Return the end of the first zstd frame.
 
     A block begins with 24 bits: whether it is the last one, 2 bits of type, its size. One of type 1 is a repeated byte.
     """
+    at = int(zstandard.frame_header_size(data))
     while at < len(data):
         head = int.from_bytes(data[at : at + 3], "little")
         at += 3 + (1 if head >> 1 & 3 == 1 else head >> 3)
         if head & 1:
             break
-    return at
+    return at + 4 * int(zstandard.get_frame_parameters(data).has_checksum)
 
 
 _INTO: tuple[Callable[[bytes, memoryview], int | None], ...] = (

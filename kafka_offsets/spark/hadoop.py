@@ -30,7 +30,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from kafka_offsets.memory import keep_freed_memory
+from kafka_offsets.memory import freeze_modules, keep_freed_memory
 from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.options import OptionError
 from kafka_offsets.spark.reader import columnar, outcomes, segments
@@ -209,6 +209,7 @@ class _Decode:
             yield from segments.read_segment(file, segment, self._query, markers, start, stop, winners)
             if winners is not None:
                 yield from columnar.sliced(winners.finish())
+        freeze_modules()
 
 
 def _markers(

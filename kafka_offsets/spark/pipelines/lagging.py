@@ -242,7 +242,7 @@ def _offsets_at(
 ) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
     """Yield the offsets at these times, for each topic-partition of a state that the cluster has."""
     by_topic: dict[str, list[TopicPartition]] = {}
-    places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().toLocalIterator()}
+    places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().collect()}
     for place in sorted(places):
         by_topic.setdefault(place[0], []).append(place)
     for topic, wanted in by_topic.items():

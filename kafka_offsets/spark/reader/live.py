@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
 from kafka_offsets.client.settings import ConnectionSettings
+from kafka_offsets.columns import compiled
+from kafka_offsets.columns.batch_walk import batch_starts
 from kafka_offsets.errors import (
     ErrorCode,
     KafkaOffsetsError,
@@ -18,7 +20,7 @@ from kafka_offsets.errors import (
     RefusedError,
 )
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.records import batch_headers, batch_spans
+from kafka_offsets.protocol.records import HEADER_BYTES, BatchHeader, read_batch_header
 from kafka_offsets.spark.reader import outcomes
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.pieces import Pieces
@@ -151,13 +153,15 @@ class OffsetsTopic:
         """
         while limit is None or offset < limit:
             answer = self._fetch(partition, offset)
-            data = _whole(answer.records or b"")
-            if not data:
+            data = answer.records or b""
+            last = _last_batch(data)
+            if last is None:
                 if answer.high_watermark <= offset:
                     return
                 raise ProtocolError(f"{TOPIC}-{partition}: no whole batch at offset {offset}", 0)
-            yield data
-            offset = _end_offset(data)
+            position, header = last
+            yield data[: position + header.size]  # without an incomplete batch at the end
+            offset = header.last_offset + 1
 
     def _fetch(self, partition: int, offset: int) -> Any:
         made = messages.FetchRequest
@@ -221,18 +225,12 @@ class OffsetsTopic:
         return self._connections[address]
 
 
-def _whole(data: bytes) -> bytes:
-    """Return the batches without an incomplete one at the end."""
-    end = 0
-    for position, size, _ in batch_spans(data):
-        end = position + size
-    return data[:end]
-
-
-def _end_offset(data: bytes) -> int:
-    """Return the offset after the last of these whole batches."""
-    *_, (_, header) = batch_headers(data)
-    return header.last_offset + 1
+def _last_batch(data: bytes) -> tuple[int, BatchHeader] | None:
+    """Return the position and the header of the last whole batch; None if there is none."""
+    if len(data) < HEADER_BYTES:
+        return None
+    starts = batch_starts(data, len(data))
+    return (int(starts[-1]), read_batch_header(data, int(starts[-1]))) if len(starts) else None
 
 
 def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[Range]:
@@ -252,6 +250,7 @@ def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa
         rows = Rows(query, source, part.start, part.stop)
         ahead: outcomes.Ahead | None = None
         for data in topic.fetch(part.log_partition, part.start, limit=part.stop):
+            compiled.announce(len(data))
             if ahead is None:
                 ahead = outcomes.Ahead(_markers(topic, part.log_partition, data))
             for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop, part.start):
@@ -265,7 +264,9 @@ def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa
 def _markers(topic: OffsetsTopic, partition: int, data: bytes) -> Iterator[outcomes.TransactionEnd]:
     """Yield the markers of these batches and of all later ones."""
     yield from _markers_in(data)
-    for later in topic.fetch(partition, _end_offset(data)):
+    last = _last_batch(data)
+    assert last is not None
+    for later in topic.fetch(partition, last[1].last_offset + 1):
         yield from _markers_in(later)
 
 

@@ -16,17 +16,16 @@ Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 
 each other at later offsets. Each figure is the best one of some rounds, in wall time and in CPU time of all processes;
 on a busy machine the second is the one to compare.
 
-Two threads of one core of an AMD EPYC, local[2], Spark 4.3.0, November 2026. The first round of a query is that of a
-cold JVM: best of three rounds, of two for `all`:
+Two cores of a quiet AMD EPYC, local[2], Spark 4.3.0, 2026-11-24. In the first rounds of a query the JVM still compiles:
+best of eight rounds with 10,000,000 records, of four with 100,000,000:
 
-     10,000,000  rows: eight of all columns                5.0 s     9.4 cpu-s   2.02 M/s   1896 MiB
-                 log: state, mode=latest                   2.8 s     5.0 cpu-s   3.51 M/s   2689 MiB
-     40,000,000  log: state, mode=all                     67.9 s   122.9 cpu-s   0.59 M/s   2519 MiB
-    100,000,000  log: state, mode=latest                  14.8 s    27.2 cpu-s   6.76 M/s   2531 MiB
+     10,000,000  rows: eight of all columns                2.2 s     3.9 cpu-s   2.54 M/s   2067 MiB
+                 log: state, mode=latest                   1.3 s     2.6 cpu-s   3.89 M/s   2691 MiB
+    100,000,000  log: state, mode=latest                  10.5 s    19.8 cpu-s   5.05 M/s   2695 MiB
 
-On the same machine under a load of 20, where wall time says nothing: `rows`, which named no columns above, takes
-2.9 cpu-s for 5,000,000 records, 1.71 M per CPU second. Of these are 1.5 s the JVM's, and with `read_log`, whose bytes
-come through the JVM, it is 4.8 cpu-s.
+M/s is by CPU seconds. 1.0 of the 3.9 are Python's, with numba, and 2.8 the JVM's, which copies rows out of Arrow. An
+earlier tree took 67.9 s and 122.9 cpu-s for the state of 40,000,000 records with `mode=all`. Until workers froze the
+objects of their modules, garbage collection after each task took 0.8 cpu-s of `rows`.
 
 Merges of one per cent, one round of each:
 

@@ -11,15 +11,20 @@ One broker of this project with four partitions of commits (spark_pipelines.py);
 A B C A B C …; the table has the least of the rounds, in CPU seconds of Spark's processes: the broker's are not counted.
 All ways must give the same state, which is checked in a read that does not count.
 
-CPython 3.11.7, PySpark 4.3.0 with connector 4.2.0, Java 17, two cores of a shared x86-64 machine; `--records 3000000
---rounds 1`. Goal: 8 x. The ratio grows with the commits for each key, here 21: Spark receives the last ones only.
+CPython 3.11.7, PySpark 4.3.0 with connector 4.2.0, Java 17, two cores of a quiet x86-64 machine, 2026-11-24. Goal: 8 x.
+The ratio grows with the commits for each key, as Spark receives the last ones only: 21 of them (`--records 3000000
+--rounds 6`) and 72 (`--records 10000000`; the sort of `max_by` spills):
 
-    3,000,000 records, 139,624 offsets; load 6
-          user   28.6 cpu-s   25.7 s   0.10 M/cpu-s    1.0 x
-       cluster    4.8 cpu-s    3.9 s   0.63 M/cpu-s    6.0 x
-      segments    4.3 cpu-s   10.8 s   0.70 M/cpu-s    6.7 x
+    3,000,000 records, 139,624 offsets; load 2
+          user   12.4 cpu-s    7.2 s   0.24 M/cpu-s    1.0 x
+       cluster    1.4 cpu-s    0.8 s   2.13 M/cpu-s    8.8 x
+      segments    1.2 cpu-s    0.8 s   2.50 M/cpu-s   10.3 x
+    10,000,000 records, 139,772 offsets; load 3
+          user   62.0 cpu-s   34.7 s   0.16 M/cpu-s    1.0 x
+       cluster    5.5 cpu-s    3.2 s   1.81 M/cpu-s   11.2 x
+      segments    2.1 cpu-s    1.1 s   4.67 M/cpu-s   29.0 x
 
-With 3.7 commits for each key (2,000,000 records, 537,552 offsets) they were 1.7 and 2.3 x.
+In the second table *cluster* still walked fetched batches in Python.
 
 Needs Java 17, pyspark, and the jars that docs/spark.md names.
 """

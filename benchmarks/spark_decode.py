@@ -33,11 +33,13 @@ With numba 0.68 beside numpy in the same run (load 3), 2026-11-23, M records/s:
                                              latest    4.16    6.13
                    --batch-records 1, eight columns    2.95    6.39
                 --metadata-bytes 300, eight columns    3.08    6.12
-  --codecs none,gzip,snappy,lz4,zstd, eight columns    1.04    1.22
 
-The last line was measured before small batches were decompressed in place. Since then (2026-11-24, load 5, both trees
-in turn, best of two processes): 2.88 M records/s with numba, beside 1.22. Of one codec alone, before and after: gzip
-0.93 and 1.82, snappy 1.99 and 3.84, lz4 1.28 and 3.75, zstd 0.66 and 1.82.
+On two quiet cores, 2026-11-24, eight columns, best of five rounds; four of five batches of the last line are compressed:
+
+                                                      numpy   numba
+                                      eight columns    4.74   11.50
+                --metadata-bytes 300, eight columns    3.84    8.11
+  --codecs none,gzip,snappy,lz4,zstd, eight columns    2.16    3.03
 """
 
 import argparse

@@ -10,7 +10,7 @@ each metadata text committed with it. So the second one gets few rows, whatever 
 have a new text; `read_twice` is for such logs. No task gets all of a large group.
 
 Rows of `mode=latest` rarely have a key twice in one task, so aggregating them before the shuffle would be in vain. They
-are shuffled once, by their keys, and both steps come after that. They are recognized by the missing column `kind`.
+are shuffled once, by their keys, and both steps come after that. They are recognized by their default columns.
 
 Source: OffsetMetadataManager.replay and replayEndTransactionMarker of Kafka 4.3.
 """
@@ -44,7 +44,7 @@ def latest(
 ) -> DataFrame:
     """Return the state at the end of a log: a row for each committed offset, with `schema.STATE_COLUMNS`.
 
-    raw              rows of the log in any order, of any kind; or the result of `mode=latest`, without `kind`
+    raw              rows of the log in any order, of any kind; or the result of `mode=latest`
     snapshot         an earlier state, continued by `raw`; they may overlap
     keep_tombstones  also return deleted keys, and a column `tombstone`: for a state that will be merged with others
     unreadable       for rows with an `error` that may be offsets: REFUSE fails the query with their position, SKIP
@@ -57,7 +57,7 @@ def latest(
     rows = commits(raw, unreadable=unreadable)
     if snapshot is not None:
         rows = rows.unionByName(_as_rows(snapshot, schema.STATE_COLUMNS))
-    if "kind" not in raw.columns and not read_twice:
+    if raw.columns == list(schema.LATEST_COLUMNS) and not read_twice:
         rows = rows.repartition(*KEY)
     winners = _winners_by_hash(rows) if read_twice else _winners(rows)
     if keep_tombstones:

@@ -2,18 +2,22 @@
 
 import pickle
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.client.settings import secured_settings
-from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError
+from kafka_offsets.protocol.records import MAGIC_POSITION, encode_batch
 from kafka_offsets.spark import options
 from kafka_offsets.spark.reader import live
 from kafka_offsets.spark.reader.live import Range
 from tests.drivers.secured import PASSWORD, USER, Secured
 from tests.spark import reference
+from tests.spark.logs import commit, marker
 
 
 @pytest.fixture
@@ -45,6 +49,90 @@ def test_the_log_of_a_broker_is_read_by_the_protocol(broker: Broker) -> None:
     ]
     assert [row["committed_offset"] for row in rows] == [0, 1, 2, 3, 4]
     assert {(row["group"], row["topic"], row["partition"]) for row in rows} == {("billing", "orders", 0)}
+
+
+BATCHES = [bytes(encode_batch([commit("g", "t", 0, n)], base_offset=n)) for n in range(3)]
+LAST_DELTA_AT = 23
+
+
+def with_bytes(batch: bytes, at: int, changed: bytes) -> bytes:
+    return batch[:at] + changed + batch[at + len(changed) :]
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, batches: list[bytes]) -> None:
+    """Answer each Fetch with the batches from the one with its number on."""
+
+    def answer(_: object, partition: int, offset: int) -> SimpleNamespace:
+        return SimpleNamespace(records=b"".join(batches[offset:]), high_watermark=len(batches))
+
+    monkeypatch.setattr(live.OffsetsTopic, "_fetch", answer)
+
+
+@pytest.mark.parametrize(
+    ("number", "changed", "expected", "words"),
+    [
+        (1, with_bytes(BATCHES[1], MAGIC_POSITION, b"\1"), [0, None, 2], ""),
+        (1, with_bytes(BATCHES[1], MAGIC_POSITION, b"\11"), [0, None, 2], ""),
+        (1, bytes(len(BATCHES[1])), [0, None, 2], ""),
+        (1, with_bytes(BATCHES[1], LAST_DELTA_AT, b"\xff" * 4), [0, None, 2], ""),
+        (
+            2,
+            with_bytes(BATCHES[2], MAGIC_POSITION, b"\1"),
+            [0, 1],
+            "no valid batch with offset 2 in a response of",
+        ),
+        (2, with_bytes(BATCHES[2], LAST_DELTA_AT, b"\xff" * 4), [0, 1], "no valid batch with offset 2"),
+        (
+            2,
+            with_bytes(BATCHES[2], 0, (-5).to_bytes(8, "big", signed=True)),
+            [0, 1],
+            "no valid batch with offset",
+        ),
+        (
+            2,
+            BATCHES[2][:70],
+            [0, 1],
+            "no valid batch with offset 2 in a response of 70 bytes: 0000000000000002",
+        ),
+        (0, b"x", [], "no valid batch with offset 0"),
+    ],
+)
+def test_damage_in_a_response_costs_the_batches_that_it_hits_or_ends_the_query(
+    monkeypatch: pytest.MonkeyPatch, number: int, changed: bytes, expected: list[int | None], words: str
+) -> None:
+    batches = [*BATCHES[:number], changed, *BATCHES[number + 1 :]] if number else [changed]
+    serve(monkeypatch, batches)
+    asked = options.parse({"bootstrap.servers": "127.0.0.1:9", "columns": "committed_offset,error"})
+    found: list[int | None] = []
+    with pytest.raises(ProtocolError, match=words) if words else nullcontext():
+        for batch in live.read(asked.connections, Range(0, 0, 3), asked.query):
+            for row in reference.listed(batch):
+                assert (row["committed_offset"] is None) == (row["error"] is not None)
+                found.append(row["committed_offset"])
+    assert found == expected
+
+
+def test_batches_that_do_not_advance_end_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, [BATCHES[0], BATCHES[1], BATCHES[0]])
+    asked = options.parse({"bootstrap.servers": "127.0.0.1:9", "columns": "committed_offset"})
+    with pytest.raises(ProtocolError, match="no valid batch with offset 1"):
+        list(live.read(asked.connections, Range(0, 0, 3), asked.query))
+
+
+def test_a_marker_after_damage_in_a_response_ends_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_ = bytes(
+        encode_batch(
+            [commit("g", "t", 0, 7)], base_offset=0, producer_id=5, producer_epoch=0, transactional=True
+        )
+    )
+    serve(monkeypatch, [open_, with_bytes(BATCHES[1], MAGIC_POSITION, b"\11"), marker(2, 5, committed=True)])
+    asked = options.parse({"bootstrap.servers": "127.0.0.1:9", "columns": "committed_offset"})
+    rows = [
+        row
+        for each in live.read(asked.connections, Range(0, 0, 1), asked.query)
+        for row in reference.listed(each)
+    ]
+    assert {"committed_offset": 7} in rows
 
 
 def test_a_range_of_offsets_is_a_share_of_the_log(broker: Broker) -> None:

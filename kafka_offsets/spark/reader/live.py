@@ -3,6 +3,7 @@
 ListOffsets returns the range, Fetch returns record batches, which are then decoded as those of a segment file.
 """
 
+import itertools
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -12,7 +13,6 @@ import pyarrow as pa
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.columns import compiled
-from kafka_offsets.columns.batch_walk import batch_starts
 from kafka_offsets.errors import (
     ErrorCode,
     KafkaOffsetsError,
@@ -20,13 +20,11 @@ from kafka_offsets.errors import (
     RefusedError,
 )
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.records import HEADER_BYTES, BatchHeader, read_batch_header
-from kafka_offsets.spark.reader import outcomes
+from kafka_offsets.spark.reader import outcomes, segments
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.pieces import Pieces
 from kafka_offsets.spark.reader.query import Query, Rows
 from kafka_offsets.storage.files import File
-from kafka_offsets.storage.segment_columns import read_headers
 
 TOPIC = "__consumer_offsets"
 
@@ -36,6 +34,8 @@ _FETCH, _FETCH_VERSION = 1, 11
 _UNCOMMITTED, _COMMITTED = 0, 1
 _MAX_WAIT_MS = 500
 _FETCH_BYTES = 8 << 20
+_SHOWN_BYTES = 24
+"""Of a response that is not a batch: up to its magic, and more."""
 _ATTEMPTS = 20
 _PAUSE_S = 0.2
 """Between attempts, where a leader is moving: 4 seconds in all, then the query ends with what was refused."""
@@ -154,14 +154,16 @@ class OffsetsTopic:
         while limit is None or offset < limit:
             answer = self._fetch(partition, offset)
             data = answer.records or b""
-            last = _last_batch(data)
-            if last is None:
-                if answer.high_watermark <= offset:
+            end, following = _end_of(data, offset)
+            if following <= offset:
+                if not data and answer.high_watermark <= offset:
                     return
-                raise ProtocolError(f"{TOPIC}-{partition}: no whole batch at offset {offset}", 0)
-            position, header = last
-            yield data[: position + header.size]  # without an incomplete batch at the end
-            offset = header.last_offset + 1
+                raise ProtocolError(
+                    f"{TOPIC}-{partition}: no valid batch with offset {offset} in a response of {len(data)} bytes: "
+                    f"{data[:_SHOWN_BYTES].hex()}"
+                )
+            yield data[:end]
+            offset = following
 
     def _fetch(self, partition: int, offset: int) -> Any:
         made = messages.FetchRequest
@@ -225,12 +227,15 @@ class OffsetsTopic:
         return self._connections[address]
 
 
-def _last_batch(data: bytes) -> tuple[int, BatchHeader] | None:
-    """Return the position and the header of the last whole batch; None if there is none."""
-    if len(data) < HEADER_BYTES:
-        return None
-    starts = batch_starts(data, len(data))
-    return (int(starts[-1]), read_batch_header(data, int(starts[-1]))) if len(starts) else None
+def _end_of(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the position and the offset after the last whole batch of a response, also if damage is before it.
+
+    offset  of the request: what the response has is at least as late, but for the beginning of the first batch
+    """
+    end = 0, offset
+    for _, batches in segments.headers(_Fetched(TOPIC, data), 0, offset, is_last=True):
+        end = segments.end_of(batches)
+    return end
 
 
 def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[Range]:
@@ -252,7 +257,7 @@ def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa
         for data in topic.fetch(part.log_partition, part.start, limit=part.stop):
             compiled.announce(len(data))
             if ahead is None:
-                ahead = outcomes.Ahead(_markers(topic, part.log_partition, data))
+                ahead = outcomes.Ahead(_markers(topic, part, data))
             for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop, part.start):
                 if isinstance(piece, pa.RecordBatch):
                     yield piece
@@ -261,15 +266,11 @@ def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa
         yield from rows.finish()
 
 
-def _markers(topic: OffsetsTopic, partition: int, data: bytes) -> Iterator[outcomes.TransactionEnd]:
-    """Yield the markers of these batches and of all later ones."""
-    yield from _markers_in(data)
-    last = _last_batch(data)
-    assert last is not None
-    for later in topic.fetch(partition, last[1].last_offset + 1):
-        yield from _markers_in(later)
-
-
-def _markers_in(data: bytes) -> Iterator[outcomes.TransactionEnd]:
-    for buffer, batches in read_headers(_Fetched(TOPIC, data), 0, len(data)):
-        yield from outcomes.markers_of(buffer, batches)
+def _markers(topic: OffsetsTopic, part: Range, data: bytes) -> Iterator[outcomes.TransactionEnd]:
+    """Yield the markers of the first batches of a range, and of all later ones."""
+    _, offset = _end_of(data, part.start)
+    at = part.start
+    for content in itertools.chain([data], topic.fetch(part.log_partition, offset)):
+        for buffer, batches in segments.headers(_Fetched(TOPIC, content), 0, at, is_last=True):
+            yield from outcomes.markers_of(buffer, batches)
+            _, at = segments.end_of(batches)

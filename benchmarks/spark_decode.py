@@ -34,7 +34,7 @@ With numba 0.68 beside numpy in the same run (load 3), 2026-11-23, M records/s:
                    --batch-records 1, eight columns    2.95    6.39
                 --metadata-bytes 300, eight columns    3.08    6.12
 
-On two quiet cores, 2026-11-24, eight columns, best of five rounds; four of five batches of the last line are compressed:
+On two quiet cores, 2026-11-24, eight columns, best of five rounds (four of five batches of the last line compressed):
 
                                                       numpy   numba
                                       eight columns    4.74   11.50

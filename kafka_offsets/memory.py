@@ -1,10 +1,10 @@
-"""Memory: makes the C library keep freed memory for reuse, and garbage collection skip the objects of modules."""
+"""Memory: the C library keeps freed memory for reuse, and garbage collection skips the objects of modules."""
 
 import gc
 import sys
 from functools import cache
 
-_frozen_modules = 0
+_module_count = 0
 
 
 @cache
@@ -28,8 +28,8 @@ def freeze_modules() -> None:
     takes 65 ms of CPU time, as long as decoding 800,000 records. The effect is process-wide: frozen objects are freed
     when nothing refers to them, but not as a part of a cycle. So garbage is collected first.
     """
-    global _frozen_modules
-    if len(sys.modules) != _frozen_modules:
-        _frozen_modules = len(sys.modules)
+    global _module_count
+    if len(sys.modules) > _module_count:
+        _module_count = len(sys.modules)
         gc.collect()
         gc.freeze()

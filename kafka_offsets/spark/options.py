@@ -1,9 +1,9 @@
 """Options of the data source: parsing and checks. Errors name the option."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_offsets.client.connection import parse_addresses
 from kafka_offsets.client.security import PREFIXES
@@ -86,10 +86,18 @@ class Options:
             raise OptionError(f"{name} is for streams, not for a batch query")
 
 
-def parse(given: Mapping[str, str], expected: Mapping[str, str] | None = None) -> Options:
+class Field(NamedTuple):
+    """A field of a schema of Spark; `type` is the text of `simpleString`."""
+
+    name: str
+    type: str
+    is_nullable: bool
+
+
+def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Options:
     """Parse the options given to Spark. Raises OptionError.
 
-    expected  names and types of the columns of the user's schema, if there may be one
+    fields  the schema that Spark expects of the reader: the user's, or the one that follows from the options
     """
     known = {name.lower(): name for name in NAMES}
     values: dict[str, str] = {}
@@ -112,7 +120,7 @@ def parse(given: Mapping[str, str], expected: Mapping[str, str] | None = None) -
     stop, _ = _offsets(values, "endingOffsets", "latest")
     return Options(
         query=Query(
-            columns=_expected(values, expected, _columns(values, mode, needs)),
+            columns=_of_schema(values, fields, _columns(values, mode, needs)),
             mode=mode,
             kinds=_kinds(values, mode, needs),
             committed=_is_committed(values, needs),
@@ -183,25 +191,29 @@ def _columns(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> 
         raise OptionError(f"option 'columns': {error}") from error
 
 
-def _expected(
-    values: Mapping[str, str], expected: Mapping[str, str] | None, chosen: tuple[schema.Column, ...]
+def _of_schema(
+    values: Mapping[str, str], fields: Sequence[Field] | None, chosen: tuple[schema.Column, ...]
 ) -> tuple[schema.Column, ...]:
-    """Return the columns of the user's schema, or those that the options have chosen."""
-    if expected is None or list(expected) == [column.name for column in chosen]:
-        columns = chosen
-    elif "columns" in values:
-        raise OptionError(f"option 'columns' is {values['columns']!r}; the schema has {', '.join(expected)}")
-    else:
-        try:
-            columns = schema.select(expected)
-        except ValueError as error:
-            raise OptionError(f"the schema: {error}") from error
-    for column in columns:
-        wanted = schema.spark_type(column.name)
-        if expected is not None and expected[column.name] != wanted:
-            raise OptionError(
-                f"the schema: column {column.name!r} has the type {wanted}, not {expected[column.name]}"
-            )
+    """Return the columns of the schema that Spark expects; `chosen` are those that follow from the options."""
+    if fields is None:
+        return chosen
+    names = [field.name for field in fields]
+    if names != [column.name for column in chosen]:
+        for option in ("columns", "pipeline"):
+            if option in values:
+                raise OptionError(
+                    f"option {option!r} is {values[option]!r}; the schema has {', '.join(names)}"
+                )
+    try:
+        columns = schema.select(names)
+    except ValueError as error:
+        raise OptionError(f"the schema: {error}") from error
+    for field in fields:
+        wanted = schema.spark_type(field.name)
+        if field.type != wanted:
+            raise OptionError(f"the schema: column {field.name!r} has the type {wanted}, not {field.type}")
+        if not field.is_nullable:
+            raise OptionError(f"the schema: column {field.name!r} is NOT NULL; rows with an error have nulls")
     return columns
 
 

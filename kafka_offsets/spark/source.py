@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -35,22 +36,25 @@ class ConsumerOffsets(DataSource):
         """Return the name of the format."""
         return NAME
 
-    def schema(self) -> str:
-        """Return the requested columns, as DDL."""
-        return schema.ddl([column.name for column in options.parse(self.options).query.columns])
+    def schema(self) -> StructType:
+        """Return the requested columns. Not as DDL, in which the type of TIMESTAMP depends on the session."""
+        columns = options.parse(self.options).query.columns
+        return from_arrow_schema(schema.arrow_schema(column.name for column in columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch query."""
-        return BatchReader(options.parse(self.options, _named_types(schema)))
+        return BatchReader(options.parse(self.options, _fields(schema)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a streaming query."""
-        return StreamReader(options.parse(self.options, _named_types(schema)))
+        return StreamReader(options.parse(self.options, _fields(schema)))
 
 
-def _named_types(schema: StructType) -> dict[str, str]:
+def _fields(schema: StructType) -> list[options.Field]:
     """Return the columns that Spark expects: those of `ConsumerOffsets.schema`, or of the user's own schema."""
-    return {field.name: field.dataType.simpleString() for field in schema.fields}
+    return [
+        options.Field(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields
+    ]
 
 
 class Share(InputPartition):
@@ -63,7 +67,7 @@ class Share(InputPartition):
 
 
 def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task. After the first one, Spark's worker collects garbage quickly."""
+    """Yield the rows of a task, and freeze modules: the worker collects garbage after each task."""
     assert isinstance(share, Share)
     if share.part is not None:
         yield from live.read(asked.connections, share.part, asked.query)

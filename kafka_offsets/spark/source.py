@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.memory import freeze_modules
 from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.options import OptionError, Options
@@ -26,6 +27,10 @@ from kafka_offsets.spark.reader.tail import SegmentLog
 
 NAME = "consumer_offsets"
 """The format name for `spark.read.format`."""
+
+
+class LostLogError(KafkaOffsetsError):
+    """A stream continues at offsets that the log does not have: it is another one, or lost its end."""
 
 
 class ConsumerOffsets(DataSource):
@@ -173,6 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end offsets of the next batch."""
         begin = self._start(start)
         end = dict(self._target) if self._target is not None else self._log.end()
+        _check_log(_numbered(start), end)
         end = {partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()}
         stop = _limited(begin, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
         return _named(begin | self._log.settled(begin, stop, end))
@@ -194,6 +200,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, start: dict[str, int]) -> dict[int, int]:
         """Return the start offsets; partitions that are new since the query began start at their first offset."""
         return self._log.begin() | _numbered(start)
+
+
+def _check_log(start: Mapping[int, int], end: Mapping[int, int]) -> None:
+    """Raise LostLogError if the log ends before the offset at which a stream continues."""
+    for partition, offset in sorted(start.items()):
+        found = end.get(partition, 0)
+        if found < offset:
+            raise LostLogError(
+                f"partition {partition} of the offsets log ends at offset {found}, and the stream continues at "
+                f"{offset}: is it another log than that of the checkpoint?"
+            )
 
 
 def _named(offsets: Mapping[int, int]) -> dict[str, int]:

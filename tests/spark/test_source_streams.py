@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.spark import options
-from kafka_offsets.spark.source import BatchReader, StreamReader
+from kafka_offsets.spark.source import BatchReader, LostLogError, StreamReader
 from kafka_offsets.storage.log.segment_names import segment_name
 from tests.spark import reference
 from tests.spark.logs import commit, marker
@@ -299,3 +299,16 @@ def test_a_transaction_that_ends_after_damage_is_read(log: Log) -> None:
     assert steps(reader, {"0": 0}) == []
     log.end_transaction(7)
     assert steps(reader, {"0": 0}) == [[1, "damage", 3]]
+
+
+def test_a_log_that_ends_before_the_offset_of_a_stream_is_an_error(log: Log) -> None:
+    log.commit(1, 2, 3)
+    reader = stream(log)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    with pytest.raises(
+        LostLogError, match="partition 0 of the offsets log ends at offset 3, and the stream continues at 4"
+    ):
+        reader.latestOffset({"0": 4}, ReadAllAvailable())
+    with pytest.raises(LostLogError, match="partition 7 of the offsets log ends at offset 0"):
+        reader.latestOffset({**end, "7": 1}, ReadAllAvailable())

@@ -196,7 +196,7 @@ def rows(spark: "SparkSession", directory: Path, records: int, rounds: int) -> N
 
 def log(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
     """Compute the state of segments, from the last records of a task."""
-    _log(spark, directory, records, rounds, mode="latest")
+    _log(spark, directory, records, rounds, is_reduced=True, mode="latest")
 
 
 def all_(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
@@ -204,10 +204,20 @@ def all_(spark: "SparkSession", directory: Path, records: int, rounds: int) -> N
     _log(spark, directory, records, rounds, pipeline="latest")
 
 
-def _log(spark: "SparkSession", directory: Path, records: int, rounds: int, **given: str) -> None:
+def _log(
+    spark: "SparkSession",
+    directory: Path,
+    records: int,
+    rounds: int,
+    *,
+    is_reduced: bool = False,
+    **given: str,
+) -> None:
     from kafka_offsets.spark.pipelines import latest
 
-    spent = best(lambda: drain(latest(raw_rows(spark, directory / "log", **given))), rounds)
+    spent = best(
+        lambda: drain(latest(raw_rows(spark, directory / "log", **given), is_reduced=is_reduced)), rounds
+    )
     tell(f"log: state, {given}", records, spent)
 
 

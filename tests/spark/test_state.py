@@ -111,17 +111,22 @@ def test_the_state_of_any_log_is_the_coordinators_before_and_after_compaction_an
     assert without(compacted, odd) == without(expected, odd) != {}
 
 
-def test_rows_of_the_mode_latest_are_shuffled_once(spark: "SparkSession") -> None:
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_rows_that_are_reduced_already_are_shuffled_once(spark: "SparkSession", snapshot: bool) -> None:
     from kafka_offsets.spark.pipelines import latest
 
     log = DATA / "logs" / "classic"
-    shuffles = {}
-    for mode in ("all", "latest"):
-        found = latest(spark.read.format("consumer_offsets").option("mode", mode).load(str(log)))
-        plan = found._jdf.queryExecution().executedPlan().toString()
-        shuffles[mode] = plan.count("Exchange hashpartitioning")
-        assert collected(found) == collected(latest(read(spark, log)))
-    assert shuffles == {"all": 2, "latest": 1}
+    rows = spark.read.format("consumer_offsets").option("mode", "latest").load(str(log))
+    expected = collected(latest(read(spark, log)))
+    before = latest(read(spark, log)) if snapshot else None
+    shuffles = []
+    for is_reduced in (False, True):
+        found = latest(rows, is_reduced=is_reduced)
+        shuffles.append(
+            found._jdf.queryExecution().executedPlan().toString().count("Exchange hashpartitioning")
+        )
+        assert collected(latest(rows, before, is_reduced=is_reduced)) == expected
+    assert shuffles == [2, 1]
 
 
 def test_reading_twice_gives_the_same_and_two_keys_of_one_hash_are_refused(spark: "SparkSession") -> None:

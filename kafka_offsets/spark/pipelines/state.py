@@ -9,8 +9,8 @@ one groups by the strings and buffers only numbers, in hash tables, before the s
 each metadata text committed with it. So the second one gets few rows, whatever the size of the log, unless most commits
 have a new text; `read_twice` is for such logs. No task gets all of a large group.
 
-Rows of `mode=latest` rarely have a key twice in one task, so aggregating them before the shuffle would be in vain. They
-are shuffled once, by their keys, and both steps come after that. They are recognized by their default columns.
+Rows of `mode=latest` rarely have a key twice in one task, so an aggregation before the shuffle saves nothing. With
+`is_reduced` they are shuffled once, by their keys, and both steps come after that: one task has all rows of a group.
 
 Source: OffsetMetadataManager.replay and replayEndTransactionMarker of Kafka 4.3.
 """
@@ -41,6 +41,7 @@ def latest(
     *,
     unreadable: str = REFUSE,
     read_twice: bool = False,
+    is_reduced: bool = False,
 ) -> DataFrame:
     """Return the state at the end of a log: a row for each committed offset, with `schema.STATE_COLUMNS`.
 
@@ -52,12 +53,13 @@ def latest(
     read_twice       first find the positions of the last rows, by hashes of 128 bits, then read the rows: for Parquet
                      and similar sources, if most commits have different metadata, as with Kafka Streams. Positions are
                      broadcast, 12 bytes for each key; the query fails if two keys have the same hash
+    is_reduced       the rows are those of `mode=latest`: shuffle them before the aggregation, not after a first step
     ValueError for missing columns and for another value of `unreadable`. The query is lazy.
     """
     rows = commits(raw, unreadable=unreadable)
     if snapshot is not None:
         rows = rows.unionByName(_as_rows(snapshot, schema.STATE_COLUMNS))
-    if raw.columns == list(schema.LATEST_COLUMNS) and not read_twice:
+    if is_reduced and not read_twice:
         rows = rows.repartition(*KEY)
     winners = _winners_by_hash(rows) if read_twice else _winners(rows)
     if keep_tombstones:

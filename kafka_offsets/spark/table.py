@@ -1,6 +1,7 @@
 """The offsets log as Arrow batches, one Arrow table or a Parquet file, in this process and without Spark."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,22 @@ import pyarrow.parquet as pq
 from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.reader import segments
 
+Option = str | bool | int | Sequence[str] | Mapping[str, Any]
+"""A value of an option: its text, or what the text is of."""
+
 _ROW_GROUP_BYTES = 32 << 20
 """Rows in memory that become one row group of Parquet."""
 
 
-def read_batches(path: str | Path, **given: str) -> Iterator[pa.RecordBatch]:
+def read_batches(path: str | Path, **given: Option) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a log directory in batches, partition by partition, in the order of each log.
 
     path   a log directory, a folder of one partition, a pattern of either, or a URL of one that fsspec knows
-    given  options of the data source `consumer_offsets`: `mode`, `types`, `columns`, `isolation` and so on
+    given  options of the data source `consumer_offsets`: `mode`, `types`, `columns`, `isolation` and so on, as text, or
+           as lists of names, booleans, numbers and dicts
     Raises OptionError and NoLogError.
     """
-    asked = options.parse({"path": str(path), **given})
+    asked = _parsed(path, given)
     asked.check_batch()
     storage = dict(asked.storage_options)
     found = segments.find(str(path), storage)
@@ -30,13 +35,13 @@ def read_batches(path: str | Path, **given: str) -> Iterator[pa.RecordBatch]:
         yield from segments.read(runs, asked.query, storage)
 
 
-def read_table(path: str | Path, **given: str) -> pa.Table:
+def read_table(path: str | Path, **given: Option) -> pa.Table:
     """Return the rows of a log directory; takes and raises what `read_batches` does."""
     return pa.Table.from_batches(read_batches(path, **given), _schema(path, given))
 
 
 def to_parquet(
-    path: str | Path, file: str | Path, storage_options: Mapping[str, Any] | None = None, **given: str
+    path: str | Path, file: str | Path, storage_options: Mapping[str, Any] | None = None, **given: Option
 ) -> int:
     """Write the rows of a log directory to a Parquet file; return their number.
 
@@ -60,7 +65,7 @@ def to_parquet(
     return count
 
 
-def _write(path: str | Path, given: Mapping[str, str], sink: Any) -> int:
+def _write(path: str | Path, given: Mapping[str, Option], sink: Any) -> int:
     fields = _schema(path, given)
     held: list[pa.RecordBatch] = []
     count = size = 0
@@ -77,6 +82,19 @@ def _write(path: str | Path, given: Mapping[str, str], sink: Any) -> int:
     return count
 
 
-def _schema(path: str | Path, given: Mapping[str, str]) -> pa.Schema:
-    columns = options.parse({"path": str(path), **given}).query.columns
+def _parsed(path: str | Path, given: Mapping[str, Option]) -> options.Options:
+    return options.parse({"path": str(path), **{name: _text(value) for name, value in given.items()}})
+
+
+def _text(value: Option) -> str:
+    """Return the text that Spark would pass to the data source."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bool, int, Mapping)):
+        return json.dumps(value)
+    return ",".join(value)
+
+
+def _schema(path: str | Path, given: Mapping[str, Option]) -> pa.Schema:
+    columns = _parsed(path, given).query.columns
     return schema.arrow_schema(column.name for column in columns)

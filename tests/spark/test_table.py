@@ -138,3 +138,20 @@ def test_what_is_asked_wrongly_is_refused(tmp_path) -> None:
         read_table(LOG, pipeline="latest", mode="latest")
     with pytest.raises(NoLogError, match="no segments"):
         read_table(tmp_path)
+
+
+def test_options_are_texts_or_what_these_are_of() -> None:
+    log = DATA / "logs" / "classic"
+    as_text = {
+        "columns": "group,log_offset",
+        "verifyCrc": "true",
+        "startingOffsets": '{"0": 3}',
+        "splitBytes": "1",
+    }
+    as_values: dict[str, Any] = {
+        "columns": ["group", "log_offset"],
+        "verifyCrc": True,
+        "startingOffsets": {0: 3},
+        "splitBytes": 1,
+    }
+    assert read_table(log, **as_values).equals(read_table(log, **as_text))

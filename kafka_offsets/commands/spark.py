@@ -114,7 +114,10 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
 
 def _add_lag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--ends", metavar="HOST:PORT", type=_address, required=True, help="a broker that knows the topics"
+        "--ends",
+        metavar="HOST:PORT",
+        type=_address,
+        help="a broker that knows the topics; with --cluster it is LOG",
     )
     parser.add_argument(
         "--no-times", action="store_true", help="do not ask for the time of the first unread records"
@@ -234,12 +237,16 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
 
 
 def _check_paths(options: argparse.Namespace) -> None:
-    """Raise SparkCommandError if a local path is wrong, which is known before a JVM has started.
+    """Raise SparkCommandError if a local path is wrong or missing, which is known before a JVM has started.
 
     Sets `options.is_small`: whether this process reads the log by itself, without tasks of Spark.
     """
     options.is_small = False
     given = vars(options)
+    if options.cluster and "ends" in given:
+        options.ends = options.ends or options.log
+    if options.action == "lag" and options.ends is None:
+        raise SparkCommandError("lag needs --ends HOST:PORT, of a broker that knows the topics")
     snapshot, output, page = given.get("snapshot"), given.get("output"), given.get("page")
     if page is not None and (page.is_dir() or not page.absolute().parent.is_dir()):
         raise SparkCommandError(f"{page}: not a file in an existing directory")
@@ -487,7 +494,8 @@ def _state(
 
     before = None if snapshot is None else spark.read.parquet(snapshot)
     raw = _read(spark, options, mode="latest")
-    return latest(raw, before, keep_tombstones, unreadable=_unreadable(options))
+    is_reduced = not options.parquet
+    return latest(raw, before, keep_tombstones, unreadable=_unreadable(options), is_reduced=is_reduced)
 
 
 def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
@@ -533,12 +541,17 @@ def _print_lags(groups: Sequence[Row], rows: Sequence[Row]) -> None:
     head, times = {"lag": "LAG", "group": "GROUP"}, {"since": "BEHIND-SINCE", "for": "FOR"}
     place = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
     place |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
-    of_groups = [
-        _readable(row) | {"partitions": f"{row['lagging']:,} of {row['partitions']:,} lag"} for row in groups
-    ]
+    of_groups = [_readable(row) | {"partitions": _said_partitions(row)} for row in groups]
     print_rows({**head, **times, "partitions": "PARTITIONS"}, of_groups, as_json=False)
     print()
     print_rows({**head, **times, **place}, map(_readable, rows), as_json=False)
+
+
+def _said_partitions(row: Row) -> str:
+    """Return how many partitions of a group lag, do not exist, or end before its committed offset."""
+    said = f"{row['lagging']:,} of {row['partitions']:,} lag"
+    said += f", {row['gone']:,} gone" if row["gone"] else ""
+    return said + (f", {row['ahead']:,} after the log end" if row["ahead"] else "")
 
 
 def _readable(row: Row) -> dict[str, Any]:
@@ -600,7 +613,7 @@ def _activity(spark: SparkSession, options: argparse.Namespace) -> None:
 def _audit(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark.pipelines import audit
 
-    for name, table in audit(_read(spark, options, pipeline="audit"))._asdict().items():
+    for name, table in audit(_read(spark, options, pipeline="audit", verifyCrc="true"))._asdict().items():
         _give(table, options, name)
 
 

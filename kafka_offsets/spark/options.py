@@ -197,7 +197,7 @@ def _of_schema(
     """Return the columns of the schema that Spark expects; `chosen` are those that follow from the options."""
     if fields is None:
         return chosen
-    names = [field.name for field in fields]
+    names = [each.name for each in fields]
     if names != [column.name for column in chosen]:
         for option in ("columns", "pipeline"):
             if option in values:
@@ -208,12 +208,12 @@ def _of_schema(
         columns = schema.select(names)
     except ValueError as error:
         raise OptionError(f"the schema: {error}") from error
-    for field in fields:
-        wanted = schema.spark_type(field.name)
-        if field.type != wanted:
-            raise OptionError(f"the schema: column {field.name!r} has the type {wanted}, not {field.type}")
-        if not field.is_nullable:
-            raise OptionError(f"the schema: column {field.name!r} is NOT NULL; rows with an error have nulls")
+    for name, given, is_nullable in fields:
+        wanted = schema.spark_type(name)
+        if given != wanted:
+            raise OptionError(f"the schema: column {name!r} has the type {wanted}, not {given}")
+        if not is_nullable:
+            raise OptionError(f"the schema: column {name!r} is NOT NULL; rows with an error have nulls")
     return columns
 
 

@@ -181,7 +181,7 @@ def test_lag_and_report_ask_the_cluster_whose_log_is_read_over_tls(
         kafka.produce("orders", ["first", "second"])
         kafka.commit("billing", {("orders", 0): 1})
         servers = kafka.bootstrap_servers
-        cluster = (servers, "--cluster", "--ends", servers, "--command-config", config)
+        cluster = (servers, "--cluster", "--command-config", config)
         (row,) = spark_command.rows("lag", *cluster)
         words = ("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
         (done,) = spark_command.rows(*words)
@@ -214,7 +214,7 @@ def test_lag_is_printed_by_group_and_names_offsets_after_the_log_end(
     assert lines[:3] == [
         ["LAG", "GROUP", "BEHIND-SINCE", "FOR", "PARTITIONS"],
         ["1,490", "billing", "-", "-", "1", "of", "1", "lag"],
-        ["1", "audit", "-", "-", "1", "of", "2", "lag"],
+        ["1", "audit", "-", "-", "1", "of", "2", "lag,", "1", "after", "the", "log", "end"],
     ]
     assert [line[:2] + line[4:6] for line in lines[5:]] == [
         ["1,490", "billing", "orders", "0"],
@@ -313,6 +313,11 @@ def test_what_cannot_be_done_is_reported_in_one_line(
     assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == "", "a header without rows"
     assert spark_command("latest", folder.parent, "--skip-unreadable")
+    data[MAGIC_AT], data[-20] = 2, data[-20] ^ 1
+    segment.write_bytes(data)
+    assert any(row["table"] == "problems" for row in spark_command.rows("audit", folder.parent)), "checksums"
+    with pytest.raises(SparkCommandError, match="lag needs --ends HOST:PORT"):
+        spark_command("lag", LOG)
     with pytest.raises(SystemExit):
         cli.main(["spark", "lag", str(LOG), "--ends", "nowhere"])
     assert "nowhere is not HOST:PORT" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from kafka_offsets.protocol.compression import Compression, decompress_into, dec
 class Decompressed:
     """A buffer of decompressed records, which grows.
 
-    ends  the size of the records of the first batch, of the first two, and so on, after 0
+    size  of the records, in bytes
     """
 
     def __init__(self, room: int, max_bytes: int) -> None:
@@ -20,32 +20,35 @@ class Decompressed:
         room       about the size of all records; a wrong one costs time only
         max_bytes  the decompressed size that one batch may have
         """
-        self.ends = [0]
+        self.size = 0
         self._max_bytes = max_bytes
         self._buffer = _allocated(room)
 
-    def append(self, compression: Compression, data: bytes) -> None:
-        """Decompress the records of a batch. Raises ProtocolError, with the text of `read_records`."""
-        size = self.ends[-1]
-        written = decompress_into(compression, data, self._buffer[size : size + self._max_bytes])
+    def append(self, compression: Compression, data: bytes) -> int:
+        """Decompress the records of a batch, and return the size after them.
+
+        Raises ProtocolError, with the text of `read_records`.
+        """
+        written = decompress_into(compression, data, self._buffer[self.size : self.size + self._max_bytes])
         if written is None:
             try:
                 records = decompress_to_buffer(compression, data, self._max_bytes)
             except ProtocolError as error:
                 raise ProtocolError(f"records of a batch: {error}; the batch is", 0) from error
             written = len(records)
-            self._make_room(size + written)
-            self._buffer[size : size + written] = records
-        self.ends.append(size + written)
+            self._make_room(self.size + written)
+            self._buffer[self.size : self.size + written] = records
+        self.size += written
+        return self.size
 
     def content(self) -> memoryview:
         """Return all records."""
-        return self._buffer[: self.ends[-1]]
+        return self._buffer[: self.size]
 
     def _make_room(self, size: int) -> None:
         if size > len(self._buffer):
             grown = _allocated(max(size, 2 * len(self._buffer)))
-            grown[: self.ends[-1]] = self.content()
+            grown[: self.size] = self._buffer[: self.size]
             self._buffer = grown
 
 

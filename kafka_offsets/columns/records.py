@@ -184,13 +184,13 @@ def _decompress(
         return _Bodies(data, begin, end), len(at)
     most = 2 * max(chunk_bytes, len(data)) - len(data)
     added = Decompressed(most, max_bytes)
-    ends = added.ends
+    ends = [0]
     places = (column[chosen].tolist() for column in (batches.attributes, begin, end))
     for index, attributes, first, last in zip(chosen.tolist(), *places, strict=True):
-        if index and ends[-1] > most:
+        if index and added.size > most:
             break
         try:
-            added.append(compression_of(attributes, 0), data[first:last])
+            ends.append(added.append(compression_of(attributes, 0), data[first:last]))
         except ProtocolError as error:
             raise _DamagedError(index, _damaged(path, batches, index, error)) from error
     read = len(ends) - 1

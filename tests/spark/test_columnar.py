@@ -242,9 +242,12 @@ def test_any_log_is_what_the_plain_codec_reads(
         expected = reference.rows(3, [str(path) for path in paths], committed=committed)
     assert len(read) == len(expected)
     for row, whole in zip(read, expected, strict=True):
-        # Without `error`, names that the query does not have may be invalid: the tests below have the result.
-        if "error" in columns or "'utf-8' codec" not in str(whole["error"]):
-            assert row == {name: whole[name] for name in columns}
+        compared = set(columns)
+        if "error" not in columns and "'utf-8' codec" in str(whole["error"]):
+            # A name is invalid. If the query does not have it, the record is read: the tests below have the result.
+            compared -= columnar._OF_RECORD
+        assert row.keys() == set(columns)
+        assert {name: row[name] for name in compared} == {name: whole[name] for name in compared}
 
 
 def moved(content: bytes, offset: int) -> bytes:

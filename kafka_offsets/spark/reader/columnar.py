@@ -216,7 +216,9 @@ class _Rows:
         self._count = len(records.offset)
         self._heads = heads
         self._wanted = wanted
-        self._checked = set(_NAMES if "error" in wanted else ()) | wanted.intersection((*_NAMES, "metadata"))
+        self._checked_texts = set(_NAMES if "error" in wanted else ()) | wanted.intersection(
+            (*_NAMES, "metadata")
+        )
         self._rows: list[tuple[int, plain.Row]] = []
         self._is_control = _control(records)
         if wanted & _OF_RECORD:
@@ -240,14 +242,14 @@ class _Rows:
 
     def check_names(self) -> None:
         """Check names if `error` is requested, which must not depend on the other columns. Raises NotTextError."""
-        for name in self._checked - self._wanted:
+        for name in self._checked_texts - self._wanted:
             self.column(name)
 
     def suspect_names(self) -> None:
         """Read offsets one by one where checked text may not be UTF-8."""
         usual = self._usual.copy()
         buffer = self._records.buffer
-        for name in self._checked:
+        for name in self._checked_texts:
             start, length = self._place(name)
             for index in np.flatnonzero(usual & (length > 0)).tolist():
                 at = int(start[index])
@@ -258,8 +260,9 @@ class _Rows:
         """Return the start and length of a text in each record."""
         if name == "metadata":
             return self._values.metadata_start, self._values.metadata_length * ~self._values.is_tombstone
-        start, length = getattr(self._keys, f"{name}_start"), getattr(self._keys, f"{name}_length")
-        return start, length
+        if name == "topic":
+            return self._keys.topic_start, self._keys.topic_length
+        return self._keys.group_start, self._keys.group_length
 
     def _read(self, usual: Booleans) -> None:
         """Use the columns of usual offsets, and read the others one by one."""

@@ -222,7 +222,7 @@ def plan(
     starts: dict[int, int] | None = None,
     stops: dict[int, int] | None = None,
 ) -> list[list[Run]]:
-    """Divide segments evenly among readers, so that each has about `split_bytes`.
+    """Divide segments among readers, as evenly as their sizes allow, so that each has about `split_bytes`.
 
     starts, stops  the range of offsets of a log partition, where there is a limit
     A segment is never divided. Consecutive segments of a reader form one run.
@@ -238,11 +238,12 @@ def plan(
     for partition, segments in chosen.items():
         taken: dict[int, list[SegmentAt]] = {}
         for segment in segments:
-            middle = before + segment.size / 2
-            taken.setdefault(int(middle / share_bytes), []).append(segment)
+            # The share in which its middle lies, if all bytes one after another are cut into shares of one size.
+            share = int((before + segment.size / 2) / share_bytes)
+            taken.setdefault(share, []).append(segment)
             before += segment.size
-        for number, run in taken.items():
-            shares.setdefault(number, []).append(_run(found[partition], run, *limits[partition]))
+        for share, run in taken.items():
+            shares.setdefault(share, []).append(_run(found[partition], run, *limits[partition]))
     return list(shares.values())
 
 

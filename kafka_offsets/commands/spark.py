@@ -303,13 +303,15 @@ def _session(options: argparse.Namespace) -> SparkSession:
         # A plan that does not change while it runs is one job, not one for each shuffle.
         "spark.sql.adaptive.enabled": str(not options.is_small).lower(),
     }
-    return local_session.builder(
+    session = local_session.builder(
         f"kafka-offsets {options.action}",
         {**defaults, **settings},
         master=options.master or "local[*]",
         is_small=options.is_small,
         archives_classes=options.is_small,
     ).getOrCreate()
+    session.sparkContext.setLogLevel("FATAL")  # the command says in one line what stacks of the JVM would repeat
+    return session
 
 
 def _submitted_session(options: argparse.Namespace, settings: Mapping[str, str]) -> SparkSession:

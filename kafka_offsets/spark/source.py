@@ -56,27 +56,27 @@ class ConsumerOffsets(DataSource):
 
 
 def _fields(schema: StructType) -> list[options.Field]:
-    """Return the columns that Spark expects: those of `ConsumerOffsets.schema`, or of the user's own schema."""
+    """Return the columns that Spark expects: those that the options name, or those of the user's own schema."""
     return [
         options.Field(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields
     ]
 
 
 class Share(InputPartition):
-    """The input of one task: segments of the log, or a range of a cluster's log."""
+    """The input of one task: segments of the log, or ranges of a cluster's log."""
 
-    def __init__(self, runs: Sequence[segments.Run] = (), part: live.Range | None = None) -> None:
+    def __init__(self, runs: Sequence[segments.Run] = (), ranges: Sequence[live.Range] = ()) -> None:
         super().__init__(None)
         self.runs = tuple(runs)
-        self.part = part
+        self.ranges = tuple(ranges)
 
 
 def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, and freeze modules: the worker collects garbage after each task."""
     assert isinstance(share, Share)
-    if share.part is not None:
-        yield from live.read(asked.connections, share.part, asked.query)
-    else:
+    for part in share.ranges:
+        yield from live.read(asked.connections, part, asked.query)
+    if share.runs:
         yield from segments.read(share.runs, asked.query, dict(asked.storage_options))
     freeze_modules()
 
@@ -103,7 +103,8 @@ class BatchReader(DataSourceReader):
         stop = {
             partition: min(offset, asked.stop.get(partition, offset)) for partition, offset in end.items()
         }
-        return [Share(part=part) for part in live.plan(start, stop, asked.split_records)] or [Share()]
+        shares = live.plan(start, stop, asked.split_records)
+        return [Share(ranges=ranges) for ranges in shares] or [Share()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one share."""
@@ -130,7 +131,7 @@ class _Cluster:
         return dict(stop)  # the end is already the last stable offset
 
     def shares(self, start: Mapping[int, int], stop: Mapping[int, int]) -> list[InputPartition]:
-        return [Share(part=part) for part in live.plan(start, stop, self._asked.split_records)]
+        return [Share(ranges=ranges) for ranges in live.plan(start, stop, self._asked.split_records)]
 
 
 class _Segments(SegmentLog):

@@ -1,7 +1,7 @@
 """The offsets log of a running broker, by the protocol. No Spark here."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +31,20 @@ def topic_of(broker: Broker) -> live.OffsetsTopic:
     return live.OffsetsTopic(secured_settings(broker.bootstrap_servers))
 
 
+def planned(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[Range]:
+    return [part for ranges in live.plan(start, stop, split_records) for part in ranges]
+
+
+def test_partitions_with_few_records_share_a_reader() -> None:
+    assert live.plan({}, dict.fromkeys(range(50), 20), 1_000) == [[Range(n, 0, 20) for n in range(50)]]
+    assert live.plan({0: 5}, {0: 25, 1: 4, 2: 12, 3: 0}, 10) == [
+        [Range(0, 5, 15)],
+        [Range(0, 15, 25)],
+        [Range(1, 0, 4), Range(2, 0, 10)],
+        [Range(2, 10, 12)],
+    ]
+
+
 def read(broker: Broker, part: Range, **given: str) -> list[dict[str, object]]:
     asked = options.parse({"bootstrap.servers": broker.bootstrap_servers, **given})
     return [
@@ -43,10 +57,8 @@ def test_the_log_of_a_broker_is_read_by_the_protocol(broker: Broker) -> None:
         broker.commit("billing", {("orders", 0): number})
     with topic_of(broker) as topic:
         begin, end = topic.offsets(end=False), topic.offsets(end=True, committed=True)
-    parts = live.plan(begin, end, 1_000)
-    rows = [
-        row for part in parts for row in read(broker, part, columns="group,topic,partition,committed_offset")
-    ]
+    columns = "group,topic,partition,committed_offset"
+    rows = [row for part in planned(begin, end, 1_000) for row in read(broker, part, columns=columns)]
     assert [row["committed_offset"] for row in rows] == [0, 1, 2, 3, 4]
     assert {(row["group"], row["topic"], row["partition"]) for row in rows} == {("billing", "orders", 0)}
 
@@ -140,9 +152,9 @@ def test_a_range_of_offsets_is_a_share_of_the_log(broker: Broker) -> None:
         broker.commit("billing", {("orders", 0): number})
     with topic_of(broker) as topic:
         begin, end = topic.offsets(end=False), topic.offsets(end=True)
-    whole = [row for part in live.plan(begin, end, 1_000) for row in read(broker, part)]
-    cut = [row for part in live.plan(begin, end, 3) for row in read(broker, part)]
-    assert len(live.plan(begin, end, 3)) >= 4
+    whole = [row for part in planned(begin, end, 1_000) for row in read(broker, part)]
+    cut = [row for part in planned(begin, end, 3) for row in read(broker, part)]
+    assert len(planned(begin, end, 3)) >= 4
     assert cut == whole
 
 
@@ -158,7 +170,7 @@ def test_the_log_is_read_over_tls_by_a_user(tmp_path: Path) -> None:
         pickled = pickle.loads(pickle.dumps(asked))  # as tasks receive it
         rows = [
             row
-            for part in live.plan({}, end, 1_000)
+            for part in planned({}, end, 1_000)
             for batch in live.read(pickled.connections, part, asked.query)
             for row in reference.listed(batch)
         ]

@@ -238,13 +238,22 @@ def _end_of(data: bytes, offset: int) -> tuple[int, int]:
     return end
 
 
-def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[Range]:
-    """Split the records between these offsets into ranges of `split_records` offsets."""
-    return [
-        Range(partition, at, min(at + split_records, end))
-        for partition, end in stop.items()
-        for at in range(start.get(partition, 0), end, split_records)
-    ]
+def plan(start: Mapping[int, int], stop: Mapping[int, int], split_records: int) -> list[list[Range]]:
+    """Divide the records between these offsets among readers: ranges until they have `split_records` offsets.
+
+    Most partitions of most clusters have few records: with a reader for each, starting tasks is all that costs.
+    """
+    shares: list[list[Range]] = []
+    room = 0
+    for partition, end in stop.items():
+        for at in range(start.get(partition, 0), end, split_records):
+            if room <= 0:
+                shares.append([])
+                room = split_records
+            part = Range(partition, at, min(at + split_records, end))
+            shares[-1].append(part)
+            room -= part.stop - part.start
+    return shares
 
 
 def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa.RecordBatch]:

@@ -310,7 +310,7 @@ def _session(options: argparse.Namespace) -> SparkSession:
         is_small=options.is_small,
         archives_classes=options.is_small,
     ).getOrCreate()
-    session.sparkContext.setLogLevel("FATAL")  # the command says in one line what stacks of the JVM would repeat
+    session.sparkContext.setLogLevel("FATAL")  # the command prints the error, without stacks of the JVM
     return session
 
 

@@ -97,7 +97,8 @@ class Field(NamedTuple):
 def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Options:
     """Parse the options given to Spark. Raises OptionError.
 
-    fields  the schema that Spark expects of the reader: the user's, or the one that follows from the options
+    fields  the schema that Spark expects of the reader: the user's, or the one that follows from the options, which
+            None and an empty one are too
     """
     known = {name.lower(): name for name in NAMES}
     values: dict[str, str] = {}
@@ -195,7 +196,7 @@ def _of_schema(
     values: Mapping[str, str], fields: Sequence[Field] | None, chosen: tuple[schema.Column, ...]
 ) -> tuple[schema.Column, ...]:
     """Return the columns of the schema that Spark expects; `chosen` are those that follow from the options."""
-    if fields is None:
+    if not fields:
         return chosen
     names = [each.name for each in fields]
     if names != [column.name for column in chosen]:

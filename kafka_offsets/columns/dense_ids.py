@@ -51,10 +51,10 @@ class StringIds:
 
     def __init__(self) -> None:
         self._ids = WordIds()
-        self._words = np.zeros(1 << _FIRST_SLOTS_BITS, np.uint64)
+        self._words: Words = np.zeros(1 << _FIRST_SLOTS_BITS, np.uint64)
         self._held = 0
-        self._starts = np.zeros(0, np.int64)
-        self._lengths = np.zeros(0, np.int64)
+        self._starts: Integers = np.zeros(0, np.int64)
+        self._lengths: Integers = np.zeros(0, np.int64)
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -256,7 +256,7 @@ class ColumnReplay:
         )
         if self._carried is None:
             return operations, 0, texts
-        joined = [np.concatenate(pair) for pair in zip(self._carried, operations, strict=True)]
+        joined: list[Any] = [np.concatenate(pair) for pair in zip(self._carried, operations, strict=True)]
         return _Operations(*joined), len(self._carried.key), texts
 
     def _add_names(self, buffer: bytes, starts: list[int]) -> None:
@@ -338,7 +338,8 @@ class ColumnReplay:
         Returns, for each followed group, when its number of entries changes and the new number, beginning with
         (-1, the number before).
         """
-        rows, sequence = effects.rows, self._effects_before + np.arange(len(effects.rows))
+        rows: Integers = effects.rows
+        sequence: Integers = self._effects_before + np.arange(len(rows))
         slow = followed[operations.group[rows]]
         histories: dict[int, tuple[list[int], list[int]]] = {
             group: ([_NOBODY], [int(self._groups.live[group])]) for group in np.flatnonzero(followed).tolist()
@@ -415,7 +416,8 @@ class ColumnReplay:
             at = np.concatenate((at, effects.log_offset[late]))
             order = np.argsort(at, kind="stable")
             rows, at = rows[order], at[order]
-        group, rank = operations.group[rows], np.arange(len(rows))
+        group: Integers = operations.group[rows]
+        rank: Integers = np.arange(len(rows))
         by_group: dict[int, list[_GroupEvent]] = {}
         for event in events:
             by_group.setdefault(event.group, []).append(event)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers
+from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, Words
 from kafka_offsets.columns.offset_layout import (
     BARE_TAIL_BYTES,
     COMPACT,
@@ -382,8 +382,8 @@ class _Seen:
     """
 
     def __init__(self) -> None:
-        self.slots = np.zeros(1 << 16, np.uint64)
-        self.held = np.zeros(1 << 16, np.uint64)
+        self.slots: Words = np.zeros(1 << 16, np.uint64)
+        self.held: Words = np.zeros(1 << 16, np.uint64)
         self.count = self.used = 0
 
     def make_room(self, length: Integers) -> None:

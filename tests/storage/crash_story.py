@@ -406,6 +406,8 @@ class Story:
         """The offsets topic may have larger segments for a while: the cleaner makes one of several."""
         for _ in range(3):
             self.commit()
+        if self.core.topics.get(OFFSETS_TOPIC) is None:
+            self._finish_all()  # the first commits wait, behind a produce of their connection, for the disk
         self._resize_segments(MERGED_SEGMENT_BYTES)
         for _ in range(15):
             self.pause()

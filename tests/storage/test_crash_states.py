@@ -34,7 +34,7 @@ from tests.storage.crash_files import (
     Write,
 )
 from tests.storage.crash_states import POLICIES, STEPS, Point, StateName, points_of, try_points
-from tests.storage.crash_story import LateSync, ViolationError, tell
+from tests.storage.crash_story import LateSync, Story, ViolationError, ids_from, tell
 
 SHORT_STATES = 250
 SHORT_DRAWS = 6
@@ -75,6 +75,15 @@ def merged_segments(calls: list[Operation]) -> int:
         elif isinstance(call, Unlink) and call.directory == directory and call.name.endswith(".log"):
             merged += 1
     return merged
+
+
+def test_a_story_merges_segments_although_the_first_commits_wait_behind_a_produce() -> None:
+    # One seed in sixty looked for the offsets topic before a commit had made it.
+    chance = random.Random(1)
+    with ids_from(chance):
+        story = Story(RecordingFiles(), "commit", chance)
+        for step in (Story.create_topic, Story.produce, Story.merge_segments):
+            step(story)
 
 
 @pytest.mark.slow

@@ -239,20 +239,13 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The first Python of at least 3.11 that really runs: a name on the path may be the shim of a version manager.
+# The oldest Python that serves: what it runs, the others run.
 $(VENV)/python.stamp:
-	@set -e; python=; \
-	for candidate in $(PYTHON) python3.11 python3 python3.13 python3.12; do \
-		if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
-			python=$$candidate; break; \
-		fi; \
-	done; \
+	@set -e; python=$$(PYTHON="$(PYTHON)" sh .ci/pythons | head -n 1); \
 	if [ -z "$$python" ]; then \
-		echo "make: Python 3.11 or later is missing; install it by: $(APT) python3 (or set PYTHON=/path/to/python3)" >&2; \
+		echo "make: Python 3.11 or later with venv is missing; install it by: $(APT) python3 python3-venv" \
+			"(or set PYTHON=/path/to/python3)" >&2; \
 		exit 1; \
-	fi; \
-	if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
-		echo "make: $$python has no venv; install it by: $(APT) python3-venv" >&2; exit 1; \
 	fi; \
 	"$$python" -m venv --clear $(VENV); \
 	touch $@

@@ -4,6 +4,7 @@ KAFKA_OFFSETS_TEST_BOOTSTRAP=HOST:PORT names a broker that runs already; it need
 KAFKA_OFFSETS_TEST_SERVE names another command than ours to start brokers with.
 """
 
+import gc
 import itertools
 import os
 import shutil
@@ -27,6 +28,13 @@ KAFKA_SETTINGS = {
 }
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def leaks_are_told_here() -> Iterator[None]:
+    """What a client has left open fails the test that made it, and not one that runs when it is collected."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """Real clients and a cluster: they find leaders and coordinators, follow them, and outlive a node."""
 
 import asyncio
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -168,7 +167,6 @@ def test_a_client_follows_leaders_and_coordinators_and_outlives_a_node(
     cluster: Cluster, run: Callable[[Cluster], None]
 ) -> None:
     run(cluster)
-    gc.collect()  # here, and not in a later test, is told what our broker has left open
     assert {request.node for request in cluster.requests.of("Produce")} == {1, 2, 3}
     assert cluster.requests.of(error="NOT_LEADER_OR_FOLLOWER")
     assert cluster.requests.of(error="NOT_COORDINATOR")

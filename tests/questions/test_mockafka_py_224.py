@@ -10,10 +10,8 @@ from aiokafka import AIOKafkaConsumer
 
 
 async def follow(address, done, enough):
-    async with AIOKafkaConsumer(
-        "orders", bootstrap_servers=address, auto_offset_reset="earliest"
-    ) as consumer:
-        async for record in consumer:
+    async with AIOKafkaConsumer("orders", bootstrap_servers=address, auto_offset_reset="earliest") as orders:
+        async for record in orders:
             done.append(record.value)
             enough.set()
 
@@ -24,6 +22,7 @@ def test_a_loop_over_a_topic(kafka_broker):
         kafka_broker.produce("orders", ["tea"])
         await asyncio.wait_for(enough.wait(), 20)
         task.cancel()
+        await asyncio.wait([task])  # it closes what it has opened
         return done
 
     assert asyncio.run(scenario([], asyncio.Event())) == [b"tea"]

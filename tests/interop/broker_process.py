@@ -18,12 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.interop import forks
+from tests.interop.waiting import DEADLINE_S, until
 
 READY = "listening on "
 OVERRIDE = os.environ.get("KAFKA_OFFSETS_TEST_SERVE")
 COMMAND = shlex.split(OVERRIDE) if OVERRIDE else [sys.executable, "-m", "kafka_offsets.cli", "serve"]
-START_DEADLINE_S = 60.0
-STOP_DEADLINE_S = 30.0
 # A JVM that obeys SIGTERM still reports the signal in its exit code.
 CLEAN_EXITS = (0, 143) if OVERRIDE else (0,)
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -87,7 +86,7 @@ class BrokerProcess:
         self._process = process
         self._reader = threading.Thread(target=self._read_log, args=(process,), daemon=True)
         self._reader.start()
-        if not self._ready.wait(START_DEADLINE_S) or not self.address:
+        if not self._ready.wait(DEADLINE_S) or not self.address:
             self.kill()
             raise AssertionError(f"the broker did not come up:\n{self.log_text()}")
         return self.address
@@ -105,6 +104,10 @@ class BrokerProcess:
     def assert_clean_log(self) -> None:
         """No exception reached the log."""
         assert not any(line.lstrip().startswith("Traceback") for line in self.log), self.log_text()
+
+    def until_logged(self, text: str) -> None:
+        """Wait for a line: a thread of the broker writes it, and one of this process reads it."""
+        until(lambda: any(text in line for line in list(self.log)), f"a line of the log with {text!r}")
 
     def log_text(self) -> str:
         """The last lines of its log."""
@@ -127,7 +130,7 @@ class BrokerProcess:
         assert process is not None and process.stderr is not None and self._reader is not None
         process.send_signal(number)
         try:
-            code = process.wait(STOP_DEADLINE_S)
+            code = process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

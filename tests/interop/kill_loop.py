@@ -175,7 +175,6 @@ def main() -> int:
         "--compacting", action="store_true", help="force compaction; --rounds are over all policies"
     )
     options = parser.parse_args()
-    broker_process.START_DEADLINE_S = 120.0  # other long campaigns may run beside it
     wanted = -(-options.rounds // len(POLICIES)) if options.compacting else options.rounds
     done = DoneSlices("kill-loop-compacting" if options.compacting else "kill-loop")
     rounds, acknowledged = Counter[str](), Counter[str]()

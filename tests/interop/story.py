@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Protocol
 
 from tests.interop import forks
-from tests.interop.waiting import until
+from tests.interop.waiting import DEADLINE_S, until
 
 PARTITIONS = 3
 RECORDS = 10_000
@@ -93,7 +94,7 @@ class Member:
 
     def _reap(self) -> int:
         try:
-            code = self._process.wait(60)
+            code = self._process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -109,6 +110,17 @@ class Member:
     def assert_alive(self) -> None:
         """It has not ended by itself."""
         assert self._process.poll() is None, "".join(self.log[-30:])
+
+
+def leave_all(members: Sequence[Member]) -> list[int]:
+    """Have all of them leave, and return their exit codes; one that does not end does not keep the others."""
+    codes: list[int] = []
+    with ExitStack() as leaving:
+        for member in reversed(members):
+            leaving.callback(lambda member=member: codes.append(member.leave()))
+        for member in members:
+            member.ask_to_leave()
+    return codes
 
 
 def python_member(client: str, bootstrap: str, group: str, topic: str, commit: str, *more: str) -> list[str]:
@@ -174,8 +186,6 @@ def a_group_grows_and_loses_a_member(
         if not commits_when_leaving:
             until(lambda: dict(client.committed(group, topic)) == ends, f"committed offsets reach {ends}")
     finally:
-        for member in members:
-            member.ask_to_leave()
-        codes = [member.leave() for member in members]
+        codes = leave_all(members)
     assert codes == [0, 0, -signal.SIGKILL], [member.log for member in members]
     assert dict(client.committed(group, topic)) == ends

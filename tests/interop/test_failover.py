@@ -55,11 +55,11 @@ def nobody_rebalances(command: Callable[[str], list[str]]) -> None:
     """Let two members read and commit while their coordinator moves, dies and returns."""
     with Cluster({"group.initial.rebalance.delay.ms": 0}) as cluster:
         cluster.create_topic(TOPIC, PARTITIONS)
-        members = [WatchedMember(command(cluster.bootstrap_servers)) for _ in range(2)]
+        members: list[WatchedMember] = []
         try:
-            until(
-                lambda: [len(each.assigned) for each in members] == [2, 2], "two members share the topic", 60
-            )
+            for _ in range(2):
+                members.append(WatchedMember(command(cluster.bootstrap_servers)))
+            until(lambda: [len(each.assigned) for each in members] == [2, 2], "two members share the topic")
             group = cluster.wait_for(group_stable(GROUP, members=2))
             before = [list(each.assignments) for each in members]
             produced = 0
@@ -70,20 +70,17 @@ def nobody_rebalances(command: Callable[[str], list[str]]) -> None:
                 produced += 20
                 until(lambda: read(members) == set(range(produced)), "all records are read")  # noqa: B023
                 until(lambda: committed(cluster) == produced, "all is committed")  # noqa: B023
-            for member in members:
-                member.assert_alive()
             after = cluster.wait_for(group_stable(GROUP, members=2))
             assert (after.generation, after.members) == (group.generation, group.members)
             assert [each.assignments for each in members] == before
         finally:
-            for member in members:
-                member.ask_to_leave()
-            for member in members:
-                member.leave()
+            story.leave_all(members)
 
 
 def read(members: list[WatchedMember]) -> set[int]:
-    """Return what all members have read."""
+    """Return what all members have read; none has ended."""
+    for member in members:
+        member.assert_alive()
     return set[int]().union(*(each.values for each in members))
 
 

@@ -14,7 +14,7 @@ from tests.interop.test_aiokafka import AioKafka
 from tests.interop.test_java import Shell
 from tests.interop.waiting import until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.interop
 
 OURS, KAFKA_PYTHON, CONFLUENT, JAVA = "kafka-offsets", "kafka-python", "confluent-kafka", "Java"
 
@@ -87,8 +87,7 @@ def test_an_instance_that_died_returns_to_its_partitions(home: str, names: Names
         members.append(Member(command))
         until(lambda: members[1].assigned == everything, "it has them again")
     finally:
-        for member in members:
-            member.leave()
+        story.leave_all(members)
 
 
 def test_offsets_are_deleted_partition_by_partition(home: str, names: Names) -> None:

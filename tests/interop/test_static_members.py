@@ -50,13 +50,11 @@ def _comes_back(client: story.Client, topic: str, start: Callable[[], Member]) -
     """A member dies without a word, and another one comes as the same instance."""
     client.create_topic(topic, story.PARTITIONS)
     everything = frozenset(range(story.PARTITIONS))
-    first, second = start(), None
+    members = [start()]
     try:
-        until(lambda: first.assigned == everything, "the instance has all partitions")
-        first.kill()
-        second = start()
-        until(lambda: second.assigned == everything, "it has them again")
+        until(lambda: members[0].assigned == everything, "the instance has all partitions")
+        members[0].kill()
+        members.append(start())
+        until(lambda: members[1].assigned == everything, "it has them again")
     finally:
-        for member in (first, second):
-            if member is not None:
-                member.leave()
+        story.leave_all(members)

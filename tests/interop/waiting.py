@@ -6,9 +6,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PAUSE_S = 0.01
+DEADLINE_S = 300.0
+"""Shorter than what pytest gives a test, so that these words are read; far longer than a busy machine needs."""
 
 
-def until(condition: Callable[[], T], what: str, deadline_s: float = 40.0) -> T:
+def until(condition: Callable[[], T], what: str, deadline_s: float = DEADLINE_S) -> T:
     """Ask until the answer is true and return it; fail with `what` when the deadline passes."""
     deadline = time.monotonic() + deadline_s
     while True:

@@ -17,11 +17,10 @@ from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol import messages
 from tests.interop.broker_process import COMMAND, BrokerProcess
-from tests.interop.waiting import until
+from tests.interop.waiting import DEADLINE_S, until
 from tests.zookeeper.real import RealServer, free_port
 
 SESSION_MS = 1500
-DEADLINE_S = 60.0
 TOPIC, OFFSETS = "t", "__consumer_offsets"
 
 SETTINGS = {
@@ -90,7 +89,7 @@ class ZooKeeperCluster:
             is_other = answer.controller_id not in (besides, -1)
             return answer.controller_id if is_other else None
 
-        return until(found, "a controller", DEADLINE_S) or 0
+        return until(found, "a controller") or 0
 
     def ask(self, request: messages.MessageValue, version: int):
         """Send a request to any broker that answers."""
@@ -126,7 +125,7 @@ class ZooKeeperCluster:
             return True
 
         try:
-            until(is_in_sync, f"{topics} in sync on {wanted}", DEADLINE_S)
+            until(is_in_sync, f"{topics} in sync on {wanted}")
         except AssertionError as error:
             logs = [f"broker {broker_id}:\n{each.log_text()}" for broker_id, each in self.brokers.items()]
             raise AssertionError("\n".join([f"{error}: {others[0]}", *logs])) from None
@@ -141,7 +140,7 @@ class ZooKeeperCluster:
             except KafkaOffsetsError:
                 return None
 
-        ((offsets,),) = [until(found, f"offsets of {group}", DEADLINE_S) or []]
+        ((offsets,),) = [until(found, f"offsets of {group}") or []]
         return offsets
 
     def coordinator(self, group: str) -> Coordinator:
@@ -204,7 +203,6 @@ class Committer:
         until(
             lambda: self._problem is not None or self.acknowledged >= wanted,
             f"commits of {self.group}",
-            DEADLINE_S,
         )
 
     def check(self) -> None:
@@ -233,4 +231,4 @@ def until_all_more(committers: Iterable[Committer], count: int = 5) -> None:
 
 def until_true(condition: Callable[[], bool], what: str) -> None:
     """Wait for a condition."""
-    until(condition, what, DEADLINE_S)
+    until(condition, what)

@@ -26,8 +26,11 @@ SEED = int(os.environ.get("KAFKA_OFFSETS_SEED", "0")) or random.SystemRandom().r
 # The workers of pytest-xdist are children, and print the seed that the header gives.
 os.environ["KAFKA_OFFSETS_SEED"] = str(SEED)
 
-TIMEOUT_S = 120.0
-"""How long a test may take, if its mark or the command line does not say it."""
+TIMEOUT_S = 600.0
+"""How long a test may take, if its mark or the command line does not say it.
+
+It ends what hangs and measures nothing: builds, JVMs and processes that tests start have no limit of their own.
+"""
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 4 << 30

@@ -37,9 +37,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def served(*options: str) -> str:
     """Start a broker that cannot start, as a process; return the line it says."""
-    done = subprocess.run(
-        [*SERVE, *options], capture_output=True, text=True, timeout=20, cwd=REPOSITORY, check=False
-    )
+    done = subprocess.run([*SERVE, *options], capture_output=True, text=True, cwd=REPOSITORY, check=False)
     assert (done.returncode, done.stdout) == (cli.CANNOT, ""), done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr.rstrip("\n")
@@ -216,7 +214,7 @@ def test_bash_completes_commands_actions_options_and_values(capsys: pytest.Captu
     for words in lines:
         script += f"\nCOMP_WORDS=(kafka-offsets {' '.join(words)}); COMP_CWORD={len(words)}; COMPREPLY=()\n"
         script += f"_shtab_kafka_offsets kafka-offsets {words[-1]} x; echo ${{COMPREPLY[@]}}\n"
-    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["compact completion", "describe", "--members", "--data-dir", "zsh"]
 
 
@@ -229,7 +227,6 @@ def test_the_line_of_the_page_completes_the_command_in_bash(tmp_path: Path) -> N
         env=pages.environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=30,
         check=True,
     )
     assert done.stdout.endswith(" -F _shtab_kafka_offsets kafka-offsets\n")
@@ -282,7 +279,7 @@ def test_a_data_directory_of_another_broker_is_reported_by_name(tmp_path: Path) 
         )
     finally:
         first.terminate()
-        first.communicate(timeout=10)
+        first.communicate()
     assert first.returncode == 0
 
 
@@ -354,7 +351,6 @@ def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
             [sys.executable, "-m", "kafka_offsets.cli", "--version"],
             stdout=pipe,
             stderr=subprocess.PIPE,
-            timeout=20,
             cwd=REPOSITORY,
             check=False,
         )
@@ -365,7 +361,7 @@ def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
 def test_the_command_line_brings_in_no_more_than_it_needs() -> None:
     source = "import sys, kafka_offsets.cli; print(*sorted(sys.modules))"
     done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, timeout=20, cwd=REPOSITORY, check=True
+        [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, check=True
     )
     heavy = {"asyncio", "logging", "construct", "numpy", "cramjam", "hypothesis", "dataclasses", "inspect"}
     assert not heavy & set(done.stdout.split())

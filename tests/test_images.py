@@ -17,8 +17,6 @@ from tests.test_serve_options import serve
 DOCKERFILE = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
 ACTION = (REPOSITORY / "action.yml").read_text(encoding="utf-8")
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def instruction(name: str) -> list[str]:
     """The last command of a kind, in its form with brackets: no shell stands between Docker's signals and it."""

@@ -40,7 +40,7 @@ HEAVY = (
     "confluent_kafka",
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 def run(*words: str | Path, cwd: Path) -> str:

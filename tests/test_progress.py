@@ -38,7 +38,7 @@ def on_terminal(command: list[str], **variables: str) -> tuple[str, str]:
 
 
 def piped(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=REPOSITORY, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=True)
     assert done.stderr == ""
     return done.stdout
 

@@ -16,8 +16,6 @@ from kafka_offsets.client.connection import parse_address
 from kafka_offsets.testing import Broker
 from tests.conftest import REPOSITORY
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Served:
     """A running process, and the lines that it has written to standard error."""

@@ -557,7 +557,6 @@ def test_nothing_is_warned_of_in_the_debug_mode_of_asyncio(tmp_path: Path) -> No
         text=True,
         cwd=REPOSITORY,
         env=environment,
-        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -569,7 +568,7 @@ def loaded_modules(source: str) -> set[str]:
     """Return the modules that are loaded after `source`."""
     source += "; import sys; print(*sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, timeout=60, check=True
+        [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, check=True
     )
     return set(done.stdout.split())
 

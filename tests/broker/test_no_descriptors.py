@@ -44,7 +44,6 @@ def test_the_first_use_of_an_api_closes_its_connection_and_works_later() -> None
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
         env=os.environ,
         check=False,
     )

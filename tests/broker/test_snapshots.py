@@ -135,7 +135,6 @@ def test_a_stop_that_would_take_long_leaves_it_be(
     assert told() == [f"{PATH} is not written: the stop would take too long"]
 
 
-@pytest.mark.timeout(30)
 def test_a_stop_with_records_that_the_log_lacks_leaves_it_be(
     monkeypatch: pytest.MonkeyPatch, told: Callable[[], list[str]]
 ) -> None:

@@ -69,7 +69,6 @@ async def test_the_broker_of_the_fixture_is_reached(kafka):
 
 
 @pytest.mark.interop
-@pytest.mark.timeout(120)
 def test_the_tests_before_the_migration_pass_with_our_container(tmp_path: Path) -> None:
     first, second = (
         block.code for block in pages.blocks(PAGE, "python") if block.why.endswith(Path(__file__).name)

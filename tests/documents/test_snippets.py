@@ -56,7 +56,6 @@ def test_a_block_that_other_tests_run_is_named_there() -> None:
 
 
 @pytest.mark.interop
-@pytest.mark.timeout(300)
 def test_the_tests_of_the_pages_pass(tmp_path: Path) -> None:
     files: dict[str, str] = {}
     for block in RUN:

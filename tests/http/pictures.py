@@ -42,7 +42,7 @@ def missing() -> str | None:
 
 
 def _run(*words: str) -> str:
-    return subprocess.run(words, capture_output=True, text=True, timeout=20, check=True).stdout
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 def differences(page: Page, name: str, *, rewrite: bool, folder: Path) -> list[str]:

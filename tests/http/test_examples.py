@@ -24,9 +24,8 @@ MODULES = Path(
     os.environ.get("KAFKA_OFFSETS_NODE_MODULES", Path.home() / ".cache/kafka-offsets/node_modules")
 )
 MOST_LINES = 30
-SECONDS = 100
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(2 * SECONDS + 20)]
+pytestmark = pytest.mark.interop
 
 
 def need(*tools: str) -> None:
@@ -60,7 +59,6 @@ def run(*words: str | Path, cwd: Path, code: int = 0, **environment: str) -> str
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=SECONDS,
         env=os.environ | environment,
     )
     assert done.returncode == code, done.stdout + done.stderr
@@ -89,10 +87,11 @@ def test_java(folder: Path, tmp_path: Path) -> None:
     assert "1 tests successful" in summary, summary
 
 
+@pytest.mark.timeout(0)  # a first build takes what the machine needs; Go itself ends a test that hangs
 def test_go(folder: Path) -> None:
     need("go")
     cwd = folder / "go"
-    loaded = subprocess.run(["go", "mod", "download"], cwd=cwd, capture_output=True, timeout=SECONDS)
+    loaded = subprocess.run(["go", "mod", "download"], cwd=cwd, capture_output=True)
     if loaded.returncode:
         pytest.skip(f"franz-go cannot be loaded: {loaded.stderr.decode()}")
     assert "--- PASS: TestACommitIsRepeatedAndExpires" in run("go", "test", "-v", ".", cwd=cwd)
@@ -109,7 +108,7 @@ def test_javascript(folder: Path) -> None:
 def test_c(client: Client, folder: Path) -> None:
     need("cc")
     includes = "#include <curl/curl.h>\n#include <librdkafka/rdkafka.h>\n"
-    found = subprocess.run(["cc", "-E", "-"], input=includes, text=True, capture_output=True, timeout=SECONDS)
+    found = subprocess.run(["cc", "-E", "-"], input=includes, text=True, capture_output=True)
     if found.returncode:
         pytest.skip("headers are not installed: apt-get install -y librdkafka-dev libcurl4-openssl-dev")
     view = client.post("/brokers", manual_clock=True, topics={"orders": 1}).value

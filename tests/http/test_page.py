@@ -18,7 +18,7 @@ LONGEST_TASK_MS = 50
 
 Compare = Callable[[Page, str], list[str]]
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(100)]
+pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")

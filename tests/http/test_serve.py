@@ -112,9 +112,7 @@ def test_without_the_extra_the_option_says_what_to_install() -> None:
         "import sys; sys.modules['uvicorn'] = sys.modules['starlette'] = None; from kafka_offsets import cli; "
         "sys.exit(cli.main(['serve', '--port', '0', '--http', '0']))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, timeout=30
-    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY)
     assert (done.returncode, done.stderr) == (
         cli.CANNOT,
         "kafka-offsets: --http needs starlette and uvicorn: pip install .[http]\n",

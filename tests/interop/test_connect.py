@@ -37,7 +37,7 @@ SETTINGS = {
     "offset.flush.interval.ms": "200",
 }
 
-pytestmark = [pytest.mark.interop, pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(4 * START_S)]
+pytestmark = [pytest.mark.interop, pytest.mark.java, pytest.mark.slow]
 
 
 class Worker:

@@ -23,7 +23,6 @@ from tests.interop.waiting import until
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.apache_kafka,
-    pytest.mark.timeout(300),  # the first time Maven loads Kafka
     pytest.mark.skipif(OVERRIDE is not None, reason="it is our own directory that is looked at"),
 ]
 

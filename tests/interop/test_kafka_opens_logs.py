@@ -28,7 +28,6 @@ from tests.storage.keyed import records
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.apache_kafka,
-    pytest.mark.timeout(300),  # the first time Maven loads Kafka
     pytest.mark.skipif(OVERRIDE is not None, reason="it is our own log that is opened"),
 ]
 

@@ -24,7 +24,6 @@ from tests.interop.waiting import until
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.apache_kafka,
-    pytest.mark.timeout(600),  # six JVMs on a busy machine; the first time Maven loads Kafka
     pytest.mark.skipif(OVERRIDE is not None, reason="it is our own broker that takes its turn"),
 ]
 

@@ -35,7 +35,7 @@ class Kcat(ConfluentKafka):
     def __call__(self, *arguments: str, given: str | None = None) -> str:
         """What kcat prints on its standard output."""
         command = [self._path, "-b", self.bootstrap, *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, input=given, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

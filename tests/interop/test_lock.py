@@ -32,7 +32,6 @@ def test_a_second_broker_is_refused_and_a_killed_one_blocks_no_other(tmp_path: P
             text=True,
             cwd=REPOSITORY,
             check=False,
-            timeout=60,
         )
         assert second.returncode == 2, second.stderr
         assert second.stderr.strip().endswith(f"another broker uses the data directory {data}: stop it first")

@@ -33,7 +33,7 @@ LAG = {
     ),
 }
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(2 * SECONDS)]
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 
 def tool(name: str) -> str:

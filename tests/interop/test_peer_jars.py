@@ -95,7 +95,7 @@ def test_of_two_that_start_at_once_one_loads_and_the_other_waits_for_it(
     with (tmp_path / "gate").open("w"):  # opens once a Maven reads it
         assert jars(folder) == [], "nobody sees half of it"
     for process in processes:
-        assert process.communicate(timeout=30) == ("", None)
+        assert process.communicate() == ("", None)
         assert process.returncode == 0
     assert (tmp_path / "calls").read_text() == "called\n"
     assert jars(folder) == ["a.jar", "b.jar"]
@@ -107,10 +107,10 @@ def test_a_maven_that_fails_shows_its_log_and_the_next_one_loads_again(
     folder = tmp_path / "libs"
     program(tools / "mvn", MAVEN + BROKEN)
     process = load(folder)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate()
     assert process.returncode == 1
     assert "no route to Maven Central" in output
     assert jars(folder) == []
     program(tools / "mvn", MAVEN + REST)
-    assert load(folder).communicate(timeout=30) == ("", None)
+    assert load(folder).communicate() == ("", None)
     assert jars(folder) == ["a.jar", "b.jar"]

@@ -16,7 +16,7 @@ from kafka_offsets.protocol import messages
 from tests.interop.names import Names
 from tests.interop.waiting import until
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.interop
 
 
 class Commands:
@@ -38,7 +38,7 @@ class Commands:
 
     def kcat(self, *words: str, given: bytes = b"") -> bytes:
         command = ["kcat", "-b", self.home, "-t", self.topic, "-q", *words]
-        return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True, timeout=40).stdout
+        return subprocess.run(command, input=given, stdout=subprocess.PIPE, check=True).stdout
 
 
 def is_led(cluster: ClusterClient, topic: str) -> bool:

@@ -28,7 +28,6 @@ from tests.interop.kafka_peer import KafkaPeer
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.apache_kafka,
-    pytest.mark.timeout(300),  # the first time Maven loads Kafka
     pytest.mark.skipif(OVERRIDE is not None, reason="it is Apache Kafka whose log is read"),
 ]
 

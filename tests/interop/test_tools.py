@@ -21,11 +21,10 @@ from tests.interop.real_kafka import HOME
 
 TOOLS = Path(__file__).parent / "tools"
 STREAMS = JARS.parent / "streams-jars"
-SECONDS = 150
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 JAVA = "org.apache.kafka.tools"
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(2 * SECONDS)]
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 
 def run(*words: object, cwd: Path = TOOLS, **environment: str) -> str:
@@ -34,7 +33,6 @@ def run(*words: object, cwd: Path = TOOLS, **environment: str) -> str:
         [str(word) for word in words],
         capture_output=True,
         text=True,
-        timeout=SECONDS,
         cwd=cwd,
         env=os.environ | environment,
     )
@@ -66,7 +64,7 @@ def script(tmp_path: Path) -> Script:
             )
             for command in commands
         ]
-        printed = [each.communicate(timeout=SECONDS)[0] for each in running]
+        printed = [each.communicate()[0] for each in running]
         assert [each.returncode for each in running] == [0] * len(commands), printed
         return printed
 

@@ -23,7 +23,6 @@ class QuickBrokers(BrokersProcesses):
     session_s = 1.0
 
 
-@pytest.mark.timeout(300)
 def test_killed_and_paused_processes_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     campaign = Campaign(
         QuickBrokers(tmp_path / "cluster"), SEED, tmp_path / "histories", own_requests_only=True

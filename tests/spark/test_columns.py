@@ -15,7 +15,7 @@ from tests.conftest import DATA, REPOSITORY
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 WEEK_MS = 7 * 86_400_000
 

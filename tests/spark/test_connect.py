@@ -19,7 +19,7 @@ from tests.conftest import DATA, REPOSITORY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 LOG = DATA / "logs" / "classic"
 

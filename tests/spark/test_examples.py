@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark import jvm
-from tests.test_examples import IN_SPARK, MOST_S, PROGRAMS, TESTS, promised, run_tests
+from tests.test_examples import IN_SPARK, PROGRAMS, TESTS, promised, run_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(MOST_S + 20)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
 @pytest.mark.parametrize("example", sorted(IN_SPARK & set(PROGRAMS)), ids=lambda path: path.stem)

@@ -25,7 +25,6 @@ from tests.spark.reference import listed, read
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(600)
 
 COLUMNS = "log_partition,log_offset,kind,group,committed_offset,transactional,outcome,position,error"
 

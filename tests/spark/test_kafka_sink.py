@@ -11,7 +11,7 @@ from tests.spark.kafka_topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
 @pytest.fixture

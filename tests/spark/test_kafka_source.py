@@ -16,7 +16,7 @@ from tests.spark.kafka_topics import Topics
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 FIRST_MS = 1_700_000_000_000
 

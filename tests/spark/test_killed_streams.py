@@ -21,7 +21,7 @@ from tests.spark.pipelines import write_log
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 ROWS = 3 * killed_stream.ROWS_PER_BATCH
 KILLS = (15, 3, 28) if LONG else (15,)

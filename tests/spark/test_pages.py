@@ -13,7 +13,7 @@ from tests.documents.pages import ADDRESS, Block
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
 
 def here(page: str) -> list[Block]:

@@ -510,7 +510,6 @@ def peer(tmp_path: Path) -> Iterator[KafkaPeer]:
 
 @pytest.mark.interop
 @pytest.mark.apache_kafka
-@pytest.mark.timeout(300)  # the first time Maven loads Kafka
 def test_apache_kafka_takes_and_refuses_the_same_commits(peer: KafkaPeer) -> None:
     host, port = peer.start({"offsets.topic.num.partitions": "1"})
     bootstrap = f"{host}:{port}"
@@ -566,7 +565,6 @@ class Job:
 
 @pytest.mark.interop
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 class TestInSpark:
     """With queries of Spark's own Kafka source."""
 

@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.apache_kafka,
     pytest.mark.spark,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(OVERRIDE is not None, reason="it is Apache Kafka that takes the directory"),
 ]
 

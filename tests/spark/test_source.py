@@ -16,7 +16,7 @@ from tests.conftest import REPOSITORY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 LOGS = REPOSITORY / "tests" / "data" / "logs"
 

@@ -29,7 +29,7 @@ for name in ("signal_handler", "reader", "writer"):
 
 def run(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", HIDDEN + program, *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=REPOSITORY, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
 
 
 def test_a_broker_in_memory_works() -> None:

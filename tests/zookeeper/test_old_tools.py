@@ -27,7 +27,7 @@ PARTITIONS = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]
 def old_tools() -> list[str]:
     """The command line that runs a tool of Kafka 0.8.2.2."""
     script = REPOSITORY / "benchmarks" / "peers" / "jars.sh"
-    subprocess.run(["bash", str(script), str(POM), str(JARS)], check=True, timeout=300)
+    subprocess.run(["bash", str(script), str(POM), str(JARS)], check=True)
     return ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
 
 
@@ -59,7 +59,7 @@ def consumer(servers: str) -> Iterator[KafkaConsumer]:
 
 
 def run(tools: list[str], tool: str, *arguments: str) -> None:
-    done = subprocess.run([*tools, tool, *arguments], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*tools, tool, *arguments], capture_output=True, text=True)
     assert done.returncode == 0 and "Exception" not in done.stderr, done.stderr
 
 

@@ -12,7 +12,6 @@ from tests.simulation.repeated import check_same_run
 SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "100" if LONG else "14"))
 
 
-@pytest.mark.timeout(600)  # 14 seeds are two seconds of CPU, whatever else the machine does
 def test_a_cluster_keeps_what_it_has_acknowledged(rng: random.Random) -> None:
     first = 0 if IN_CI else rng.randrange(10**9)
     for seed in range(first, first + SEEDS):

@@ -126,7 +126,6 @@ def run_as_tests(files: dict[str, str], folder: Path, *plugins: str) -> int:
         text=True,
         cwd=folder,
         env=environment(folder),
-        timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = re.search(r"(\d+) passed", done.stdout)
@@ -157,7 +156,7 @@ def run_in_shell(code: str, address: str, folder: Path, cwd: Path, http: str = H
         for process in running:
             process.terminate()
         for process in running:
-            process.communicate(timeout=60)
+            process.communicate()
 
 
 def _run(line: str, expected: str, known: dict[str, str], folder: Path, cwd: Path) -> None:
@@ -170,7 +169,6 @@ def _run(line: str, expected: str, known: dict[str, str], folder: Path, cwd: Pat
         text=True,
         cwd=cwd,
         env=environment(folder),
-        timeout=60,
     )
     output = done.stdout
     for printed, real in known.items():

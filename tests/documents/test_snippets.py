@@ -79,7 +79,6 @@ def test_a_program_prints_the_output_beside_it(block: Block) -> None:
             capture_output=True,
             text=True,
             env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-            timeout=60,
         )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == _PRINTED.findall(block.code)

@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 
 from tests.interop.broker_process import REPOSITORY
+from tests.interop.waiting import DEADLINE_S
 
 VERSION = os.environ.get("KAFKA_PEER_VERSION", "4.3.1")
 HOME = Path(os.environ.get("KAFKA_PEER_HOME", Path.home() / ".cache" / f"kafka-peer-{VERSION}"))
 OUR_OWN_KEYS = {"fsync", "recovery"}
-DEADLINE_S = 60.0
 
 
 def java(*arguments: str) -> list[str]:

@@ -18,11 +18,10 @@ import pytest
 from benchmarks.servers import free_ports
 from kafka_offsets.testing import Broker
 from tests.interop import java_program
-from tests.interop.waiting import until
+from tests.interop.waiting import DEADLINE_S, until
 
 JARS = java_program.JARS.parent / "tools" / "connect-jars"
 JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-cp", f"{JARS}/*"]
-START_S = 120.0
 FILE = "org.apache.kafka.connect.file.FileStream"
 STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 SETTINGS = {
@@ -64,7 +63,7 @@ class Worker:
             f"http://{self.id}{path}", data, {"Content-Type": "application/json"}, method=method
         )
         try:
-            with urllib.request.urlopen(request, timeout=START_S) as response:
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as response:
                 return json.load(response)
         except OSError:
             return None
@@ -99,7 +98,7 @@ def start(tmp_path: Path) -> Iterator[Callable[[Broker], tuple[Worker, Worker]]]
             for worker in workers:
                 stack.callback(worker.kill)
             for worker in workers:
-                until(lambda w=worker: w.call("GET", "/connectors") == [], "a worker is ready", START_S)
+                until(lambda w=worker: w.call("GET", "/connectors") == [], "a worker is ready")
             return workers[0], workers[1]
 
         yield start_both
@@ -127,14 +126,12 @@ def test_the_tasks_of_a_killed_worker_move(start: Any, tmp_path: Path) -> None:
             "the sink is made",
         )
         both = {killed.id, survivor.id}
-        until(lambda: running(survivor.tasks("source", "sink"), both), "three tasks at two workers", START_S)
+        until(lambda: running(survivor.tasks("source", "sink"), both), "three tasks at two workers")
         until(lambda: lines(sink) == ["a", "b"], "two lines are copied")
         killed.kill()
         with source.open("a", encoding="utf-8") as file:
             file.write("c\nd\n")
-        until(
-            lambda: running(survivor.tasks("source", "sink"), {survivor.id}), "the tasks have moved", START_S
-        )
+        until(lambda: running(survivor.tasks("source", "sink"), {survivor.id}), "the tasks have moved")
         until(lambda: set(lines(sink)) == set("abcd"), "all lines are copied")
         assert sorted(record.value or b"" for record in broker.consume_all("lines")) == [
             b"a",

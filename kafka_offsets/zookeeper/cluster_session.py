@@ -57,6 +57,10 @@ class ClusterSession:
         """Connect, and stay connected; return whether there is a connection in time."""
         self._thread.start()
         self._client.start(self._changed)
+        return self.wait_until_connected(timeout_s)
+
+    def wait_until_connected(self, timeout_s: float) -> bool:
+        """Return whether there is a connection in time."""
         return self._connected.wait(timeout_s)
 
     def stop(self) -> None:

@@ -203,6 +203,23 @@ def play(story: Story, config: Mapping[str, object] = MappingProxyType({})) -> N
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("lost", ["applied", "dropped"])
+def test_a_broker_starts_although_the_connection_is_lost_while_it_joins(lost: str) -> None:
+    # It ended with "ZooKeeper does not answer" at the first answer that was lost, long before its time was over.
+    def new_client(post: Callable[[Callable[[], None]], None]) -> PostingZooKeeper:
+        client = PostingZooKeeper(MemoryServer(), threading.RLock(), post)
+        client.lose_next.extend([lost] * 5)
+        return client
+
+    session = ClusterSession(new_client)
+    try:
+        assert session.start(DEADLINE_S)
+        config = Config.load({"zookeeper.connection.timeout.ms": int(DEADLINE_S * 1000)})
+        assert join_cluster(session, config) == join_cluster(session, config)
+    finally:
+        session.stop()
+
+
 def test_the_next_controller_has_what_the_last_one_has_saved() -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.stop(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
+from kafka_offsets.zookeeper.steps import UnavailableError
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 
@@ -146,11 +148,17 @@ def _check_reachable(config: Config, host: str) -> None:
 
 def join_cluster(session: ClusterSession, config: Config) -> str:
     """Return the id of the cluster, which exists from now on. Raises StorageError."""
-    limit_ms = _start_limit_ms(config)
-    try:
-        return session.run(election.join(encode_uuid(uuid4().bytes)), limit_ms / 1000)
-    except TimeoutError:
-        raise StorageError(f"ZooKeeper does not answer in {limit_ms} ms") from None
+    limit_ms, new_cluster_id = _start_limit_ms(config), encode_uuid(uuid4().bytes)
+    deadline = time.monotonic() + limit_ms / 1000
+    while session.wait_until_connected(max(deadline - time.monotonic(), 0.0)):
+        try:
+            left = max(deadline - time.monotonic(), 0.0)
+            return session.run(election.join(new_cluster_id), left)
+        except UnavailableError:
+            continue  # the connection was lost; what had been created is found the next time
+        except TimeoutError:
+            break
+    raise StorageError(f"ZooKeeper does not answer in {limit_ms} ms")
 
 
 async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSession, cluster_id: str) -> None:

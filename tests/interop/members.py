@@ -111,10 +111,10 @@ def confluent_kafka(bootstrap: str, group: str, topic: str, commit: str, *more: 
     stop = stop_at_end_of_input()
     given = dict(setting.split("=", 1) for setting in more)
     if given.get("group.protocol") != "consumer":  # there the broker says how long
-        given |= {
+        given = {
             "session.timeout.ms": str(SESSION_TIMEOUT_MS),
             "heartbeat.interval.ms": str(HEARTBEAT_INTERVAL_MS),
-        }
+        } | given
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

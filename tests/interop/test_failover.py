@@ -12,7 +12,7 @@ pytestmark = pytest.mark.interop
 
 GROUP, TOPIC, PARTITIONS = "billing", "orders", 4
 SESSION_MS = 240_000
-"""No session ends here, however long a busy machine keeps a client from its coordinator: with 20 s some did."""
+"""No session ends here, however long a busy machine keeps a client from its coordinator."""
 
 
 class WatchedMember(story.Member):

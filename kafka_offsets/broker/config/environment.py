@@ -7,6 +7,7 @@ apache/kafka and confluentinc/cp-kafka have the same rule. Source: KafkaDockerWr
 from collections.abc import Mapping
 
 from kafka_offsets.broker.config.given_values import is_known
+from kafka_offsets.broker.config.listeners import listeners_for
 from kafka_offsets.broker.config.types import Key
 from kafka_offsets.logs import new_logger
 
@@ -26,6 +27,7 @@ def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]
     """Return the keys that variables set, with their values as text.
 
     keys  all keys that have an effect
+    Without `listeners` the broker listens at the ports of `advertised.listeners` on every interface, as in the images.
     Variables that name no key of Kafka are named in one warning: many images and clusters define such.
     """
     found, unknown = {}, []
@@ -37,6 +39,8 @@ def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]
             found[name] = value
         else:
             unknown.append(variable)
+    if "advertised.listeners" in found:
+        found.setdefault("listeners", listeners_for(found["advertised.listeners"]))
     if unknown:
         logger.warning("these variables name no key of a broker: %s", ", ".join(unknown))
     return found

@@ -49,7 +49,7 @@ def given_values(
 
 def is_known(name: str, keys: Mapping[str, Key]) -> bool:
     """Return whether a key has an effect, or is one of Kafka's that has none here."""
-    if _ALIASES.get(name, name) in keys:
+    if _ALIASES.get(name, name) in keys or key_of_listener(keys, name) is not None:
         return True
     # Late: most configurations do not need it.
     from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS, REMOVED, UNFOLLOWED

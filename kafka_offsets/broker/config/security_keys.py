@@ -16,15 +16,21 @@ from kafka_offsets.broker.config.listeners import (
     Endpoint,
     Listener,
     choose_endpoints,
-    known_form,
+    known_advertised,
+    known_listeners,
     known_protocols,
     mapped_names,
+    names_of,
+    unadvertised,
 )
 from kafka_offsets.broker.config.types import Key, Type, setting
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.security.principal_mapping import parse_rules
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
+
+logger = new_logger(__name__)
 
 _PREFIX = "listener.name."
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
@@ -59,14 +65,15 @@ class SecurityKeys(AuthorizationKeys):
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where the broker listens, NAME://HOST:PORT; without a host on every interface. --host and --port change the "
         "first. Kafka listens on every interface by default.",
-        check=known_form,
+        check=known_listeners,
     )
     advertised_listeners: tuple[str, ...] | None = setting(
         Type.LIST,
         None,
         "The addresses that clients receive, by the names of listeners; if there is none, the listener's, or localhost "
-        "if that is every interface.",
-        check=known_form,
+        "if that is every interface. Port 0 is the port at which the listener listens. A listener that is not named "
+        "here is not served, if others are.",
+        check=known_advertised,
     )
     controller_listener_names: tuple[str, ...] | None = setting(
         Type.LIST, None, "The names of listeners that are not for clients, and so are not served."
@@ -275,6 +282,28 @@ class SecurityKeys(AuthorizationKeys):
                 "for inter-broker communication"
             )
         return found
+
+    def warn_of_listeners(self) -> None:
+        """Log which listeners are not served, and which keys are for a listener that does not exist."""
+        controllers = self.controller_listener_names or ()
+        if self.advertised_listeners:
+            for name in unadvertised(self.listeners, self.advertised_listeners, controllers):
+                logger.warning(
+                    "the listener %s is not served: advertised.listeners has no address for its clients", name
+                )
+        names = {*names_of(self.listeners), *(name.upper() for name in controllers)}
+        unknown = [
+            key
+            for key in self.of_listeners
+            if key.removeprefix(_PREFIX).partition(".")[0].upper() not in names
+        ]
+        if unknown:
+            logger.warning(
+                "these keys are for no listener of %s: %s (in a variable, a listener with a _ in its name is written "
+                "with __)",
+                ",".join(names_of(self.listeners)),
+                ", ".join(unknown),
+            )
 
     def _protocols(self) -> list[str]:
         return self.listener_security_protocol_map.split(",")

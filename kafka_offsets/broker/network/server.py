@@ -244,6 +244,7 @@ class Server:
         self._turn: asyncio.Handle | None = None
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._listeners: dict[int, asyncio.Server] = {}
+        self._bound: dict[str, Listener] = {}
         self._closed = asyncio.Event()
         self._stopping = False
         self._tasks = 0
@@ -315,8 +316,8 @@ class Server:
         """Listen on host and port (0: any free one), and on the listeners after the first. Raises OSError.
 
         others  ports of the listeners after the first; None: those of `listeners`
-        Clients receive `advertised.listeners`, or else the host; for every interface localhost, as no client can
-        connect to 0.0.0.0 of another machine.
+        Clients receive `advertised.listeners`, or else where it listens; for every interface that is localhost, as no
+        client can connect to 0.0.0.0 of another machine.
         """
         context = self.core.context
         for index, security in enumerate(self.core.listeners):
@@ -325,10 +326,9 @@ class Server:
             if index and others is not None:
                 own_port = others[index - 1]
             own_port = await self.listen(index, own_host, own_port)
-            address = endpoint.advertised
-            if address is None:
-                address = Listener(_LOCAL if own_host in _EVERY_INTERFACE else own_host, own_port)
-            context.addresses[endpoint.name] = address
+            bound = Listener(_LOCAL if own_host in _EVERY_INTERFACE else own_host, own_port)
+            self._bound[endpoint.name] = bound
+            address = context.addresses[endpoint.name] = endpoint.address_for_clients(bound)
             if index == 0:
                 context.host, context.port = address
         self._schedule_timer()
@@ -337,6 +337,11 @@ class Server:
     def addresses(self) -> dict[str, str]:
         """The address for clients of each listener, `host:port`, by its name."""
         return {name: address_text(*address) for name, address in self.core.context.addresses.items()}
+
+    @property
+    def bound_addresses(self) -> dict[str, str]:
+        """Where each listener listens, `host:port`, by its name; localhost if that is every interface."""
+        return {name: address_text(*address) for name, address in self._bound.items()}
 
     @property
     def ports(self) -> list[int]:

@@ -56,7 +56,7 @@ def serve(
             set_at_signals(stopped)
             reload_at_signal(server)
             collect_rarely()
-            announce_listeners(server.addresses)
+            announce_listeners(server.bound_addresses, server.addresses)
             await stopped.wait()
         finally:
             if endpoint is not None:

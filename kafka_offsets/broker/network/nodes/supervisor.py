@@ -124,7 +124,8 @@ class _Supervisor:
             if ready.done():
                 ready.result()
                 endpoints = self._config.endpoints()
-                announce_listeners({each.name: self._addresses(each.name) for each in endpoints})
+                addresses = {each.name: self._addresses(each.name) for each in endpoints}
+                announce_listeners(addresses, addresses)
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()

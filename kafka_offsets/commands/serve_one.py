@@ -20,6 +20,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.config.images import InitialTopic
     from kafka_offsets.testing.recording import RecordedRequest, Recorder
 
 _KEPT_REQUESTS = 1000
@@ -40,15 +41,15 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
     )
 
 
-def create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> None:
+def create_topics(server: Server, topics: Iterable[InitialTopic]) -> None:
     """Create the topics that do not exist; one of a data directory stays as it is. Raises ConfigError."""
     broker = server.core.context
-    for name, partitions in topics:
-        if broker.topics.get(name) is not None:
+    for each in topics:
+        if broker.topics.get(each.name) is not None:
             continue
-        count = broker.config.num_partitions if partitions is None else partitions
+        count = broker.config.num_partitions if each.partitions is None else each.partitions
         try:
-            topic_admin.create_topic(broker, name, count, {})
+            topic_admin.create_topic(broker, each.name, count, each.configs)
         except ValueError as error:
             raise ConfigError(f"--topic: {error}") from error
 

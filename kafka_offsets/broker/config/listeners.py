@@ -155,6 +155,41 @@ def listeners_for(advertised: str) -> str:
     return re.sub(r"://(\[[^\]]*\]|[^:,]*):", f"://{_NOT_ROUTABLE}:", advertised)
 
 
+OLD_ADDRESSES = frozenset({"host.name", "port", "advertised.host.name", "advertised.port"})
+"""The keys for one listener that Kafka had until 3.0."""
+
+_OLD_PORT = "9092"
+
+
+def listeners_of_host(given: Mapping[str, str]) -> str:
+    """Return the `listeners` for the keys of Kafka before 3.0, on every interface without `host.name`."""
+    return f"PLAINTEXT://{given.get('host.name', '')}:{given.get('port', _OLD_PORT)}"
+
+
+def new_addresses(old: Mapping[str, str]) -> dict[str, str]:
+    """Return `listeners` and `advertised.listeners` for the keys of Kafka before 3.0, those that they set.
+
+    Source: KafkaConfig.getListeners and getAdvertisedListeners of Kafka 2.8.
+    """
+    found = {}
+    host, port = old.get("host.name", ""), old.get("port", _OLD_PORT)
+    if "host.name" in old or "port" in old:
+        found["listeners"] = listeners_of_host(old)
+    if "advertised.host.name" in old or "advertised.port" in old:
+        for_clients = old.get("advertised.host.name", host), old.get("advertised.port", port)
+        found["advertised.listeners"] = "PLAINTEXT://{}:{}".format(*for_clients)
+    return found
+
+
+def has_tls(listeners: str, protocols: str) -> bool:
+    """Return whether one of `listeners` has TLS by its name, or by a `listener.security.protocol.map`."""
+    by_name = {
+        name.strip(): protocol for name, _, protocol in (each.partition(":") for each in protocols.split(","))
+    }
+    names = [each.partition("://")[0].strip() for each in listeners.split(",")]
+    return any(by_name.get(name, name).strip().endswith("SSL") for name in names)
+
+
 def names_of(listeners: Iterable[str]) -> list[str]:
     """Return the names of listeners, in capitals."""
     return [_name(text) for text in listeners]

@@ -131,6 +131,14 @@ class SecurityKeys(AuthorizationKeys):
         'With the prefix listener.name.NAME.plain.: the users of PLAIN in Kafka\'s form, user_NAME="PASSWORD". '
         "Without a prefix Kafka's brokers do not read it.",
     )
+    java_security_auth_login_config: str | None = setting(
+        Type.STRING,
+        None,
+        "A JAAS file, as of Java's system property of this name; serve --env takes it from KAFKA_OPTS. Its sections "
+        "NAME.KafkaServer (the listener's name in lower case) and KafkaServer are read where sasl.jaas.config is not "
+        "set.",
+        is_ours=True,
+    )
     sasl_server_max_receive_size: int = setting(
         Type.INT, 524_288, "The largest request before authentication; a larger one closes its connection."
     )

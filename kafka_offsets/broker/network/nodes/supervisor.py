@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_offsets.broker.config.images import InitialTopic
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import address_text, node_ports
 from kafka_offsets.broker.network.log_writer import announce_listeners
@@ -56,7 +57,7 @@ class NodesOptions(NamedTuple):
     data_directory  has a directory for each broker, and the metadata; None: all is in memory
     metrics_port    of the first broker, as `port`; None: disabled
     settings, properties_file, log_format, verbose  see `NodeOrder`
-    topics          (name, number of partitions or None) of those that are created before clients get the addresses
+    topics          those that are created before clients get the addresses
     """
 
     broker_count: int
@@ -68,7 +69,7 @@ class NodesOptions(NamedTuple):
     properties_file: str | None
     log_format: str
     verbose: bool
-    topics: tuple[tuple[str, int | None], ...]
+    topics: tuple[InitialTopic, ...]
 
 
 def serve_nodes(
@@ -283,11 +284,19 @@ class _Node:
 
 
 def _create_topics(
-    address: tuple[str, int], security: ClientSecurity, topics: Iterable[tuple[str, int | None]]
+    address: tuple[str, int], security: ClientSecurity, topics: Iterable[InitialTopic]
 ) -> None:
     """Create the topics that do not exist, as a client of a broker. ConfigError for the first that is refused."""
     made = messages.CreateTopicsRequest
-    new = [made.CreatableTopic(name, -1 if count is None else count, -1) for name, count in topics]
+    new = [
+        made.CreatableTopic(
+            each.name,
+            -1 if each.partitions is None else each.partitions,
+            -1,
+            configs=[made.CreatableTopicConfig(key, value) for key, value in each.configs.items()],
+        )
+        for each in topics
+    ]
     with Connection(*address, _CREATION_SECONDS, security) as connection:
         answer = connection.call(made(new, round(_CREATION_SECONDS * 1000)), _CREATE_TOPICS_VERSION)
     for each in answer.topics:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import kafka_offsets
 from kafka_offsets.errors import (
+    BindError,
     ConfigError,
     KafkaOffsetsError,
     ListenerError,
@@ -541,8 +542,14 @@ def os_error_text(error: OSError, host: str, port: int) -> str:
     )
     if error.filename is not None:
         return f"{error.filename}: {reason}"
-    advice = ": choose another with --port" if error.errno == errno.EADDRINUSE else ""
-    return f"cannot listen on {host}:{port}: {reason}{advice}"
+    where, advice = f"{host}:{port}", ""
+    if isinstance(error, BindError):
+        where = f"{error.host}:{error.port}"
+    if error.errno == errno.EADDRINUSE:
+        advice = ": choose another " + ("with --port" if where == f"{host}:{port}" else "in listeners")
+    elif error.errno is not None and error.errno < 0:  # of socket.gaierror
+        advice = ": no host of this network; a listener without a host listens on every interface"
+    return f"cannot listen on {where}: {reason}{advice}"
 
 
 def _cannot(message: str, code: int = CANNOT) -> int:

@@ -47,6 +47,14 @@ class OpeningAbandonedError(KafkaOffsetsError):
     """The opening of a log was abandoned, because the log is not needed any more."""
 
 
+class BindError(OSError):
+    """The address of a listener cannot be bound."""
+
+    def __init__(self, error: OSError, host: str, port: int) -> None:
+        super().__init__(*error.args)
+        self.host, self.port = host, port
+
+
 class ConfigError(KafkaOffsetsError):
     """A configuration key, value or file that cannot be used."""
 

@@ -517,7 +517,13 @@ def test_passwords_are_shown_nowhere() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"listeners": "CONTROLLER://:9093"}, "listeners is CONTROLLER://:9093: none of them is for clients"),
+        (
+            {"listeners": "CONTROLLER://:9093"},
+            (
+                "listeners is CONTROLLER://:9093: none of them is for clients; a service that is a controller is not "
+                "needed"
+            ),
+        ),
         (
             {"advertised.listeners": "PLAINTEXT_HOST://localhost:9092,OUTSIDE://localhost:9093"},
             (

@@ -171,6 +171,12 @@ def test_the_jaas_file_of_kafka_opts_is_a_key(options: str) -> None:
     }
 
 
+def test_the_jaas_file_that_bitnami_s_image_would_write_is_not_read() -> None:
+    options = "-Djava.security.auth.login.config=/opt/bitnami/kafka/config/kafka_jaas.conf"
+    variables = {"KAFKA_OPTS": options, "KAFKA_CLIENT_USERS": "a", "KAFKA_CLIENT_PASSWORDS": "b"}
+    assert environment_settings(variables, KEYS) == {"sasl.users": "a=b"}
+
+
 @each_case(
     ("text", "topics"),
     [
@@ -254,6 +260,24 @@ def test_what_a_broker_has_for_a_key_of_topics_is_what_topics_use() -> None:
     assert all(is_known(name, KEYS) for name in OF_TOPICS.values())
     assert not any(is_known(name, KEYS) for name in OF_TOPICS), "advice on a key that is taken is never given"
     assert advice_on("no.such.key") == ""
+
+
+@each_case("name", ["kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"])
+def test_the_authorizers_that_kafka_had_with_zookeeper_are_the_standard_one(name: str) -> None:
+    assert Config.load({"authorizer.class.name": name}).authorizer() is not None
+
+
+def test_serve_says_which_listener_nobody_can_use() -> None:
+    variables = {
+        "KAFKA_LISTENERS": "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "A:PLAINTEXT,B:SASL_PLAINTEXT,C:SASL_PLAINTEXT",
+        "KAFKA_LISTENER_NAME_C_PLAIN_SASL_JAAS_CONFIG": 'x required user_a="b";',
+        "KAFKA_LISTENER_NAME_B_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-256",
+    }
+    with serve("--env", variables=variables) as served:
+        said = [*served.before, *served.end().splitlines()]  # the log has a thread of its own
+    (warning,) = [line for line in said if "nobody can log in" in line]
+    assert "nobody can log in at the listener B: set sasl.users" in warning
 
 
 @each_case("name", ["ldap.java.naming.provider.url", "confluent.license", "replica.lag.max.messages"])

@@ -15,6 +15,9 @@ from kafka_offsets.security.sasl.users import users_text
 _SECRETS = Path("/etc/kafka/secrets")
 """Where Confluent's and Apache's images look for the files that variables name."""
 
+_BITNAMI = "/opt/bitnami/"
+"""Where bitnami/kafka writes a JAAS file from its own variables, which are read here."""
+
 _OF_IMAGES: dict[str, dict[str, str]] = {
     "ADVERTISED_HOST": {  # spotify/kafka, and those made of it
         "ADVERTISED_HOST": "advertised.host.name",
@@ -102,8 +105,9 @@ def settings_of_images(environment: Mapping[str, str]) -> dict[str, str]:
     if "KAFKA_INTER_BROKER_USER" in environment:
         found["sasl.inter.broker.user"] = environment["KAFKA_INTER_BROKER_USER"]
     file = _LOGIN_FILE.search(environment.get("KAFKA_OPTS", ""))
-    if file is not None:
-        found["java.security.auth.login.config"] = file[1].strip("\"'")
+    path = "" if file is None else file[1].strip("\"'")
+    if path and (Path(path).exists() or not path.startswith(_BITNAMI)):
+        found["java.security.auth.login.config"] = path
     return found
 
 

@@ -124,7 +124,10 @@ def choose_endpoints(
     }
     clients = [text for text in listeners if _name(text) not in for_controllers]
     if not clients:
-        raise ConfigError(f"listeners is {','.join(listeners)}: none of them is for clients")
+        raise ConfigError(
+            f"listeners is {','.join(listeners)}: none of them is for clients; a service that is a controller is not "
+            "needed"
+        )
     addresses = {_name(text): _address(text) for text in advertised if _name(text) not in for_controllers}
     names = names_of(clients)
     if not addresses.keys() <= set(names):

@@ -121,5 +121,5 @@ _REMOVED_NAMES = """
 REMOVED = frozenset(_REMOVED_NAMES.split())
 """Keys that Kafka had before, and Kafka 4 has no longer. Source: KafkaConfig of Kafka 3.9, 2.8 and 0.9."""
 
-OF_OTHERS = ("client.quota.callback.static.", "confluent.", "ldap.", "oauth.", "strimzi.")
+OF_OTHERS = ("client.quota.callback.static.", "confluent.", "kafka.rest.", "ldap.", "oauth.", "strimzi.")
 """How the keys begin that only distributions of Kafka know."""

@@ -27,7 +27,7 @@ from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.network.virtual_time import Driven, TimeDriver
 from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import BindError, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
@@ -313,7 +313,7 @@ class Server:
         return Peer(self, listener)
 
     async def start(self, host: str, port: int, others: Sequence[int] | None = None) -> None:
-        """Listen on host and port (0: any free one), and on the listeners after the first. Raises OSError.
+        """Listen on host and port (0: any free one), and on the listeners after the first. Raises BindError.
 
         others  ports of the listeners after the first; None: those of `listeners`
         Clients receive `advertised.listeners`, or else where it listens; for every interface that is localhost, as no
@@ -325,7 +325,10 @@ class Server:
             own_host, own_port = (host, port) if index == 0 else endpoint.listener
             if index and others is not None:
                 own_port = others[index - 1]
-            own_port = await self.listen(index, own_host, own_port)
+            try:
+                own_port = await self.listen(index, own_host, own_port)
+            except OSError as error:
+                raise BindError(error, own_host, own_port) from error
             bound = Listener(_LOCAL if own_host in _EVERY_INTERFACE else own_host, own_port)
             self._bound[endpoint.name] = bound
             address = context.addresses[endpoint.name] = endpoint.address_for_clients(bound)

@@ -68,6 +68,7 @@ class ListenerSecurity:
         self.tls = tls or (ListenerTls(endpoint, config) if endpoint.has_tls else None)
         self._mechanisms: Mechanisms = {}
         self._max_reauth_ms: dict[str, int] = {}
+        self._has_users = not endpoint.has_sasl
         if endpoint.has_sasl:
             self._mechanisms = self._enabled(config)
             self._max_reauth_ms = {
@@ -85,12 +86,14 @@ class ListenerSecurity:
             )
         users = config.of_listener(self.endpoint.name, "sasl.users")
         passwords = {} if users is None else parse_users(users.value)
+        of_plain = passwords | self._of_plain(config) if PLAIN in served else {}
+        self._has_users = bool(passwords or of_plain or OAUTHBEARER in served)
         made: dict[str, Callable[[], ServerMechanism]] = {}
         for name in served:
             if name == OAUTHBEARER:
                 made[name] = partial(OAuthBearerServer, self._token_check(config))
             elif name == PLAIN:
-                made[name] = partial(PlainServer, (passwords | self._of_plain(config)).get)
+                made[name] = partial(PlainServer, of_plain.get)
             else:
                 find = KnownCredentials(name, passwords, self._stored).find
                 made[name] = partial(ScramServer, name, find, partial(self._find_token, name))
@@ -131,6 +134,11 @@ class ListenerSecurity:
             for name, value in jaas_options_of(config, self.endpoint.name, PLAIN).items()
             if name.startswith(_JAAS_USER)
         }
+
+    @property
+    def has_users(self) -> bool:
+        """Whether there is somebody who can log in, now; always without SASL and with tokens."""
+        return self._has_users or bool(self._stored())
 
     def authentication(self) -> Authentication | None:
         """Begin the authentication of a connection; None if this listener has none."""

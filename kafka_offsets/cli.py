@@ -542,11 +542,12 @@ def os_error_text(error: OSError, host: str, port: int) -> str:
     )
     if error.filename is not None:
         return f"{error.filename}: {reason}"
-    where, advice = f"{host}:{port}", ""
+    first = where = f"{host}:{port}"
+    advice = ""
     if isinstance(error, BindError):
         where = f"{error.host}:{error.port}"
     if error.errno == errno.EADDRINUSE:
-        advice = ": choose another " + ("with --port" if where == f"{host}:{port}" else "in listeners")
+        advice = ": choose another with --port" if where == first else ": choose another in listeners"
     elif error.errno is not None and error.errno < 0:  # of socket.gaierror
         advice = ": no host of this network; a listener without a host listens on every interface"
     return f"cannot listen on {where}: {reason}{advice}"

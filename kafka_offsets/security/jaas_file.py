@@ -36,7 +36,9 @@ _SECTION = "KafkaServer"
 
 
 def options_of_file(path: str, listener: str, mechanism: str) -> dict[str, str]:
-    """Return the options of the login module of a mechanism, in the section of a listener; none without the module.
+    """Return the options of the login modules of a mechanism, in the section of a listener; none without a module.
+
+    The first of several values of an option counts. An empty section is none.
 
     Raises ConfigError, which shows no options: they contain passwords.
     """
@@ -50,33 +52,48 @@ def options_of_file(path: str, listener: str, mechanism: str) -> dict[str, str]:
         ) from error
     own = f"{listener.lower()}.{_SECTION}"
     sections = _sections(text, path)
-    modules = sections.get(own, sections.get(_SECTION))
-    if modules is None:
+    modules = sections.get(own) or sections.get(_SECTION)
+    if not modules:
         raise ConfigError(f"Could not find a '{_SECTION}' or '{own}' entry in the JAAS configuration {path}")
+    found: dict[str, str] = {}
     for module in modules:
         if module.split(maxsplit=1)[0] == _MODULES[mechanism]:
-            try:
-                return jaas_options(module)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: a login module of {_MODULES[mechanism]}: {error}") from None
-    return {}
+            found = _options(module, path) | found
+    return found
+
+
+def _options(module: str, path: str) -> dict[str, str]:
+    try:
+        options = jaas_options(module)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: a login module {module.split(maxsplit=1)[0]}: {error}") from None
+    for name, value in options.items():
+        if "${" in value:
+            raise ConfigError(f"{path}: the option {name} names a property of Java: write its value instead")
+    return options
 
 
 def _sections(text: str, path: str) -> dict[str, list[str]]:
     """Return the login modules of each section, each with its semicolon, without comments."""
     found: dict[str, list[str]] = {}
     modules: list[str] | None = None
+    is_ended = True
     for statement, sign in _statements(text):
-        if sign == "{" and modules is None and statement:
-            modules = found.setdefault(statement.strip("\"'"), [])
+        name = statement.strip("\"'")
+        if sign == "{" and modules is None and is_ended and name and name not in found:
+            modules, is_ended = found.setdefault(name, []), False
         elif sign == ";" and modules is not None and statement:
             modules.append(f"{statement};")
         elif sign == "}" and modules is not None and not statement:
             modules = None
-        elif sign != ";" or statement:
+        elif sign == ";" and modules is None and not is_ended and not statement:
+            is_ended = True
+        elif name in found:
+            raise ConfigError(f"{path}: there are two sections {name}")
+        else:
             raise ConfigError(f"{path}: a section is NAME {{ module required option=value …; }};")
-    if modules is not None:
-        raise ConfigError(f"{path}: the last section has no }}")
+    if not is_ended:
+        raise ConfigError(f"{path}: the last section does not end with }};")
     return found
 
 

@@ -1,4 +1,7 @@
-"""JAAS files: the login modules of a broker, in the sections of its listeners."""
+"""JAAS files: the login modules of a broker, in the sections of its listeners.
+
+What is refused here is refused by the parser of the JDK 17 too.
+"""
 
 from pathlib import Path
 
@@ -70,7 +73,22 @@ def test_a_listener_reads_its_own_section_or_that_of_all(
             "KafkaClient { x required; };",
             "Could not find a 'KafkaServer' or 'a.KafkaServer' entry in the JAAS ",
         ),
-        ("KafkaServer { x required password=hush; ", "the last section has no }"),
+        ("KafkaServer { x required password=hush; ", "the last section does not end with };"),
+        ("KafkaServer { x required password=hush; }", "the last section does not end with };"),
+        (
+            "KafkaServer { x required; } Client { y required; };",
+            "a section is NAME { module required option=value",
+        ),
+        ("KafkaServer { x required; };;", "a section is NAME { module required option=value"),
+        ("KafkaServer { x required; }; KafkaServer { y required; };", "there are two sections KafkaServer"),
+        (
+            "KafkaServer { };",
+            "Could not find a 'KafkaServer' or 'a.KafkaServer' entry in the JAAS configuration ",
+        ),
+        (
+            'KafkaServer { org.apache.kafka.common.security.plain.PlainLoginModule required a="${user.home}/hush"; };',
+            "the option a names a property of Java: write its value instead",
+        ),
         (
             "KafkaServer { x required password=hush };",
             "a section is NAME { module required option=value …; };",
@@ -78,7 +96,7 @@ def test_a_listener_reads_its_own_section_or_that_of_all(
         ("hush; KafkaServer { };", "a section is NAME { module required option=value …; };"),
         (
             "KafkaServer { org.apache.kafka.common.security.plain.PlainLoginModule hush; };",
-            "a login module of org.apache.kafka.common.security.plain.PlainLoginModule: ",
+            "a login module org.apache.kafka.common.security.plain.PlainLoginModule: ",
         ),
     ],
 )
@@ -91,6 +109,15 @@ def test_a_file_that_cannot_be_read_is_named_without_its_passwords(
         options_of_file(str(path), "A", "PLAIN")
     assert reason in str(caught.value) and str(path) in str(caught.value)
     assert "hush" not in str(caught.value)
+
+
+def test_the_first_of_several_values_counts_and_an_empty_section_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "jaas.conf"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    path.write_text(
+        f"KafkaServer {{ {module} a=b c=d; x required e=f; {module} c=g h=i; }}; a.KafkaServer {{ }};"
+    )
+    assert options_of_file(str(path), "A", "PLAIN") == {"a": "b", "c": "d", "h": "i"}
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -131,6 +158,9 @@ def test_the_file_has_the_login_of_a_broker_to_others_and_a_key_overrides_it(fil
         "security.inter.broker.protocol": "SASL_PLAINTEXT",
         "java.security.auth.login.config": file,
     }
+    login = InterBrokerSecurity(Config.load(keys)).login
+    assert login is not None and login.user == "admin"
+    keys["sasl.jaas.config"] = 'x required username="without a prefix" password="p";'
     login = InterBrokerSecurity(Config.load(keys)).login
     assert login is not None and login.user == "admin"
     keys["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = 'x required username="key" password="k";'

@@ -171,15 +171,14 @@ class KnownCredentials:
 def jaas_options_of(config: Config, listener: str, mechanism: str) -> dict[str, str]:
     """Return the options for a mechanism at a listener: of `sasl.jaas.config`, or else of the JAAS file, or none.
 
+    The key without the prefix of a listener, which Kafka's brokers do not read, counts only if there is no file.
     Raises ConfigError, which shows no options. Source: JaasContext.loadServerContext.
     """
-    jaas, file = (
-        config.of_listener(listener, "sasl.jaas.config", mechanism),
-        config.java_security_auth_login_config,
-    )
-    if jaas is not None:
-        return jaas_options(jaas.value)
-    return {} if file is None else options_of_file(file, listener, mechanism)
+    jaas = config.of_listener(listener, "sasl.jaas.config", mechanism)
+    file = config.java_security_auth_login_config
+    if file is not None and jaas is config.sasl_jaas_config:
+        return options_of_file(file, listener, mechanism)
+    return {} if jaas is None else jaas_options(jaas.value)
 
 
 def listeners_of(

@@ -267,6 +267,18 @@ def test_the_authorizers_that_kafka_had_with_zookeeper_are_the_standard_one(name
     assert Config.load({"authorizer.class.name": name}).authorizer() is not None
 
 
+def test_a_listener_of_the_controller_needs_no_name_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    variables = {
+        "KAFKA_LISTENERS": "PLAINTEXT://kafka:9092,CONTROLLER://kafka:9093",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093",
+    }
+    assert addresses(variables) == [(Listener("kafka", 9092), None)]
+    assert "not served" not in caplog.text
+    variables["KAFKA_CONTROLLER_LISTENER_NAMES"] = "PLAINTEXT"
+    variables["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = "CONTROLLER:PLAINTEXT"
+    assert addresses(variables) == [(Listener("kafka", 9093), None)]
+
+
 def test_serve_says_which_listener_nobody_can_use() -> None:
     variables = {
         "KAFKA_LISTENERS": "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0",

@@ -15,6 +15,10 @@ from kafka_offsets.broker.config.types import Key
 from kafka_offsets.logs import new_logger
 
 _PREFIX, _BITNAMI = "KAFKA_", "KAFKA_CFG_"
+_OF_KRAFT = frozenset({"controller.quorum.bootstrap.servers", "controller.quorum.voters", "process.roles"})
+_CONTROLLER = "CONTROLLER"
+"""The listener of controllers in images that give it a name by themselves, such as debezium/kafka."""
+
 _OF_KUBERNETES = "tcp://"
 """How the value of KAFKA_PORT begins in a cluster with a service of the name kafka."""
 _NAMES = """
@@ -51,6 +55,8 @@ def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]
             unknown.append(variable)
     if unknown:
         logger.warning("these variables name no key of a broker: %s", ", ".join(unknown))
+    if not _OF_KRAFT.isdisjoint(found):
+        found.setdefault("controller.listener.names", _CONTROLLER)
     if "advertised.listeners" in found:
         found.setdefault("listeners", listeners_for(found["advertised.listeners"]))
     elif not OLD_ADDRESSES.isdisjoint(found):

@@ -351,8 +351,8 @@ TRANSACTIONS = "__transaction_state"
 
 
 @pytest.fixture
-def ending():
-    """Broker 1 has decided to commit transaction x in orders-0; no follower has the decision."""
+def coordinator():
+    """Broker 1 coordinates transactions, and leads orders-0."""
     settings = {
         "transaction_state_log_num_partitions": 1,
         "transaction_state_log_replication_factor": 2,
@@ -360,14 +360,23 @@ def ending():
     }
     with closing(Node(**settings)) as node:
         node.create("orders", [1, 2])
-        prepared = Transaction(
-            7, 1, 60_000, TransactionState.PREPARE_COMMIT, 0, 0, (("orders", 0),), client_version=2
-        )
-        decided = Decision(ErrorCode.NONE, prepared)
-        error, *_ = node.core.transactions.decide("x", lambda found: decided, node.clock.now())
-        assert not error
-        node.core.end_turn()
         yield node
+
+
+def decide_to_commit(node, *partitions):
+    """Decide to commit transaction x in these partitions; no follower has the decision."""
+    prepared = Transaction(7, 1, 60_000, TransactionState.PREPARE_COMMIT, 0, 0, partitions, client_version=2)
+    decided = Decision(ErrorCode.NONE, prepared)
+    error, *_ = node.core.transactions.decide("x", lambda found: decided, node.clock.now())
+    assert not error
+    node.core.end_turn()
+
+
+@pytest.fixture
+def ending(coordinator):
+    """Broker 1 has decided to commit transaction x in orders-0; no follower has the decision."""
+    decide_to_commit(coordinator, ("orders", 0))
+    return coordinator
 
 
 def transaction_state(node):
@@ -395,6 +404,103 @@ def test_a_marker_whose_leader_resigns_before_it_is_replicated_is_written_by_the
         each for each, _ in ending.channels[2].sent if isinstance(each, messages.WriteTxnMarkersRequest)
     )
     assert request.markers[0].producer_id == 7
+
+
+def markers_sent(node):
+    """Return the markers that wait for broker 2: the partitions of each request."""
+    return [
+        [(topic.name, index) for topic in request.markers[0].topics for index in topic.partition_indexes]
+        for request, _ in node.channels[2].sent
+        if isinstance(request, messages.WriteTxnMarkersRequest)
+    ]
+
+
+def answer_markers(node):
+    """Have broker 2 answer the markers that it has got: its partitions have them."""
+    made = messages.WriteTxnMarkersResponse
+    for sent in [
+        each for each in node.channels[2].sent if isinstance(each[0], messages.WriteTxnMarkersRequest)
+    ]:
+        node.channels[2].sent.remove(sent)
+        marker = sent[0].markers[0]
+        topics = [
+            made.WritableTxnMarkerTopicResult(
+                topic.name,
+                [made.WritableTxnMarkerPartitionResult(index, 0) for index in topic.partition_indexes],
+            )
+            for topic in marker.topics
+        ]
+        sent[1](made([made.WritableTxnMarkerResult(marker.producer_id, topics)]))
+    node.core.end_turn()
+
+
+@pytest.fixture
+def ending_in_two(coordinator):
+    """Only broker 1 has the marker of orders-0; broker 2 has not answered that of other-0."""
+    coordinator.create("other", [2, 1])
+    decide_to_commit(coordinator, ("orders", 0), ("other", 0))
+    coordinator.fetched_by(2, TRANSACTIONS, 1)
+    assert coordinator.partition().log.log_end_offset == 1
+    assert markers_sent(coordinator) == [[("other", 0)]]
+    return coordinator
+
+
+@pytest.mark.parametrize("moved", [{"leader": 2}, {"leader": 2, "replicas": (2, 3), "isr": (2, 3)}])
+def test_a_marker_whose_leader_resigns_while_another_broker_has_not_answered_is_written_by_the_next(
+    ending_in_two, moved
+):
+    # The wait for orders-0 began after the answer: nobody led it here by then, and it was never answered. The
+    # transaction stayed PrepareCommit, and consumers of committed records waited there. When the replica had gone from
+    # here as well, the transaction was complete without the marker.
+    node = ending_in_two
+    change(node, "orders", leader_epoch=1, **moved)
+    answer_markers(node)
+    node.pass_time(1100)
+    assert markers_sent(node) == [[("orders", 0)]]
+    assert transaction_state(node) is TransactionState.PREPARE_COMMIT
+    answer_markers(node)
+    node.fetched_by(2, TRANSACTIONS, 2)
+    assert transaction_state(node) is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_marker_that_is_truncated_before_its_leader_returns_is_written_again(ending_in_two):
+    node = ending_in_two
+    change(node, "orders", leader=2, leader_epoch=1)
+    node.partition().truncate(0)
+    change(node, "orders", leader=1, leader_epoch=2)
+    answer_markers(node)
+    assert node.partition().log.log_end_offset == 0
+    node.pass_time(1100)
+    assert node.partition().log.log_end_offset == 1
+    node.fetched_by(2, "orders", 1)
+    node.fetched_by(2, TRANSACTIONS, 2)
+    assert transaction_state(node) is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_marker_for_offsets_that_are_led_elsewhere_before_they_are_loaded_is_written_there(
+    coordinator, monkeypatch
+):
+    # It waited for the end of a load that had been given up.
+    monkeypatch.setattr(coordinators, "_MOST_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr(coordinator.core.loader, "load", lambda hosted: None)  # it takes long
+    coordinator.create(OFFSETS, [1, 2])
+    decide_to_commit(coordinator, (OFFSETS, 0))
+    coordinator.fetched_by(2, TRANSACTIONS, 1)
+    change(coordinator, OFFSETS, leader=2, leader_epoch=1)
+    coordinator.pass_time(1100)
+    assert markers_sent(coordinator) == [[(OFFSETS, 0)]]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_an_acknowledgement_of_a_partition_that_is_led_elsewhere_is_refused_at_once(node, leads):
+    node.create("orders", [1, 2])
+    partition = node.partition()
+    partition.append_marker(7, 0, 0, node.clock.now(), is_commit=True)
+    if not leads:
+        change(node, "orders", leader=2, leader_epoch=1)
+    outcomes = []
+    node.core.replicas.acknowledgements.wait([partition], 100, outcomes.append)
+    assert outcomes == ([] if leads else [{partition: ErrorCode.NOT_LEADER_OR_FOLLOWER}])
 
 
 def test_a_broker_that_coordinates_a_transaction_no_longer_writes_no_markers_for_it(ending):

@@ -23,6 +23,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -228,6 +229,8 @@ def _write_marker(
         partition = broker.topics.partition(*place)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if broker.replicas is not None and not isinstance(partition.replica, LeaderReplica):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is being opened
         if place[0] == OFFSETS_TOPIC:
             return None
         error = partition.producers.check_marker(

@@ -215,7 +215,13 @@ class ReplicaManager:
 
     def replicate(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
         """Call back when the in-sync replicas have what these logs have now: see `Durability.replicate`."""
-        partitions = [self._by_log[log] for log in logs if log in self._by_log]
+        partitions = []
+        for log in logs:
+            partition = self._by_log.get(log)
+            if partition is None:  # its replica here is gone
+                callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
+            partitions.append(partition)
 
         def ended(outcomes: Mapping[Partition, ErrorCode]) -> None:
             callback(next((error for error in outcomes.values() if error), ErrorCode.NONE))
@@ -319,8 +325,9 @@ class ReplicaManager:
             now.mono_ms,
         )
         new.live = self._live()
-        self.coordinators.lead(partition, new)
+        self.coordinators.load(partition, new)
         partition.replica, log.replicated_to = new, new.high_watermark
+        self.coordinators.carry_on(partition)
         self._high_watermark_moved(partition, new)
 
     def _lead_on(self, partition: Partition, replica: LeaderReplica, state: PartitionState, now: Now) -> None:

@@ -448,7 +448,7 @@ class _Ending:
         self._await_marker(each, partition.log)
 
     def _await_marker(self, each: TopicPartition, log: Log) -> None:
-        """Wait from the append on: a leader that comes later may not have the marker, and this broker may lead again."""
+        """Wait from the append on: the log may be led elsewhere in the meantime, and truncated, and led here again."""
 
         def ended(error: ErrorCode) -> None:
             """Note that the marker is durable, or write it again later if the log has another leader."""

@@ -173,6 +173,9 @@ def _active_producers(partition: Partition) -> list[messages.DescribeProducersRe
 
 # -- WriteTxnMarkers
 
+_NOBODY = -1
+"""The id and the epoch of no producer."""
+
 _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 
@@ -181,13 +184,9 @@ def write_markers(
 ) -> messages.WriteTxnMarkersResponse | None:
     """Write markers to partitions, whatever the state of the transaction coordinator.
 
-    A negative producer id or epoch fails the whole request, as it fails in Kafka when the marker is built. The results
-    of markers of one producer are merged.
+    A marker without a producer fails the whole request, as it fails in Kafka when the marker is built; earlier markers
+    are written by then. The results of markers of one producer are merged.
     """
-    if any(
-        marker.topics and min(marker.producer_id, marker.producer_epoch) < 0 for marker in request.markers
-    ):
-        return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     asked = [
         (number, (named.name, index))
         for number, marker in enumerate(request.markers)
@@ -195,8 +194,11 @@ def write_markers(
         for index in named.partition_indexes
     ]
     logs: list[Log] = []
+    has_failed = False
 
     def build(errors: list[ErrorCode]) -> messages.WriteTxnMarkersResponse:
+        if has_failed:
+            return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
         verdicts: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
         for (number, place), error in zip(asked, errors, strict=True):
             verdicts[number][place] = error
@@ -207,7 +209,8 @@ def write_markers(
     aggregator = ReplyAggregator(context, len(asked), build, lambda index, error: error)
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
-        error = _write_marker(broker, marker, place, logs, now)
+        error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, place, logs, now)
+        has_failed = has_failed or error is ErrorCode.UNKNOWN_SERVER_ERROR
         if error is None:
             _write_to_shard(broker, marker, place[1], partial(broker.answers.reply, aggregator.part(at)))
         else:
@@ -218,7 +221,10 @@ def write_markers(
 def _write_marker(
     broker: Context, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
 ) -> ErrorCode | None:
-    """Write one marker, or return why not; None when it belongs to a group's shard."""
+    """Write one marker, or return why not; None when it belongs to a group's shard.
+
+    UNKNOWN_SERVER_ERROR if the marker cannot be built.
+    """
     if broker.replicas is not None:
         if not broker.replicas.hosts(*place):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -233,6 +239,8 @@ def _write_marker(
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is being opened
         if place[0] == OFFSETS_TOPIC:
             return None
+        if _NOBODY in (marker.producer_id, marker.producer_epoch):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         error = partition.producers.check_marker(
             marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version
         )
@@ -257,7 +265,11 @@ def _write_marker(
 
 def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
     hosted = broker.shards.hosted_partition(index)
-    if hosted is None or hosted.failed:
+    if _NOBODY in (marker.producer_id, marker.producer_epoch):
+        done(ErrorCode.UNKNOWN_SERVER_ERROR)
+    elif marker.producer_epoch < _NOBODY:
+        done(ErrorCode.INVALID_PRODUCER_EPOCH)
+    elif hosted is None or hosted.failed:
         done(ErrorCode.KAFKA_STORAGE_ERROR)
     elif hosted.is_loading:
         done(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -229,6 +229,8 @@ class Partition:
         batch = encode_marker(producer_id, epoch, coordinator_epoch, now.wall_ms, is_commit=is_commit)
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch)
         header = read_batch_header(batch)
+        if producer_id < 0:
+            return  # of no producer, as for the reader of a log
         aborted = producers.end_transaction(
             header, base_offset, coordinator_epoch, now.wall_ms, is_commit=is_commit
         )

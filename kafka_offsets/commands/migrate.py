@@ -181,6 +181,7 @@ def _group_to_zookeeper(
         some = names[begin : begin + _TOGETHER]
         try:
             found = zookeeper.run(steps.read_offsets(some))
+            steps.check_readable(found)
             chosen = _choose(
                 {name: source[name] for name in some}, {n: each.offset for n, each in found.items()}, options
             )
@@ -227,6 +228,7 @@ def to_log(
         for group in filter(options.takes, zookeeper.run(steps.list_groups())):
             try:
                 tree = zookeeper.run(steps.read_group(group))
+                steps.check_readable(tree.offsets)
             except UnreadableZnodeError as error:
                 done = Migrated(group, skipped=1, reason=str(error))
             else:

@@ -58,7 +58,9 @@ _OF_BROKERS_SINCE = 4
 _LOG_DIRS_ERROR_SINCE = 3
 """The first version of DescribeLogDirs with an error of the whole request."""
 
-_SHARE = 2
+_SHARE, _SHARE_SINCE = 2, 6
+"""The type of the keys of share groups, and the first version of FindCoordinator that has it (KIP-932)."""
+
 _NULL_IS_ALL_SINCE = 1
 """The first version of Metadata in which an empty array of topics means none of them."""
 
@@ -320,8 +322,11 @@ def _find_coordinator(
         _COORDINATORS.get(request.key_type),
     )
     if right is None:
-        if request.key_type == _SHARE and not sender.may(_CLUSTER_ACTION):
-            return row.fail(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, version)
+        if request.key_type == _SHARE and version >= _SHARE_SINCE and not sender.may(_CLUSTER_ACTION):
+            refused = row.fail(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, version)
+            for each in refused.coordinators:
+                each.error_message = MESSAGES[ResourceType.CLUSTER]
+            return refused
         return decide(core, row, request, context, now)
     named = row.named(version)
     keys = named.keys(request)

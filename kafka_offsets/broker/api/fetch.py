@@ -23,7 +23,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts
 from kafka_offsets.protocol.records import Buffer, batch_headers
 from kafka_offsets.replication.divergence import OutOfRange, divergence
-from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.replication.follower import FollowerReplica
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -440,7 +440,7 @@ class _Reader:
             return self._refusal(asked, error, partition.leader_epoch)
         is_follower = self.follower[0] >= 0
         is_replicated = is_follower or partition.replica is not None
-        if is_replicated and (error := self._check_role(partition, is_follower=is_follower)):
+        if is_replicated and (error := self._check_role(partition, epoch, is_follower=is_follower)):
             return self._refusal(asked, error, partition.leader_epoch)
         start, high_watermark = log.log_start_offset, log.high_watermark
         end = log.log_end_offset if is_follower else high_watermark
@@ -480,18 +480,22 @@ class _Reader:
             records=records,  # type: ignore[arg-type]  # it is only encoded, and that takes views
         )
 
-    def _check_role(self, partition: Partition, *, is_follower: bool) -> ErrorCode:
+    def _check_role(self, partition: Partition, epoch: int, *, is_follower: bool) -> ErrorCode:
         """Return why a request may not read here: brokers and old clients read from leaders alone (KIP-392).
 
         A broker may not if it follows no partition of this one, or of another epoch.
         """
         replica = partition.replica
-        if isinstance(replica, LeaderReplica):
-            if is_follower:
-                return replica.check_fetch(self.follower[0], partition.leader_epoch, self.follower[1])
-        elif is_follower or (replica is not None and self.version < FOLLOWERS_SERVE_SINCE):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
+        if isinstance(replica, FollowerReplica):
+            is_refused = is_follower or self.version < FOLLOWERS_SERVE_SINCE
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_refused else ErrorCode.NONE
+        if not is_follower:
+            return ErrorCode.NONE
+        error = ErrorCode.UNKNOWN_LEADER_EPOCH  # the leader may not know the replica yet
+        if replica is not None:
+            error = replica.check_fetch(self.follower[0], partition.leader_epoch, self.follower[1])
+        is_unknown = error == ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_unknown and epoch < 0 else error
 
     def _diverging(
         self, partition: Partition, asked: messages.FetchRequest.FetchPartition

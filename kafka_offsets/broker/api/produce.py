@@ -24,7 +24,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.protocol.records import TRANSACTIONAL, BatchHeader
+from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
@@ -112,7 +112,7 @@ def _append_verified(
             header = find_batch(data.records, context.api_version)
             if topic is None or isinstance(header, Refused) or not _is_in_transaction(header):
                 continue
-            if not 0 <= data.index < topic.partition_count or _forbidden(request, topic, header):
+            if not 0 <= data.index < topic.partition_count:
                 continue
             partition = broker.topics.partition_of(topic, data.index)
             assert partition is not None
@@ -218,7 +218,7 @@ def _joining(
         topic = _topic(broker, named, context)
         for data in named.partition_data:
             header = find_batch(data.records, context.api_version)
-            if topic is None or isinstance(header, Refused) or _forbidden(request, topic, header):
+            if topic is None or isinstance(header, Refused):
                 continue
             try:
                 partition = broker.topics.partition_of(topic, data.index)
@@ -349,16 +349,13 @@ def _produce_one(
     header = find_batch(data.records, context.api_version)
     if isinstance(header, Refused):
         return _refused(data.index, header, -1)
-    error = _forbidden(request, topic, header)
-    if error:
-        return _refusal(data.index, error)
+    if request.transactional_id is None and header.is_transactional:
+        return _refusal(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         partition = broker.topics.partition_of(topic, data.index)
         assert partition is not None
-        if partition.replica is not None and (error := _check_leader(partition, request.acks)):
-            is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
-            return _refusal(data.index, error, partition.log.log_start_offset if is_leader else -1)
-        if _is_in_transaction(header):
+        is_led = partition.replica is None or isinstance(partition.replica, LeaderReplica)
+        if is_led and _is_in_transaction(header):  # Kafka asks the coordinator before it looks at the rest
             if verified is None:
                 error = _join_transaction(broker, request, context, partition, header, now)
             else:
@@ -368,6 +365,11 @@ def _produce_one(
                 if error is ErrorCode.INVALID_TXN_STATE:
                     refusal.error_message = "Partition was not added to the transaction"
                 return refusal
+        if error := _forbidden(request, topic):
+            return _refusal(data.index, error)
+        if partition.replica is not None and (error := _check_leader(partition, request.acks)):
+            is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
+            return _refusal(data.index, error, partition.log.log_start_offset if is_leader else -1)
         return _append(broker, context, partition, topic, data, header, logs, allowance, now)
     except LogLoadingError:
         return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -384,14 +386,12 @@ def _check_leader(partition: Partition, acks: int) -> ErrorCode:
     return replica.check_min_isr(acks)
 
 
-def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHeader) -> ErrorCode:
+def _forbidden(request: messages.ProduceRequest, topic: Topic) -> ErrorCode:
     """Return the error that refuses a batch before its records are validated."""
     if request.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if request.transactional_id is None and header.attributes & TRANSACTIONAL:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 

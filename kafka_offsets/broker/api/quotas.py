@@ -122,6 +122,12 @@ def _filter_of(components: list[Component]) -> tuple[dict[str, str | None], set[
 
 def _check_component(component: Component, seen: set[str]) -> None:
     kind, how, text = component.entity_type, component.match_type, component.match
+    if not kind:
+        raise _RefusedError("Invalid empty entity type.")
+    if kind in seen:
+        raise _RefusedError(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in _ENTITIES:
+        raise _RefusedError(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
     if how not in _MATCHES:
         raise _RefusedError(f"Unknown match type {how}")
     if how == Match.EXACT and text is None:
@@ -130,12 +136,6 @@ def _check_component(component: Component, seen: set[str]) -> None:
         raise _RefusedError(
             f"Request specified MATCH_TYPE_{Match(how).name}, but also specified a match string."
         )
-    if not kind:
-        raise _RefusedError("Invalid empty entity type.")
-    if kind in seen:
-        raise _RefusedError(f"Entity type {kind} cannot appear more than once in the filter.")
-    if kind not in _ENTITIES:
-        raise _RefusedError(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
 
 
 def fail_describe_client_quotas(

@@ -185,14 +185,16 @@ def write_markers(
     """Write markers to partitions, whatever the state of the transaction coordinator.
 
     A marker without a producer fails the whole request, as it fails in Kafka when the marker is built; earlier markers
-    are written by then. The results of markers of one producer are merged.
+    are written by then. The results of markers of one producer are merged. A partition gets one marker, also if it is
+    named twice.
     """
-    asked = [
+    named_once = dict.fromkeys(
         (number, (named.name, index))
         for number, marker in enumerate(request.markers)
         for named in marker.topics
         for index in named.partition_indexes
-    ]
+    )
+    asked = list(named_once)
     logs: list[Log] = []
     has_failed = False
 

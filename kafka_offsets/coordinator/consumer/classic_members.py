@@ -123,7 +123,7 @@ def _read_subscription(
     try:
         return migration.read_subscription(protocols[0][1])
     except ProtocolError as error:
-        raise RefusalError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        raise RefusalError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
 
 
 def _subscription(

@@ -5,6 +5,7 @@ that these differ.
 """
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from tests.differential.play import Event
@@ -20,6 +21,7 @@ UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE, UNKNOWN_MEMBER_ID, REBALA
     27,
 )
 CLUSTER_WIDE, DEFAULT = 3, 5
+UNKNOWN_SERVER_ERROR, INCONSISTENT_GROUP_PROTOCOL = -1, 23
 GROUP = 32
 OTHER_GROUPS = "share.", "streams.", "errors.deadletterqueue."
 """The beginnings of the keys of groups that ours does not serve."""
@@ -37,6 +39,7 @@ ROWS: dict[str, str] = {
     "without_newer_keys": "Kafka 4.4 has four more keys of topics",
     "without_begun_batch": "fills a limit up with the beginning of a batch",
     "with_reasons": "gives no reason when it refuses bytes that are no batch",
+    "with_older_error": "Kafka 4.4 answers INCONSISTENT_GROUP_PROTOCOL",
     "may_be_forgotten": "a member id that an empty consumer group does not know makes the coordinator forget the group",
     "may_be_half_made": "a request whose offsets are all refused for their metadata creates the group",
     "is_replaced_join": "if a member joins again while its earlier join waits, the earlier one never gets a response",
@@ -104,6 +107,26 @@ def with_reasons(ours: Any, kafkas: Any) -> Any:
     if "base_offset" in kafkas and "error_message" in kafkas and kafkas["error_message"] is None:
         shown["error_message"] = ours["error_message"]
     return shown
+
+
+def with_older_error(ours: list[Event], kafkas: list[Event]) -> list[Event]:
+    """Return what Kafka 4.4 answers to a JoinGroup with the error that 4.3 has for a subscription it cannot read."""
+    shown = []
+    for mine, theirs in zip_longest(ours, kafkas):
+        is_newer = (
+            mine
+            and theirs
+            and isinstance(mine[-1], dict)
+            and isinstance(theirs[-1], dict)
+            and mine[-1].get("error_code") == UNKNOWN_SERVER_ERROR
+            and theirs[-1].get("error_code") == INCONSISTENT_GROUP_PROTOCOL
+        )
+        shown.append(
+            mine
+            if is_newer and mine[-1] | {"error_code": INCONSISTENT_GROUP_PROTOCOL} == theirs[-1]
+            else theirs
+        )
+    return [each for each in shown if each is not None]
 
 
 def may_be_forgotten(step: Step, ours: list[Event], state: Callable[[str], str]) -> bool:
@@ -217,6 +240,8 @@ def as_ours(step: Step, ours: list[Event], kafkas: list[Event]) -> list[Event]:
         kafkas = without_other_groups(kafkas)
     if step.api in ("DescribeConfigs", "CreateTopics"):
         kafkas = without_newer_keys(kafkas)
+    if step.api == "JoinGroup":
+        kafkas = with_older_error(ours, kafkas)
     if step.api == "Produce":
         kafkas = with_reasons(ours, kafkas)
     if NEVER not in (event[-1] for event in kafkas):

@@ -296,6 +296,59 @@ def unknown_operations() -> list[Step]:
     ]
 
 
+def negative_size_of_several() -> list[Step]:
+    def read(*partitions: tuple[int, int]) -> Step:
+        wanted = [
+            {"partition": index, "fetch_offset": offset, "partition_max_bytes": 0}
+            for index, offset in partitions
+        ]
+        topics = [{"topic": TOPIC, "topic_id": TOPIC, "partitions": wanted}]
+        return step("Fetch", 11, max_wait_ms=0, min_bytes=0, max_bytes=-1, isolation_level=0, topics=topics)
+
+    reads = [read((1, 0), (0, 0)), read((1, 5), (0, 0)), read((9, 0), (0, 0)), read((0, 0), (0, 0), (1, 0))]
+    return [make_topic(), produce(), *reads]
+
+
+def odd_quota_entities() -> list[Step]:
+    def alter(*parts: tuple[str, str]) -> Step:
+        entity = [{"entity_type": kind, "entity_name": name} for kind, name in parts]
+        ops = [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}]
+        return step("AlterClientQuotas", 1, entries=[{"entity": entity, "ops": ops}], validate_only=True)
+
+    wrong = [("client-id", ""), ("", "@a"), ("nonsense", "@a"), ("user", ""), ("ip", "")]
+    pairs = [(one, other) for one in wrong for other in wrong if one[0] != other[0]]
+    return [*(alter(*pair) for pair in pairs), *(alter(*wrong[at : at + 3]) for at in range(3))]
+
+
+def refused_without_partitions() -> list[Step]:
+    written = {"$batch": {"values": ["one"], "transactional": True}}
+    data = [{"index": 0, "records": written}]
+    topics = [{"name": "@never", "partition_data": []}, {"name": TOPIC, "partition_data": data}]
+    return [
+        make_topic(),
+        *(
+            step("Produce", version, transactional_id=None, acks=-1, timeout_ms=5000, topic_data=topics)
+            for version in (3, 9, 12)
+        ),
+    ]
+
+
+def marked_with_versions() -> list[Step]:
+    def mark(*versions: int) -> Step:
+        topics = [{"name": name, "partition_indexes": [0, 9]} for name in (TOPIC, "__consumer_offsets")]
+        own = {"producer_id": 5_000_000, "producer_epoch": 0, "transaction_result": False, "topics": topics}
+        markers = [own | {"coordinator_epoch": 0, "transaction_version": version} for version in versions]
+        return step("WriteTxnMarkers", 2, markers=markers)
+
+    return [make_topic(), mark(-1), mark(-2), mark(3), produce()]
+
+
+def nameless_protocol() -> list[Step]:
+    protocols = [{"name": "", "metadata": {"$subscription": ["orders"]}}]
+    joins = [join("b", protocols=protocols)._replace(version=version) for version in (3, 6, 7, 9)]
+    return [heartbeat("a"), *joins]
+
+
 def marked_twice() -> list[Step]:
     """Kafka never answers the second request, and appends as many markers as ours."""
 
@@ -414,7 +467,7 @@ def topics_twice() -> list[Step]:
         own = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
         return step("CreateTopics", 4, topics=[{"name": name} | own for name in names], timeout_ms=10_000)
 
-    return [create("@m", "@m", "@n"), create("@m", "@n", "@m", ""), create("@n", "@n")]
+    return [create("@m", "@m", "@n"), create("@m", "__cluster_metadata", "@n", "@m", ""), create("@n", "@n")]
 
 
 def odd_quota_filters() -> list[Step]:
@@ -447,17 +500,6 @@ def unknown_follower() -> list[Step]:
     return [make_topic(), *(follow(version, epoch) for version in (11, 12, 18) for epoch in (-1, 0, 1))]
 
 
-def unreadable_subscription() -> list[Step]:
-    return [
-        heartbeat("a"),
-        *(
-            join("b", protocols=[{"name": "range", "metadata": {"$bytes": data}}])
-            for data in ("", "\0", "\0\0\0\0\0\1")
-        ),
-        step("ConsumerGroupDescribe", 1, group_ids=[GROUP]),
-    ]
-
-
 FOUND = {
     "a refused read names no aborted transactions": refused_reads,
     "an isolation level that does not exist": levels,
@@ -478,7 +520,12 @@ FOUND = {
     "the latest record is deleted": latest_deleted,
     "transactional offsets of no topic": offsets_of_no_topic,
     "an unknown operation on a configuration": unknown_operations,
+    "a limit below nothing for several partitions": negative_size_of_several,
+    "an entity of quotas with two errors": odd_quota_entities,
+    "a refused write that names a topic alone": refused_without_partitions,
     "markers for a partition that is named twice": marked_twice,
+    "markers of odd transaction versions": marked_with_versions,
+    "a protocol without a name in a consumer group": nameless_protocol,
     "a logger whose configuration is replaced": null_for_a_logger,
     "a transactional batch with acks that do not exist": refused_acks,
     "one of several changes has an unknown operation": one_unknown_operation,
@@ -487,7 +534,6 @@ FOUND = {
     "topics that are named twice": topics_twice,
     "a filter of quotas with two errors": odd_quota_filters,
     "a follower that the leader does not know": unknown_follower,
-    "a subscription that cannot be read": unreadable_subscription,
 }
 
 

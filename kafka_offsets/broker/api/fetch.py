@@ -417,9 +417,9 @@ class _Reader:
             if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
                 return self._refusal(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return None
-        if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
-            return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
         try:
+            if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
+                return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
             partition = self.broker.topics.partition_of(topic, asked.partition)
             assert partition is not None
             return self._read_log(partition, asked)
@@ -428,6 +428,8 @@ class _Reader:
         except StorageError as error:
             self.broker.topics.report(topic.name, asked.partition, error)
             return self._refusal(asked, _storage_error(self.version))
+        finally:
+            self.left = max(0, self.left)  # less than nothing is a limit of the first partition alone
 
     def _read_log(
         self, partition: Partition, asked: messages.FetchRequest.FetchPartition
@@ -468,7 +470,7 @@ class _Reader:
             if records:
                 self.at_least_one = False
                 self.size += len(records)
-                self.left = max(0, self.left - len(records))
+                self.left -= len(records)
         self.watched.append(_Watched(partition, records, max(asked.partition_max_bytes, 0)))
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,

@@ -195,6 +195,7 @@ def _refuse_all(
     """Give every partition the same answer, each once."""
     _keep_last(request, context)
     response: messages.ProduceResponse = refuse(request, refused.error, context.api_version)
+    response.responses = [topic for topic in response.responses if topic.partition_responses]
     for topic in response.responses:
         for answer in topic.partition_responses:
             answer.error_message = refused.message

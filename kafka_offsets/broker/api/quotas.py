@@ -158,12 +158,12 @@ def alter_client_quotas(
     after = dict(broker.directory.clients.quotas)
     errors: dict[Entity, _RefusedError | None] = {}
     for entry in request.entries:
-        parts = {part.entity_type: part.entity_name for part in entry.entity}
+        parts = _in_java_order({part.entity_type: part.entity_name for part in entry.entity})
         entity: Entity = frozenset(parts.items())
         try:
             if entity in errors or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise _RefusedError(f"Ignoring duplicate entity {_java_text(parts)}")
-            _alter(after, entity, entry)
+            _alter(after, entity, _keys_of(parts), entry)
             errors[entity] = None
         except _RefusedError as refused:
             errors[entity] = refused
@@ -189,9 +189,13 @@ def _altered(errors: Mapping[Entity, _RefusedError | None]) -> messages.AlterCli
     return answer(entries=entries)
 
 
-def _alter(quotas: dict[Entity, Mapping[str, float]], entity: Entity, entry: Entry) -> None:
-    """Make all changes of one entity, or none when it raises _RefusedError."""
-    keys = _keys_of(entity)
+def _alter(
+    quotas: dict[Entity, Mapping[str, float]], entity: Entity, keys: Mapping[str, str], entry: Entry
+) -> None:
+    """Make all changes of one entity, or none when it raises _RefusedError.
+
+    keys  the quotas that the entity may have, and their types
+    """
     values = dict(quotas.get(entity, {}))
     for op in entry.ops:
         if op.remove:
@@ -216,9 +220,8 @@ def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) ->
         raise _RefusedError(f"there are quotas of {MOST_ENTITIES} entities, the most allowed")
 
 
-def _keys_of(entity: Entity) -> dict[str, str]:
+def _keys_of(parts: Mapping[str, str | None]) -> dict[str, str]:
     """Return the quotas that an entity may have, and their types. Raises _RefusedError for an invalid entity."""
-    parts = dict(entity)
     for kind, name in parts.items():
         if kind not in _ENTITIES:
             raise _RefusedError(f"Unhandled client quota entity type: {kind}")
@@ -260,10 +263,15 @@ def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
         raise _RefusedError(f"{key} cannot be a fractional value.")
 
 
-def _java_text(parts: Mapping[str, str | None]) -> str:
-    """Return an entity as Java writes it, in the order of its hash map."""
+def _in_java_order(parts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return an entity in the order of Kafka's hash map, in which it is checked and written."""
     order = OrderedByHash(string_hash, len(parts))
     for kind in parts:
         order.append(kind)
-    named = ", ".join(f"{kind}={'null' if parts[kind] is None else parts[kind]}" for kind in order)
+    return {kind: parts[kind] for kind in order}
+
+
+def _java_text(parts: Mapping[str, str | None]) -> str:
+    """Return an entity as Java writes it."""
+    named = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in parts.items())
     return f"ClientQuotaEntity(entries={{{named}}})"

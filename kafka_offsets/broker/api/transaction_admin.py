@@ -35,6 +35,9 @@ _STEP_COST = 10_000
 _COST_OF_ID = 4
 """The cost of comparing an id with all filters but the regular expression."""
 
+_UNKNOWN_VERSION = -1
+"""The transaction version that is none: Kafka fails at a marker with it, and takes other negative numbers for 0."""
+
 _NOT_HERE = "This server does not host this topic-partition."
 
 
@@ -239,6 +242,8 @@ def _write_marker(
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if broker.replicas is not None and not isinstance(partition.replica, LeaderReplica):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is being opened
+        if marker.transaction_version == _UNKNOWN_VERSION:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         if place[0] == OFFSETS_TOPIC:
             return None
         if _NOBODY in (marker.producer_id, marker.producer_epoch):

@@ -115,6 +115,7 @@ def _is_transactional(request: messages.ProduceRequest) -> bool:
 
 def _reply_to_producer(core: Context, request: Any, context: RequestContext, refused: Any) -> Any:
     """Return the response; a producer without acks learns from the end of the connection that there is an error."""
+    refused.responses = [topic for topic in refused.responses if topic.partition_responses]
     if request.acks:
         return refused
     core.answers.close_connection(context.connection)

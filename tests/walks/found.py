@@ -333,6 +333,17 @@ def refused_without_partitions() -> list[Step]:
     ]
 
 
+def replica_ids() -> list[Step]:
+    def read(version: int, replica_id: int) -> Step:
+        own: dict[str, Any] = {"replica_id": replica_id}
+        if version >= 15:
+            own = {"replica_state": {"replica_id": replica_id, "replica_epoch": -1}}
+        return fetch(version, 1, **own)
+
+    reads = [read(version, replica_id) for version in (6, 12, 18) for replica_id in (-2, -3, -4)]
+    return [make_topic(), produce(), *reads]
+
+
 def marked_with_versions() -> list[Step]:
     def mark(*versions: int) -> Step:
         topics = [{"name": name, "partition_indexes": [0, 9]} for name in (TOPIC, "__consumer_offsets")]
@@ -524,6 +535,7 @@ FOUND = {
     "an entity of quotas with two errors": odd_quota_entities,
     "a refused write that names a topic alone": refused_without_partitions,
     "markers for a partition that is named twice": marked_twice,
+    "a reader of committed records with the id of a replica": replica_ids,
     "markers of odd transaction versions": marked_with_versions,
     "a protocol without a name in a consumer group": nameless_protocol,
     "a logger whose configuration is replaced": null_for_a_logger,

@@ -54,6 +54,9 @@ _SIZE_BYTES = 4
 """The size of a frame counts towards a quota of bytes; the header of the response does not."""
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+_FUTURE_REPLICA = -3
+"""The replica id of a log that is moved to another directory: it reads all records, as followers do."""
+
 
 _ASIDE_BYTES = 1 << 15
 """Records of a partition from this size on are not copied into the response."""
@@ -378,6 +381,7 @@ class _Reader:
         "least",
         "left",
         "parked_at",
+        "reads_all",
         "refuses",
         "size",
         "version",
@@ -400,7 +404,8 @@ class _Reader:
         self.left = _most_bytes(broker, request)
         self.least = min(request.min_bytes, self.left)
         self.at_least_one = True
-        self.aborted = request.isolation_level == _READ_COMMITTED
+        self.reads_all = self.follower[0] >= 0 or self.follower[0] == _FUTURE_REPLICA
+        self.aborted = request.isolation_level == _READ_COMMITTED and not self.reads_all
         self.size = 0
         self.watched: list[_Watched] = []
         self.is_final = False
@@ -445,7 +450,7 @@ class _Reader:
         if is_replicated and (error := self._check_role(partition, epoch, is_follower=is_follower)):
             return self._refusal(asked, error, partition.leader_epoch)
         start, high_watermark = log.log_start_offset, log.high_watermark
-        end = log.log_end_offset if is_follower else high_watermark
+        end = log.log_end_offset if self.reads_all else high_watermark
         if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
             return found
         # The high watermark of a new leader may be lower than that of the previous one: such a consumer waits.

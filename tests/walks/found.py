@@ -305,8 +305,19 @@ def negative_size_of_several() -> list[Step]:
         topics = [{"topic": TOPIC, "topic_id": TOPIC, "partitions": wanted}]
         return step("Fetch", 11, max_wait_ms=0, min_bytes=0, max_bytes=-1, isolation_level=0, topics=topics)
 
-    reads = [read((1, 0), (0, 0)), read((1, 5), (0, 0)), read((9, 0), (0, 0)), read((0, 0), (0, 0), (1, 0))]
-    return [make_topic(), produce(), *reads]
+    def write(index: int) -> Step:
+        data = [{"index": index, "records": {"$batch": {"values": ["one"]}}}]
+        topics = [{"name": TOPIC, "topic_id": TOPIC, "partition_data": data}]
+        return step("Produce", 9, transactional_id=None, acks=-1, timeout_ms=5000, topic_data=topics)
+
+    reads = [
+        read((1, 0), (0, 0)),
+        read((1, 5), (0, 0)),
+        read((9, 0), (0, 0)),
+        read((0, 0), (0, 0), (1, 0)),
+        read((0, 0), (2, 0), (1, 0)),
+    ]
+    return [make_topic(), write(0), write(2), *reads]
 
 
 def odd_quota_entities() -> list[Step]:

@@ -215,7 +215,8 @@ def write_markers(
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
         error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, place, logs, now)
-        has_failed = has_failed or error is ErrorCode.UNKNOWN_SERVER_ERROR
+        is_whole = marker.transaction_version != _UNKNOWN_VERSION
+        has_failed = has_failed or (error is ErrorCode.UNKNOWN_SERVER_ERROR and is_whole)
         if error is None:
             _write_to_shard(broker, marker, place[1], partial(broker.answers.reply, aggregator.part(at)))
         else:

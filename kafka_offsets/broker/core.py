@@ -323,6 +323,8 @@ class BrokerCore:
         self.answers.forget(connection)
         self.connections.discard(connection)
         fetch.cancel(self.context, connection)
+        if self.replicas is not None:
+            self.replicas.peers.client_left(connection)
 
     def receive(self, connection: ClientConnection, data: bytes) -> None:
         """Receive bytes from a peer and decide the requests that are complete.

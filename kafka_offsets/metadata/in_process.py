@@ -45,6 +45,11 @@ class InProcessMembership:
         """Whether this broker reaches the controller."""
         return self._metadata.is_reachable(self.broker_id)
 
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether it is fenced: it sends no heartbeats, and while it is reached it learns each change at once."""
+        return not self.is_reachable and not self._metadata.image.is_up(self.broker_id)
+
     def when_answering(self, decide: Callable[[], None]) -> None:
         """Call back at once."""
         decide()

@@ -34,6 +34,11 @@ class ClusterMembership(Protocol):
         """Whether this broker reaches the controller."""
         ...
 
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the last answered heartbeat of this broker is older than its session."""
+        ...
+
     def when_answering(self, decide: Callable[[], None]) -> None:
         """Call back once the controller answers, or is not reached: what is requested then does not block for long."""
         ...

@@ -295,6 +295,31 @@ def test_a_broker_goes_on_while_it_waits_for_a_controller_that_hangs(monkeypatch
         run(main())
 
 
+def test_a_broker_may_be_fenced_until_what_it_sends_after_a_silence_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a stopped process finds in its socket was sent before it was stopped: it says nothing of the time since."""
+
+    async def main() -> None:
+        first, found = Linked(controlled.port, session_timeout_ms=PATIENCE_S * 500), []
+        await first.link.start()
+        assert not first.membership.may_be_fenced
+        first.membership.when_answering(lambda: found.append(first.membership.may_be_fenced))
+        controlled.finish()
+        time_of = first.link._loop.time
+        monkeypatch.setattr(first.link._loop, "time", lambda: time_of() + PATIENCE_S / 2 + 1)
+        assert first.membership.may_be_fenced
+        await until(lambda: found)
+        first.membership.when_answering(lambda: found.append(first.membership.may_be_fenced))
+        await until(lambda: not first.membership.may_be_fenced)
+        assert found[0]
+        await first.link.stop()
+        assert first.membership.is_reachable
+
+    with Controlled() as controlled:
+        run(main())
+
+
 def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

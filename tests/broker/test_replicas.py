@@ -8,10 +8,12 @@ import pytest
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.replicas import coordinators
+from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction, TransactionState
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import Delta, Placed, TopicPartition
+from kafka_offsets.metadata.in_process import InProcessMembership
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.follower import FollowerReplica
 from tests.drivers.core import CoreClient
@@ -814,6 +816,97 @@ def test_a_request_that_creates_a_topic_waits_for_the_controller_and_the_next_on
     client.turn()
     assert len(client.take()) == 1 and len(node.core.topics.names()) == 1
     assert client.call(request_of(), version) and not waiting
+
+
+@pytest.fixture
+def forwarding():
+    with closing(Node(offsets_forward=True)) as made:
+        made.create("t", [1])
+        CoreClient(made.core).call(messages.FindCoordinatorRequest("g"), 3)
+        lead(made, 2)
+        yield made
+
+
+def lead(node, leader):
+    """Let another broker coordinate all groups."""
+    node.publish(node.metadata.controller.lead(TopicPartition(OFFSETS, 0), leader))
+
+
+def forwarded(node, leader=2):
+    return [request for request, _ in node.channels[leader].sent if request.SCHEMA.name == "EnvelopeRequest"]
+
+
+def test_commits_wait_in_their_order_until_the_controller_has_answered_what_was_sent_after_a_silence(
+    forwarding, monkeypatch
+):
+    waiting, is_fenced = [], True
+    node, client = forwarding, CoreClient(forwarding.core)
+    node.membership.when_answering = waiting.append
+    monkeypatch.setattr(InProcessMembership, "may_be_fenced", property(lambda _: is_fenced))
+    commit(client, 5)
+    other = CoreClient(node.core)
+    commit(other, 6)
+    waiting.pop()()
+    assert (len(waiting), forwarded(node)) == (1, []), "this was the answer to an earlier heartbeat"
+    is_fenced = False
+    third = CoreClient(node.core)
+    commit(third, 7)
+    assert forwarded(node) == []
+    waiting.pop()()
+    sent = [bytes(request.request_data) for request in forwarded(node)]
+    assert [[n for n in (5, 6, 7) if n.to_bytes(8) in data] for data in sent] == [[5], [6], [7]]
+    assert not waiting
+
+
+def test_a_commit_gets_an_error_after_a_silence_if_the_controller_is_not_reached(forwarding, monkeypatch):
+    node, client, waiting = forwarding, CoreClient(forwarding.core), []
+    node.membership.when_answering = waiting.append
+    monkeypatch.setattr(InProcessMembership, "may_be_fenced", property(lambda _: True))
+    monkeypatch.setattr(InProcessMembership, "is_reachable", property(lambda _: False))
+    commit(client)
+    waiting.pop()()
+    node.core.end_turn()
+    assert (errors(client.take()), forwarded(node)) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
+
+
+class Gone:
+    """The owner of a connection whose peer has closed it; what it has sent is read now."""
+
+    def __init__(self):
+        self.is_gone = False
+
+    def has_left(self):
+        return self.is_gone
+
+    def flush(self):
+        """Nobody reads."""
+
+
+def test_nothing_of_a_connection_that_its_peer_has_closed_is_passed_on(forwarding):
+    client = CoreClient(forwarding.core)
+    client.connection.owner = owner = Gone()
+    owner.is_gone = True
+    commit(client)
+    assert forwarded(forwarding) == []
+    owner.is_gone = False
+    other = CoreClient(forwarding.core)
+    commit(other)
+    assert len(forwarded(forwarding)) == 1
+
+
+def test_the_coordinator_decides_nothing_of_a_connection_that_another_broker_has_closed(forwarding):
+    node = forwarding
+    commit(CoreClient(node.core))
+    (envelope,) = forwarded(node)
+    lead(node, 1)
+    end = node.partition(OFFSETS).log.log_end_offset
+    for is_gone in (True, False):
+        peer = CoreClient(node.core, broker_client_id(2, "cluster"))
+        peer.connection.owner = Gone()
+        peer.connection.owner.is_gone = is_gone
+        peer.send((envelope, 0))
+        node.core.end_turn()
+        assert (node.partition(OFFSETS).log.log_end_offset == end) == is_gone
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ class ClusterRows:
     def __init__(self, membership: ClusterMembership) -> None:
         self._membership = membership
         self._view = ClusterView(membership.image)
-        self._forwarding = Forwarding()
+        self._forwarding = Forwarding(membership)
         self._described: dict[str, Handle] = {
             "Metadata": self._metadata,
             "DescribeTopicPartitions": self._describe_partitions,
@@ -293,7 +293,7 @@ class ClusterRows:
             return decide(core, row, request, context, now)
         if core.config.offsets_forward and row.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, core, is_transactional=False)
-            self._forwarding.decide(core, row, request, context, now, coordinator_of)
+            self._forwarding.decide(core, row, request, context, coordinator_of)
             return None
         error = ErrorCode.NOT_COORDINATOR
         if not named.keys(request):

@@ -18,7 +18,7 @@ from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
-from kafka_offsets.broker.network.accepting import stop_accepting
+from kafka_offsets.broker.network.accepting import is_closed_by_peer, stop_accepting
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import SocketWriter
@@ -201,6 +201,11 @@ class Peer(asyncio.Protocol):
         elif self._aborting is None:
             self._writer.close()  # waits until the peer has read everything; a peer that does not read is disconnected
             self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
+
+    def has_left(self) -> bool:
+        """Whether the peer has closed the connection; what it has sent before that is received first."""
+        assert self._transport is not None
+        return is_closed_by_peer(self._transport)
 
     def abort(self) -> None:
         """Close at once."""

@@ -42,7 +42,7 @@ PLANTS = {
     of_replicas.the_high_watermark_is_the_log_end: 0,
     of_replicas.a_node_that_lost_records_stays_eligible: 237,
     of_brokers.a_deposed_coordinator_keeps_its_groups: 13,
-    of_brokers.a_forwarded_request_is_forwarded_again: 14,
+    of_brokers.a_forwarded_request_is_forwarded_again: 237,
     of_brokers.a_commit_is_forwarded_twice: 1,
     a_controller_acts_after_its_session: 8,
     a_znode_is_written_without_its_version: 0,

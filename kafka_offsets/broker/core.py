@@ -121,6 +121,7 @@ class BrokerCore:
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
             cluster_id=None if cluster is None else cluster.cluster_id,
+            has_replicas=cluster is not None,
             adopted_configs=partial(adopted_configs, config),
             keep_valid=config.recovery == "keep-valid",
         )

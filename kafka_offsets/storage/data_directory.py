@@ -1,7 +1,8 @@
 """The data directory of a broker: its lock, its ids, its topics, its checkpoints, its logs.
 
     .lock                              held by the broker that uses the directory
-    meta.properties                    cluster.id, node.id, version=1, as Kafka writes them
+    meta.properties                    cluster.id, node.id, version=1, as Kafka writes them; cluster.replicas=true in
+                                       the directory of one broker of several
     topics                             the catalogue: names, ids, partition counts, configurations; see below
     *-offset-checkpoint                Kafka's checkpoints, one offset for each partition: offset_checkpoints.py
     starts                             the number of starts, from the second one on: starts.py
@@ -76,6 +77,7 @@ _REPLACED = (
     QUOTAS,
     starts.STARTS,
 )
+_HAS_REPLICAS = "cluster.replicas"
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA = "cluster-metadata"
@@ -106,11 +108,12 @@ class DataDirectory:
     files       the directory is their root, created when it is missing
     node_id     None for the one in meta.properties, or 1
     cluster_id  None for the one in meta.properties, or a new one
+    has_replicas  whether it is used by one broker of several; None: for what only reads or cleans logs
     new_id      returns 16 random bytes: topic ids, cluster ids
     adopted_configs  by topic name, of topics whose folders the catalogue does not list
     keep_valid  damaged batches are moved from their logs to files of their own; otherwise such a log is refused
-    Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, and,
-    with file and position, when a file is damaged.
+    Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, or to one
+    broker of several and is used by a broker alone, and, with file and position, when a file is damaged.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class DataDirectory:
         *,
         node_id: int | None = None,
         cluster_id: str | None = None,
+        has_replicas: bool | None = None,
         new_id: Callable[[], bytes] = _random_id,
         adopted_configs: Callable[[str], Mapping[str, str]] = lambda name: {},
         keep_valid: bool = False,
@@ -137,12 +141,12 @@ class DataDirectory:
         files.make_directory("")
         self._lock = files.lock(LOCK)
         try:
-            self._open(node_id, cluster_id)
+            self._open(node_id, cluster_id, has_replicas)
         except BaseException:
             self._lock.release()
             raise
 
-    def _open(self, node_id: int | None, cluster_id: str | None) -> None:
+    def _open(self, node_id: int | None, cluster_id: str | None, has_replicas: bool | None) -> None:
         names = self.files.list_directory("")
         if CLUSTER_METADATA in names:
             raise StorageError(
@@ -152,7 +156,7 @@ class DataDirectory:
         for name in _REPLACED:
             if name + TEMPORARY_SUFFIX in names:  # a crash came before the rename
                 self.files.remove(name + TEMPORARY_SUFFIX)
-        self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id)
+        self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id, has_replicas)
         self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
         # A recovery point means that all records before it are on the disk. After a clean stop, if the log also has a
@@ -177,7 +181,9 @@ class DataDirectory:
         self._finish_deletions(names)
         self._adopt(self.files.list_directory(""))
 
-    def _open_meta_properties(self, exists: bool, node_id: int | None, cluster_id: str | None) -> None:
+    def _open_meta_properties(
+        self, exists: bool, node_id: int | None, cluster_id: str | None, has_replicas: bool | None
+    ) -> None:
         stored = (
             decode_meta_properties(self.files.read_all(META_PROPERTIES), META_PROPERTIES) if exists else {}
         )
@@ -189,10 +195,20 @@ class DataDirectory:
             raise StorageError(
                 f"the directory belongs to cluster {stored_cluster}, not {cluster_id}", META_PROPERTIES
             )
+        had_replicas = _HAS_REPLICAS in stored
+        if had_replicas and has_replicas is False:
+            raise StorageError(
+                f"this directory is of broker {stored_node} of a cluster, which would remove what one broker alone writes"
+                " here: start the cluster, by `serve --brokers N --data-dir` with the directory above this one, or by"
+                " `serve --zookeeper`",
+                META_PROPERTIES,
+            )
         self.node_id = int(stored_node) if stored_node else DEFAULT_NODE_ID if node_id is None else node_id
         self.cluster_id = stored_cluster or cluster_id or encode_uuid(self._new_id())
-        if stored_node is None or stored_cluster is None:
+        if stored_node is None or stored_cluster is None or (has_replicas and not had_replicas):
             named = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
+            if has_replicas:
+                named[_HAS_REPLICAS] = "true"
             self.files.replace_atomically(META_PROPERTIES, encode_properties(stored | named))
 
     # --- topics

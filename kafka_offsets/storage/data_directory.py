@@ -198,9 +198,9 @@ class DataDirectory:
         had_replicas = _HAS_REPLICAS in stored
         if had_replicas and has_replicas is False:
             raise StorageError(
-                f"this directory is of broker {stored_node} of a cluster, which would remove what one broker alone writes"
-                " here: start the cluster, by `serve --brokers N --data-dir` with the directory above this one, or by"
-                " `serve --zookeeper`",
+                f"this directory is of broker {stored_node} of a cluster, which would remove what one broker writes"
+                " here alone: start the cluster, by `serve --brokers N --data-dir` with the directory above this one, or"
+                " by `serve --zookeeper`",
                 META_PROPERTIES,
             )
         self.node_id = int(stored_node) if stored_node else DEFAULT_NODE_ID if node_id is None else node_id

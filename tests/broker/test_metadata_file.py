@@ -154,7 +154,9 @@ def test_one_broker_does_not_use_the_directory_of_one_of_several(was_written_bef
         Node(files).close()
     before = files.read_all(META_PROPERTIES)
     for config in (Config(), Config.load({"node.id": "1"})):
-        with pytest.raises(StorageError, match="of broker 1 of a cluster, .*: start the cluster, by `serve "):
+        with pytest.raises(
+            StorageError, match=r"of broker 1 of a cluster, .*: start the cluster, by `serve "
+        ):
             BrokerCore(config, files)
     assert files.read_all(META_PROPERTIES) == before
     Node(files).close()

@@ -9,6 +9,7 @@
     scram-credentials, client-quotas, acls, delegation-tokens, listener-stores
                                        settings of users, clients and listeners: client_settings.py
     .kafka_cleanshutdown               exists only after a clean stop
+    closed-segments                    the segments of each log at that stop: repair/closed_segments.py
     topic-0/ topic-1/ …                one log each
     topic-0.UUID-delete/               a log that is being deleted
 
@@ -26,7 +27,7 @@ Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -63,6 +64,13 @@ from kafka_offsets.storage.offset_checkpoints import (
     OffsetCheckpoints,
     Offsets,
 )
+from kafka_offsets.storage.repair.closed_segments import (
+    CLOSED_SEGMENTS,
+    NONE_KNOWN,
+    Sizes,
+    decode_closed,
+    encode_closed,
+)
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
@@ -72,6 +80,7 @@ _REPLACED = (
     META_PROPERTIES,
     CATALOGUE,
     CLEAN_SHUTDOWN,
+    CLOSED_SEGMENTS,
     *CHECKPOINTS,
     CREDENTIALS,
     QUOTAS,
@@ -176,10 +185,18 @@ class DataDirectory:
         self._catalogue_file = KeptFile(self.files, CATALOGUE, exists=CATALOGUE in names)
         stored = self._catalogue_file.content
         self._start = starts.count_start(self.files, names, is_used=stored is not None)
+        self._closed_segments = self._read_closed_segments(names)
         self._catalogue = Catalogue() if stored is None else decode_catalogue(stored, CATALOGUE)
         self.clients = ClientSettings(self.files, names)
         self._finish_deletions(names)
         self._adopt(self.files.list_directory(""))
+
+    def _read_closed_segments(self, names: Container[str]) -> dict[Key, Sizes]:
+        """Return the segments of the last stop, if it was clean and no other program has written here since."""
+        if CLOSED_SEGMENTS not in names or not (self.stopped_cleanly and self._checkpoints.are_settled):
+            return {}
+        start, found = decode_closed(self.files.read_all(CLOSED_SEGMENTS), CLOSED_SEGMENTS)
+        return found if start == self._start - 1 else {}
 
     def _open_meta_properties(
         self, exists: bool, node_id: int | None, cluster_id: str | None, has_replicas: bool | None
@@ -199,8 +216,8 @@ class DataDirectory:
         if had_replicas and has_replicas is False:
             raise StorageError(
                 f"this directory is of broker {stored_node} of a cluster, which would remove what one broker writes"
-                " here alone: start the cluster, by `serve --brokers N --data-dir` with the directory above this one, or"
-                " by `serve --zookeeper`",
+                " here alone: start the cluster, by `serve --brokers N --data-dir` with the directory above this one,"
+                " or by `serve --zookeeper`",
                 META_PROPERTIES,
             )
         self.node_id = int(stored_node) if stored_node else DEFAULT_NODE_ID if node_id is None else node_id
@@ -303,6 +320,7 @@ class DataDirectory:
         errors = [] if log is None else close_logs([log], sync=False)
         if self.files.exists(directory):
             self._checkpoints.forget([topic], [self._ended, self._stored_watermarks], partition)
+            self._closed_segments.pop((topic, partition), None)
             deleted = _deleted_name(topic, partition, self._new_id())
             self.files.rename(directory, deleted)
             self.files.remove_tree(deleted)
@@ -318,6 +336,8 @@ class DataDirectory:
                 removable.append(_deleted_name(topic, partition, self._new_id()))
                 self.files.rename(directory, removable[-1])
         if deleting:
+            for key in [key for key in self._closed_segments if key[0] in deleting]:
+                del self._closed_segments[key]
             self.files.sync_directory("")
             self._checkpoints.forget(deleting, [self._ended, self._stored_watermarks])
             # Written with the next change: until then each start looks for the same folders again, by topic id.
@@ -471,6 +491,7 @@ class DataDirectory:
             clean_end_offset=self._ended.get(key),
             synced_offset=self._checkpoints.recovery_points.get(key, 0),
             verify_from=self._checkpoints.verify_from.get(key),
+            closed=self._closed_segments.get(key, NONE_KNOWN),
             keep_valid=self._keep_valid,
             is_abandoned=is_abandoned,
         )
@@ -626,7 +647,18 @@ class DataDirectory:
         self.clients.settle()
         is_whole = self.stopped_cleanly or not (self._has_refused or self.unopened())
         if is_whole and all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
+            self._write_closed_segments()
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+    def _write_closed_segments(self) -> None:
+        """Write the segments of all logs; one that was not opened in this run has those of the last clean stop."""
+        found = self._closed_segments | {
+            key: {segment.base_offset: segment.size for segment in log.segments[:-1]}
+            for key, log in self._logs.items()
+        }
+        found = {key: sizes for key, sizes in found.items() if sizes and key[0] in self.topics}
+        if found or self.files.exists(CLOSED_SEGMENTS):
+            self.files.replace_atomically(CLOSED_SEGMENTS, encode_closed(self._start, found))
 
 
 def decode_meta_properties(data: bytes, path: str) -> dict[str, str]:

@@ -40,6 +40,7 @@ from kafka_offsets.storage.log.segment_names import SWAP_SUFFIX, last_base_offse
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
 from kafka_offsets.storage.log.syncing import try_write_index_files
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
+from kafka_offsets.storage.repair.closed_segments import NONE_KNOWN, Sizes
 from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
 
 
@@ -106,6 +107,7 @@ class Log(ReadableLog):
         clean_end_offset: int | None = None,
         synced_offset: int | None = None,
         verify_from: int | None = None,
+        closed: Sizes = NONE_KNOWN,
         keep_valid: bool = False,
         is_abandoned: Callable[[], bool] = lambda: False,
     ) -> "Log":
@@ -117,6 +119,7 @@ class Log(ReadableLog):
         synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not; None
                           when it is unknown: then only the last segment may be torn
         verify_from       as in `DurabilityHint`
+        closed            sizes of segments at the clean stop
         keep_valid        remove damaged parts from the log, see `damages`, instead of refusing it
         is_abandoned      called for each batch that is read; if it returns true, OpeningAbandonedError
         A torn tail is truncated, see `recovery`. After a clean stop, or before `synced_offset`, nothing can be torn: a
@@ -129,7 +132,7 @@ class Log(ReadableLog):
         log = cls(files, directory, config)
         log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
         try:
-            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset, verify_from)
+            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset, verify_from, closed)
         except (StorageError, OpeningAbandonedError):
             log.close(sync=False)
             raise
@@ -142,6 +145,7 @@ class Log(ReadableLog):
         clean_end_offset: int | None,
         synced_offset: int | None,
         verify_from: int | None,
+        closed: Sizes,
     ) -> None:
         interval_bytes = self.config.index_interval_bytes
         self._files.make_directory(self.directory)
@@ -152,6 +156,7 @@ class Log(ReadableLog):
             hint = DurabilityHint(clean_end_offset, synced_offset, log_start_offset, verify_from)
             self.stored_point = synced_offset
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
+        hint = hint._replace(closed=NONE_KNOWN if has_swaps else closed)
         if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
             self.summary.forget()
             self.summary.resume()
@@ -236,12 +241,11 @@ class Log(ReadableLog):
         hint: DurabilityHint,
         believed: Mapping[int, Segment] = MappingProxyType({}),
     ) -> None:
-        interval_bytes = self.config.index_interval_bytes
         self._segments, self.recovery, self.damages = load_segments(
             self._files,
             self.directory,
             names,
-            interval_bytes,
+            self.config.index_interval_bytes,
             hint,
             keep_valid=self._keep_valid,
             believed=believed,

@@ -18,7 +18,8 @@ PACKAGE = REPOSITORY / "kafka_offsets"
 MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
-    "logs": set(),
+    "terminal": set(),
+    "logs": {"terminal"},
     "memory": set(),
     "schema_files": set(),
     "protocol": {"errors", "clock", "schema_files"},
@@ -35,6 +36,7 @@ MAY_IMPORT = {
     "broker": {
         "errors",
         "clock",
+        "terminal",
         "logs",
         "memory",
         "protocol",

@@ -16,13 +16,14 @@ from typing import NamedTuple
 
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
-from kafka_offsets.commands.groups.connections import note, why_without_offsets
+from kafka_offsets.commands.groups.connections import why_without_offsets
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
+from kafka_offsets.terminal import note
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _WITHOUT_MEMBERS = ("Empty", "Dead")

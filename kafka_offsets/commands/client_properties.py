@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from kafka_offsets.client.security import PREFIXES, take_security
 from kafka_offsets.client.settings import ConnectionSettings, take_connection_settings
 from kafka_offsets.commands import argument_types as types
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.terminal import note
 
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +101,7 @@ def _source(options: argparse.Namespace) -> Path | str:
 def _warn(options: argparse.Namespace, unused: Iterable[str]) -> None:
     names = ", ".join(sorted(unused))
     if names:
-        print(f"kafka-offsets: {_source(options)}: without effect here: {names}", file=sys.stderr)
+        note(f"{_source(options)}: without effect here: {names}")
 
 
 def _read(path: Path) -> dict[str, str]:

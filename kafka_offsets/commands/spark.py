@@ -29,6 +29,7 @@ from kafka_offsets.commands.client_properties import add_property_options, secur
 from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.terminal import note, printable
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
@@ -464,7 +465,7 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
 
 def _print_done(options: argparse.Namespace, written: str | Path, text: str, **figures: int) -> None:
     """Print what a command has written: as text, or as an object with its path and figures."""
-    print(json.dumps({"path": str(written), **figures}) if options.json else f"{written}: {text}")
+    print(json.dumps({"path": str(written), **figures}) if options.json else printable(f"{written}: {text}"))
 
 
 def _plain(value: Any) -> Any:
@@ -532,10 +533,10 @@ def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
     _print_lags(largest.collect(), found.limit(options.limit).collect())
     if partitions and partitions > options.limit:
         shown = f"the largest {options.limit:,} of {count:,} groups and of {partitions:,} partitions"
-        print(f"kafka-offsets: {shown} are printed; all are by --json and --output", file=sys.stderr)
+        note(f"{shown} are printed; all are by --json and --output")
     if ahead:
         (first,) = found.where(found["status"] == "ahead").limit(1).collect()
-        print(f"kafka-offsets: {_said_beyond(ahead, first)}", file=sys.stderr)
+        note(_said_beyond(ahead, first))
 
 
 def _print_lags(groups: Sequence[Row], rows: Sequence[Row]) -> None:

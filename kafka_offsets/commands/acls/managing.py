@@ -23,6 +23,7 @@ from kafka_offsets.security.acls import (
     ResourceType,
 )
 from kafka_offsets.security.authorizer import OPERATIONS_ON
+from kafka_offsets.terminal import printable
 
 OPERATION_NAMES = {
     each.name.title().replace("_", ""): each for each in AclOperation if each >= AclOperation.ALL
@@ -144,7 +145,7 @@ def remove(options: argparse.Namespace) -> int:
 def _is_confirmed(acls: list[AclBinding]) -> bool:
     """Ask on standard error whether to delete ACLs, as kafka-acls.sh does; the end of the input is no."""
     for acl in acls:
-        print(acl.text, file=sys.stderr)
+        print(printable(acl.text), file=sys.stderr)
     print("Delete these ACLs? (y/n) ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() == "y"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 
 from kafka_offsets.client.cluster import ClusterClient
@@ -11,6 +10,7 @@ from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.terminal import note
 
 REFUSED = 1
 """Exit code when the broker refused a part of the request."""
@@ -20,11 +20,6 @@ def refused(message: str) -> int:
     """Report on standard error what was refused; return the exit code."""
     note(message)
     return REFUSED
-
-
-def note(message: str) -> None:
-    """Write a line to standard error."""
-    print(f"kafka-offsets: {message}", file=sys.stderr)
 
 
 def chosen_groups(options: argparse.Namespace) -> list[str]:

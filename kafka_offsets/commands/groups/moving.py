@@ -16,7 +16,6 @@ from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.commands.groups.connections import (
     chosen_groups,
     chosen_places,
-    note,
     refused,
     why_refused,
     why_without_offsets,
@@ -25,6 +24,7 @@ from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import CommitRefusedError, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.terminal import note, printable
 
 _CANNOT = 2
 _WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -189,8 +189,13 @@ def _export_moves(found: Iterable[_Move], *, as_json: bool, with_groups: bool) -
         for move in found
         for place, offset in sorted(move.wanted.items())
     )
-    for line in moves.write_rows(rows, as_json=as_json):
-        print(line)
+    _print_file(moves.write_rows(rows, as_json=as_json))
+
+
+def _print_file(lines: Iterable[str]) -> None:
+    """Print the lines of a file as they are; on a terminal without what would control it."""
+    for line in lines:
+        print(printable(line) if sys.stdout.isatty() else line)
 
 
 def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
@@ -254,8 +259,7 @@ def export(options: argparse.Namespace) -> int:
             if not committed:
                 code = refused(why_without_offsets(options, coordinator))
         rows = (Row(group, place, found.offset) for place, found in committed)
-        for line in moves.write_rows(rows, as_json=options.json):
-            print(line)
+        _print_file(moves.write_rows(rows, as_json=options.json))
     return code
 
 

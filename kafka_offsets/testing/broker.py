@@ -27,7 +27,6 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.security.acls import AclBinding
-from kafka_offsets.security.sasl.authentication import AuthenticationState
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import check as check_results
@@ -579,8 +578,8 @@ class RecordedPeer(Peer):
             core = self._of.core
             _learn_topics(core, self._recorder)
             authentication = self.connection.authentication
-            is_token = authentication is not None and authentication.state is AuthenticationState.BARE_TOKENS
-            self._tape.received(data, core.clock.now().wall_ms, is_token=is_token)
+            state = None if authentication is None else authentication.state
+            self._tape.received(data, core.clock.now().wall_ms, state)
         super().data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -56,7 +56,7 @@ from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, 
 from kafka_offsets.clock import Clock, SystemClock
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, DataDirectory
 from kafka_offsets.storage.files import Files, MemoryFiles
 from kafka_offsets.zookeeper.requests import ZooKeeper
 
@@ -145,6 +145,13 @@ class BrokerCore:
 
     def _start(self) -> None:
         """Load short logs, and let everything begin that works in the background."""
+        if self.directory.is_from_kafka:
+            logger.warning(
+                "this directory comes from Kafka: ACLs, quotas, SCRAM credentials, delegation tokens, and the"
+                " configurations of topics, groups and brokers are in its metadata log, %s-0, which this broker does"
+                " not read; set those that are needed again",
+                CLUSTER_METADATA_TOPIC,
+            )
         try:
             now = self.clock.now()
             self.snapshots.start(now)

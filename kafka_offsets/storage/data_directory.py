@@ -121,6 +121,7 @@ class DataDirectory:
     new_id      returns 16 random bytes: topic ids, cluster ids
     adopted_configs  by topic name, of topics whose folders the catalogue does not list
     keep_valid  damaged batches are moved from their logs to files of their own; otherwise such a log is refused
+    is_from_kafka  whether Kafka has used it since this broker, with the metadata log of its controller in it
     Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, or to one
     broker of several and is used by a broker alone, and, with file and position, when a file is damaged.
     """
@@ -168,6 +169,7 @@ class DataDirectory:
         self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id, has_replicas)
         self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
+        self.is_from_kafka = f"{CLUSTER_METADATA_TOPIC}-0" in names and not self._checkpoints.are_settled
         # A recovery point means that all records before it are on the disk. After a clean stop, if the log also has a
         # high watermark, it means that the log ended there. A log that is not opened in this run must not get that
         # meaning at the next clean stop: it may have grown since its point was written. It keeps the point, and loses

@@ -14,15 +14,11 @@ from typing import Any
 
 from kafka_offsets.client.cluster import LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
-from kafka_offsets.commands.groups.connections import (
-    chosen_groups,
-    note,
-    refused,
-    unknown_group,
-)
+from kafka_offsets.commands.groups.connections import chosen_groups, refused, unknown_group
 from kafka_offsets.commands.tables import has_colours, print_rows, table
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
+from kafka_offsets.terminal import note
 
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 

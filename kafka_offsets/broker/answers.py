@@ -16,6 +16,8 @@ from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
 
+_PRODUCE = 0
+
 logger = new_logger(__name__)
 
 
@@ -87,13 +89,16 @@ class Answers:
             self.close_connection(context.connection)
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
-        """Answer a request with an error instead of its planned answer."""
+        """Answer a request with an error instead of its planned answer; close the connection if it expects none."""
         if isinstance(context, Part):
             assert context.aggregator is not None
             self.reply(context, context.aggregator.refuse(context.index, error))
             return
         if isinstance(context, Closing):  # the rebalance continues even if the append failed
             self.reply(context, None)
+            return
+        if context.api_key == _PRODUCE and context.request.acks == 0:  # it gets no other sign of an error
+            self.close_connection(context.connection)
             return
         api = self._row_of(context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))

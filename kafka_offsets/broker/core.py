@@ -160,7 +160,8 @@ class BrokerCore:
         except BaseException:
             self.directory.close(sync=False)
             raise
-        self.opener = self.topics.opener = LogOpener(self.topics, self.scheduler, self.workers)
+        self.opener = LogOpener(self.topics, self.scheduler, self.workers)
+        self.topics.opener = self.context.opener = self.opener
         self.recovery_points.start(self.clock.now())
         self.loader.on_loaded += (self.log_cleaner.start, self.opener.start)
         self.expiry.start()
@@ -333,6 +334,7 @@ class BrokerCore:
         fetch.cancel(self.context, connection)
         if self.replicas is not None:
             self.replicas.peers.client_left(connection)
+        self.opener.wake()
 
     def receive(self, connection: ClientConnection, data: bytes) -> None:
         """Receive bytes from a peer and decide the requests that are complete.

@@ -454,11 +454,9 @@ class InspectedServer(NetworkServer):
         super().__init__(config, files, clock)
 
     def new_core(self, files: Files | None) -> BrokerCore:
-        """Make the broker. Logs in memory are open at once, so no other thread needs to open them."""
+        """Make the broker."""
         core = super().new_core(files)
         self._memory = files if isinstance(files, MemoryFiles) else None
-        if self._memory is not None:
-            core.opener.stop()
         return core
 
     def new_peer(self, listener: int = 0) -> Peer:

@@ -11,10 +11,11 @@ missing topic does not keep the other partitions from waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -144,6 +145,35 @@ Refuses = Callable[[str, int], ErrorCode]
 """(topic, partition) -> the error that refuses it, whatever is readable; NONE to read it."""
 
 
+def _places(
+    broker: Context,
+    request: messages.FetchRequest,
+    context: RequestContext,
+    refuses: Refuses | None = None,
+) -> Iterator[Place]:
+    """Yield what a request may read, with the partitions of its session."""
+    topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
+    named = [
+        (topics.by_id(each.topic_id) if by_id else topics.get(each.topic), asked.partition)
+        for each in request.topics
+        for asked in each.partitions
+    ]
+    followed = [(topics.get(name), index) for name, index in broker.fetch_sessions.places(request.session_id)]
+    for topic, index in named + followed:
+        if refuses is None or topic is None or not refuses(topic.name, index):
+            yield topic, index
+
+
+def _reads_committed(request: messages.FetchRequest, version: int) -> bool:
+    return request.isolation_level == _READ_COMMITTED
+
+
+def _opening_timeout(request: messages.FetchRequest, *, is_all: bool) -> int:
+    """Return how long a request waits for logs: if others can be read, as long as for records."""
+    return timeout_of(request, is_all=is_all) if is_all else request.max_wait_ms
+
+
+@awaits_logs(Awaiting(_places, _reads_committed, _opening_timeout))
 def fetch(
     broker: Context,
     request: messages.FetchRequest,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
 from kafka_offsets.broker.network.socket_writer import KEPT_BYTES
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.partition.batch_validation import (
     DecompressionBudget,
     Refused,
@@ -53,6 +54,21 @@ _LARGE_BYTES = 32 << 10
 logger = new_logger(__name__)
 
 
+def _places(broker: Context, request: messages.ProduceRequest, context: RequestContext) -> Iterator[Place]:
+    for named in request.topic_data:
+        topic = _topic(broker, named, context)
+        for data in named.partition_data:
+            yield topic, data.index
+
+
+def _is_idempotent(request: messages.ProduceRequest, version: int) -> bool:
+    batches = (
+        find_batch(data.records, version) for named in request.topic_data for data in named.partition_data
+    )
+    return any(not isinstance(header, Refused) and header.producer_id >= 0 for header in batches)
+
+
+@awaits_logs(Awaiting(_places, _is_idempotent))
 def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
     """Append one batch to each partition; the response is sent once they are durable.
 

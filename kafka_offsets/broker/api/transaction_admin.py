@@ -6,12 +6,13 @@ Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.coordination.transactions import transactional_ids
 from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.reply_aggregator import ReplyAggregator
@@ -101,7 +102,7 @@ def _listed_transactions(
         if transactions.is_listed(found, wanted, producers, request.duration_filter, now):
             listed.append(answer.TransactionState(name, found.producer_id, found.state.title))
         if budget.spend(_COST_OF_ID):
-            yield
+            yield None
     if pattern is not None:
         matching = yield from _matching(pattern, (state.transactional_id for state in listed), budget)
         listed = [state for state in listed if state.transactional_id in matching]
@@ -125,6 +126,16 @@ def _matching(
 # -- DescribeProducers
 
 
+def _places(
+    broker: Context, request: messages.DescribeProducersRequest, context: RequestContext
+) -> Iterator[Place]:
+    for named in request.topics:
+        topic = broker.topics.get(named.name)
+        for index in named.partition_indexes:
+            yield topic, index
+
+
+@awaits_logs(Awaiting(_places, lambda request, version: True))
 def describe_producers(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
 ) -> messages.DescribeProducersResponse:
@@ -182,6 +193,19 @@ _NOBODY = -1
 _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 
+def _places_of_markers(
+    broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext
+) -> Iterator[Place]:
+    for marker in request.markers:
+        for named in marker.topics:
+            if named.name == OFFSETS_TOPIC:
+                continue  # its shards write their markers
+            topic = broker.topics.get(named.name)
+            for index in named.partition_indexes:
+                yield topic, index
+
+
+@awaits_logs(Awaiting(_places_of_markers, lambda request, version: True))
 def write_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
 ) -> messages.WriteTxnMarkersResponse | None:

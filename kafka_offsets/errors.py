@@ -62,6 +62,10 @@ class ListenerError(ConnectionLostError):
     """
 
 
+class UnknownHostError(ConnectionLostError):
+    """The name of a broker has no address."""
+
+
 class RefusedError(KafkaOffsetsError):
     """An error response of a broker.
 

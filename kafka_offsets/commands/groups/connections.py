@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
+from kafka_offsets.commands.client_properties import note
 from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note

@@ -13,6 +13,7 @@ from kafka_offsets.client import moves
 from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError, Row
+from kafka_offsets.commands.client_properties import note
 from kafka_offsets.commands.groups.connections import (
     chosen_groups,
     chosen_places,

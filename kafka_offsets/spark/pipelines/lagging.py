@@ -12,17 +12,15 @@ idle topic. Brokers are queried with Kafka's protocol: Apache Kafka or this proj
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
-from kafka_offsets.client.connection import Address, Connection
-from kafka_offsets.client.settings import ConnectionSettings, secured_settings
+from kafka_offsets.client.settings import secured_settings
 from kafka_offsets.errors import ErrorCode, RefusedError
-from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
@@ -35,7 +33,6 @@ ENDS = "topic STRING, partition INT, log_start_offset BIGINT, log_end_offset BIG
 TIMES = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
 _PLACE = ["topic", "partition"]
-_FETCH_VERSION, _METADATA_VERSION = 11, 4
 _FETCH_BYTES = 1 << 16
 
 
@@ -277,78 +274,27 @@ def times_of(
         (row["topic"], row["partition"], row["position"], row["log_end_offset"]) for row in unread.collect()
     ]
     rows = []
-    with _Reader(secured_settings(bootstrap, properties)) as reader:
+    with secured_settings(bootstrap, properties).cluster() as cluster:
         for topic, partition, position, end in sorted(asked):
-            timestamp = reader.first_time((topic, partition), position, end)
+            timestamp = _first_time(cluster, (topic, partition), position, end)
             if timestamp is not None:
                 rows.append((topic, partition, position, timestamp))
     return _with_times(spark, rows)
 
 
-class _Reader:
-    """Reads single records from the leaders of partitions."""
-
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
-        self._bootstrap = settings.any_broker()
-        self._connections: dict[Address, Connection] = {}
-        self._leaders: dict[TopicPartition, Address] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bootstrap.close()
-        for connection in self._connections.values():
-            connection.close()
-
-    def first_time(self, place: TopicPartition, position: int, end: int) -> int | None:
-        """Return the timestamp in ms of the first record from `position` on and before `end`, None without one."""
-        while position < end:
-            data = self._fetch(place, position)
-            following = position
-            for at, header in batch_headers(data):
-                following = max(following, header.last_offset + 1)
-                if header.is_control or header.last_offset < position:
-                    continue
-                for record in read_records(data, at):
-                    if position <= record.offset < end:
-                        return record.timestamp
-            if following == position:  # no visible record yet
-                return None
-            position = following
-        return None
-
-    def _fetch(self, place: TopicPartition, offset: int) -> bytes:
-        topic, partition = place
-        made = messages.FetchRequest
-        wanted = made.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-        asked = made(max_wait_ms=0, min_bytes=0, topics=[made.FetchTopic(topic, partitions=[wanted])])
-        answer = self._leader(place).call(asked, _FETCH_VERSION)
-        found = answer.responses[0].partitions[0] if answer.responses else None
-        error = answer.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
-        if error or found is None:
-            raise RefusedError(f"{topic}-{partition} from offset {offset}", error)
-        return bytes(found.records or b"")
-
-    def _leader(self, place: TopicPartition) -> Connection:
-        if place not in self._leaders:
-            self._find_leaders(place[0])
-        if place not in self._leaders:
-            raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-        address = self._leaders[place]
-        if address not in self._connections:
-            settings = self._settings
-            self._connections[address] = Connection(*address, settings.timeout_s, settings.security)
-        return self._connections[address]
-
-    def _find_leaders(self, topic: str) -> None:
-        made = messages.MetadataRequest
-        answer = self._bootstrap.call(made([made.Topic(name=topic)], False), _METADATA_VERSION)
-        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-        for found in answer.topics:
-            if found.error_code:
-                raise RefusedError(f"topic {topic}", found.error_code)
-            for each in found.partitions:
-                if each.leader_id in brokers:
-                    self._leaders[topic, each.partition_index] = brokers[each.leader_id]
+def _first_time(cluster: ClusterClient, place: TopicPartition, position: int, end: int) -> int | None:
+    """Return the timestamp in ms of the first record from `position` on and before `end`, None without one."""
+    while position < end:
+        data = cluster.fetch(place, position, _FETCH_BYTES)
+        following = position
+        for at, header in batch_headers(data):
+            following = max(following, header.last_offset + 1)
+            if header.is_control or header.last_offset < position:
+                continue
+            for record in read_records(data, at):
+                if position <= record.offset < end:
+                    return record.timestamp
+        if following == position:  # no visible record yet
+            return None
+        position = following
+    return None

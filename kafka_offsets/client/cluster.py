@@ -116,6 +116,8 @@ class ClusterClient:
         wanted = messages.MetadataRequest
         asked = wanted([wanted.Topic(name=name) for name in names], create)
         answer = self._any_broker().call(asked, _METADATA_VERSION)
+        if not answer.brokers:
+            raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = {}
         for topic in answer.topics:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 from kafka_offsets.client import commits
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
-from kafka_offsets.client.retries import Retries, is_retriable
+from kafka_offsets.client.retries import RETRIABLE, Retries, is_retriable
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import (
     ConnectionLostError,
@@ -124,21 +124,46 @@ class Coordinator:
         """Repeat what fails for a reason that passes, each time with the coordinator of that moment."""
         return self._retries.call(attempt, lambda error: self.close(), passes=passes)
 
-    def committed(self) -> dict[TopicPartition, Committed]:
-        """Return all committed offsets of the group; none for a group that does not exist."""
+    def committed(
+        self, refused: dict[TopicPartition, ErrorCode] | None = None
+    ) -> dict[TopicPartition, Committed]:
+        """Return all committed offsets of the group; none for a group that does not exist.
+
+        refused  gets the error of each partition whose offset the coordinator does not give; without it the first one
+                 is raised as RefusedError
+        """
         return {
-            place: Committed(each.committed_offset, each.metadata or "") for place, each in self._fetched()
+            place: Committed(each.committed_offset, each.metadata or "")
+            for place, each in self._fetched(refused)
         }
 
     def leader_epochs(self) -> dict[TopicPartition, int]:
         """Return the leader epoch of the last record before each committed offset, where the client gave it."""
-        found = ((place, each.committed_leader_epoch) for place, each in self._fetched())
+        found = ((place, each.committed_leader_epoch) for place, each in self._fetched({}))
         return {place: epoch for place, epoch in found if epoch >= 0}
 
-    def _fetched(self) -> list[tuple[TopicPartition, Any]]:
-        request = messages.OffsetFetchRequest(self.group, None)
-        answer = self._call(request, _FETCH_VERSION, f"offsets of group {self.group}")
-        return [((topic.name, p.partition_index), p) for topic in answer.topics for p in topic.partitions]
+    def _fetched(self, refused: dict[TopicPartition, ErrorCode] | None) -> list[tuple[TopicPartition, Any]]:
+        def attempt() -> list[tuple[TopicPartition, Any]]:
+            """Fetch the offsets. Raises RefusedError."""
+            request = messages.OffsetFetchRequest(self.group, None)
+            answer = self._connected().call(request, _FETCH_VERSION)
+            if answer.error_code:
+                raise RefusedError(f"offsets of group {self.group}", answer.error_code)
+            found = []
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    place = topic.name, each.partition_index
+                    code = error_code_of(each.error_code)
+                    if code and (refused is None or code in RETRIABLE):
+                        what = f"offset of {place[0]}-{place[1]} of group {self.group}"
+                        raise RefusedError(what, each.error_code)
+                    if code and refused is not None:
+                        refused[place] = code
+                    elif each.committed_offset >= 0:
+                        found.append((place, each))
+            return found
+
+        return self._retrying(attempt)
 
     def commit(
         self,

@@ -105,6 +105,11 @@ class Retries:
         self._reasons: set[str] = set()
         self._is_accepted = False
 
+    def renew(self) -> None:
+        """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""
+        self._until_s = None
+        self._reasons.clear()
+
     def call(
         self,
         attempt: Callable[[], T],

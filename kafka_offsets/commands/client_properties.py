@@ -14,11 +14,6 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.terminal import note
 
 
-def note(message: str) -> None:
-    """Write a line to standard error."""
-    print(f"kafka-offsets: {message}", file=sys.stderr)
-
-
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that connects to brokers."""
     parser.add_argument(

@@ -59,12 +59,9 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
         @wraps(handle)
         def decide(broker: Context, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
             places = list(awaiting.places(broker, request, context, *more))
-            loading = list(
-                _loading(broker, places, partial(awaiting.needs_producers, request, context.api_version))
-            )
-            if not loading or is_broker(
-                broker, context
-            ):  # brokers retry, on a connection for all their requests
+            needs_producers = partial(awaiting.needs_producers, request, context.api_version)
+            loading = list(_loading(broker, places, needs_producers))
+            if not loading or is_broker(broker, context):  # one connection has all requests of a broker
                 return handle(broker, request, context, now, *more)
             timeout_ms = awaiting.timeout_ms(request, is_all=len(loading) == len(places))
             context.connection.pipelined_key = None
@@ -86,11 +83,13 @@ def _loading(
         if topic is None or not 0 <= index < topic.partition_count:
             continue
         partition = topic.partitions[index]
+        if partition is not None and partition.knows_producers:
+            continue
         try:
             if partition is None:
                 is_loading = broker.opener is not None and broker.opener.begin(topic, index)
             else:
-                is_loading = needs_producers() and not partition.knows_producers and _is_read(partition)
+                is_loading = needs_producers() and _is_read(partition)
         except StorageError:
             continue  # the handler meets it as well
         if is_loading:

@@ -162,6 +162,8 @@ class BrokerCore:
             raise
         self.opener = LogOpener(self.topics, self.scheduler, self.workers)
         self.topics.opener = self.context.opener = self.opener
+        if self.replicas is not None:
+            self.opener.on_opened.append(self.replicas.log_opened)
         self.recovery_points.start(self.clock.now())
         self.loader.on_loaded += (self.log_cleaner.start, self.opener.start)
         self.expiry.start()

@@ -129,11 +129,12 @@ def _decided_later(
     return None
 
 
-def _role(broker: Context, topic: Topic, index: int) -> tuple[bool, bool]:
-    """Return whether this broker leads a partition, and whether it has a replica of it."""
+def _role(broker: Context, topic: Topic, index: int) -> tuple[bool, bool, bool]:
+    """Return whether a partition is led here, whether it has a replica here, and whether its open log has no role."""
     if broker.replicas is None:
-        return True, True
-    state = broker.replicas.state(topic.name, index)
+        return True, True, False
+    state, partition = broker.replicas.state(topic.name, index), topic.partitions[index]
+    is_idle = partition is not None and partition.replica is None
     if state is None:
-        return False, False
-    return state.leader == broker.node_id, broker.node_id in state.replicas
+        return False, False, is_idle
+    return state.leader == broker.node_id, broker.node_id in state.replicas, is_idle

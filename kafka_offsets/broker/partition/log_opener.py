@@ -57,9 +57,13 @@ class _Opening:
 
 
 class LogOpener:
-    """Opens the logs of one broker's topics in the background, one at a time."""
+    """Opens the logs of one broker's topics in the background, one at a time.
+
+    on_opened  called with topic and index of each partition, before the requests go on that wait for its log
+    """
 
     def __init__(self, topics: Topics, scheduler: Scheduler, workers: Workers) -> None:
+        self.on_opened: list[Callable[[str, int], None]] = []
         self._topics = topics
         self._directory = topics.directory
         self._scheduler = scheduler
@@ -309,6 +313,9 @@ class LogOpener:
                 self._topics.take_in(topic, index, opened)
             except StorageError as error:
                 self._refuse(opening.key, error)
+            else:
+                for call in self.on_opened:
+                    call(*opening.key)
         else:
             with suppress(StorageError):  # no loss: its files are deleted, or are left as after a crash
                 opened.log.close(sync=False)

@@ -136,6 +136,13 @@ class ReplicaManager:
                 self._broker.scheduler.client_timeout(_RETRY_MS, self._retry)
             self._unfinished[place.topic] = None
 
+    def log_opened(self, topic: str, index: int) -> None:
+        """Lead or follow a partition that has waited for its log."""
+        state = self.state(topic, index) if topic in self._unfinished else None
+        if state is not None:
+            place = TopicPartition(topic, index)
+            self._attempt(place, partial(self._become, place, state))
+
     def _retry(self, now: Now) -> None:
         """Bring the topics for which something has failed to the state that the metadata have by now."""
         names, self._unfinished = self._unfinished, {}

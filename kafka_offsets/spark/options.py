@@ -12,13 +12,6 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader.query import ALL, LATEST, Query
 
-FAMILIES = {
-    "consumer": tuple(kind for kind in schema.KINDS.values() if kind.startswith("consumer_group")),
-    "share": tuple(kind for kind in schema.KINDS.values() if kind.startswith("share_group")),
-    "streams": tuple(kind for kind in schema.KINDS.values() if kind.startswith("streams_group")),
-}
-"""Names for several kinds in `types`."""
-
 NAMES = (
     "path",
     "bootstrap.servers",
@@ -230,9 +223,11 @@ def _kinds(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> fr
         return None if mode == ALL else frozenset((schema.OFFSET,))
     chosen: set[str] = set()
     for word in _words(values, "types"):
-        kinds = FAMILIES.get(word, (word,))
+        kinds = schema.FAMILIES.get(word, (word,))
         if kinds[0] not in _KINDS:
-            raise OptionError(f"option 'types': no {word!r}; there are {', '.join((*FAMILIES, *_KINDS))}")
+            raise OptionError(
+                f"option 'types': no {word!r}; there are {', '.join((*schema.FAMILIES, *_KINDS))}"
+            )
         chosen.update(kinds)
     if mode == LATEST and chosen != {schema.OFFSET}:
         raise OptionError(f"option 'types' is {values['types']!r}; mode 'latest' is of type 'offset' alone")

@@ -43,6 +43,19 @@ KINDS = {
 OFFSET, GROUP, CONTROL, UNKNOWN = "offset", "group", "control", "unknown"
 """Kinds: a committed offset; a classic group; a transaction's marker; a key that is not known, or a batch unread."""
 
+FAMILIES = {
+    type_: tuple(kind for kind in KINDS.values() if kind.startswith(f"{type_}_group_"))
+    for type_ in ("consumer", "share", "streams")
+}
+"""Types of groups with records of several kinds, and these kinds. A classic group has GROUP alone."""
+
+EPOCHS = {type_: f"{type_}_group_metadata" for type_ in FAMILIES}
+MEMBERS = {type_: f"{type_}_group_member_metadata" for type_ in FAMILIES}
+"""The kinds of a group's epoch, which is deleted with the group, and of each of its members, by type."""
+
+GROUP_KINDS = (GROUP, *(kind for kinds in FAMILIES.values() for kind in kinds))
+"""The kinds of all records of groups except offsets."""
+
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 """Outcomes of a transaction: the result in its marker, or `open` without a marker."""
 
@@ -128,7 +141,6 @@ class Need(NamedTuple):
     kinds: tuple[str, ...] | None = None
 
 
-_CONSUMER_KINDS = tuple(kind for kind in KINDS.values() if kind.startswith("consumer_group"))
 _COMMITS = (*LATEST_COLUMNS, "kind", "key_version", "outcome")
 _KEYS = (
     "log_partition",
@@ -165,7 +177,7 @@ NEEDS = {
     "merge_state": Need(_COMMITS, (OFFSET, UNKNOWN)),
     "lag": Need(_COMMITS, (OFFSET, UNKNOWN)),
     "lag_history": Need((*_KEYS, "committed_offset"), (OFFSET, UNKNOWN)),
-    "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, GROUP, *_CONSUMER_KINDS)),
+    "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, *GROUP_KINDS)),
     "activity": Need((*_STEPS, "members")),
     "audit": Need((*_STEPS, "key_version", "value_version", "file", "position")),
     "write_segments": Need((*_KEYS, "key", "value")),

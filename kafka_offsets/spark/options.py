@@ -108,8 +108,8 @@ def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Op
         raise OptionError(
             "give either the option 'path', of a log directory, or 'bootstrap.servers', of a cluster"
         )
-    mode = _one_of(values, "mode", (ALL, LATEST))
-    needs = _needs(values, mode)
+    needs = _needs(values)
+    mode = _mode(values, needs)
     start, from_end = _offsets(values, "startingOffsets", "earliest", "latest")
     stop, _ = _offsets(values, "endingOffsets", "latest")
     return Options(
@@ -151,17 +151,24 @@ def _words(values: Mapping[str, str], name: str) -> list[str]:
     return words
 
 
-def _needs(values: Mapping[str, str], mode: str) -> list[schema.Need]:
+def _needs(values: Mapping[str, str]) -> list[schema.Need]:
     """Return what the named pipelines need; empty if none is named."""
-    if "pipeline" not in values:
-        return []
-    if mode == LATEST:
-        raise OptionError("option 'pipeline' is for mode 'all'; the rows of mode 'latest' are for `latest`")
-    words = _words(values, "pipeline")
+    words = _words(values, "pipeline") if "pipeline" in values else []
     for word in words:
         if word not in schema.NEEDS:
             raise OptionError(f"option 'pipeline': no {word!r}; there are {', '.join(schema.NEEDS)}")
     return [schema.NEEDS[word] for word in words]
+
+
+def _mode(values: Mapping[str, str], needs: list[schema.Need]) -> str:
+    """Return the mode, LATEST by default if all named pipelines can have it."""
+    can_reduce = bool(needs) and all(need.is_reduced for need in needs)
+    if "mode" not in values and can_reduce:
+        return LATEST
+    mode = _one_of(values, "mode", (ALL, LATEST))
+    if mode == LATEST and needs and not can_reduce:
+        raise OptionError(f"option 'pipeline' is {values['pipeline']!r}, which needs mode 'all'")
+    return mode
 
 
 def _is_committed(values: Mapping[str, str], needs: list[schema.Need]) -> bool:

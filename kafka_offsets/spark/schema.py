@@ -134,11 +134,13 @@ LATEST_COLUMNS = (*STATE_COLUMNS, "tombstone", "error")
 class Need(NamedTuple):
     """The rows that a pipeline reads. Each further column costs its copy into the JVM.
 
-    kinds  of records, None for all
+    kinds       of records, None for all
+    is_reduced  rows of `mode=latest` suffice
     """
 
     columns: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
+    is_reduced: bool = False
 
 
 _COMMITS = (*LATEST_COLUMNS, "kind", "key_version", "outcome")
@@ -172,10 +174,12 @@ _STEPS = (
     "error",
 )
 
+_STATE = Need(_COMMITS, (OFFSET, UNKNOWN), is_reduced=True)
+
 NEEDS = {
-    "latest": Need(_COMMITS, (OFFSET, UNKNOWN)),
-    "merge_state": Need(_COMMITS, (OFFSET, UNKNOWN)),
-    "lag": Need(_COMMITS, (OFFSET, UNKNOWN)),
+    "latest": _STATE,
+    "merge_state": _STATE,
+    "lag": _STATE,
     "lag_history": Need((*_KEYS, "committed_offset"), (OFFSET, UNKNOWN)),
     "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, *GROUP_KINDS)),
     "activity": Need((*_STEPS, "members")),

@@ -51,10 +51,12 @@ class Options:
     split_records          number of offsets of a cluster's log for one reader
     max_records_per_batch  of a stream; None: no limit
     storage_options        for fsspec
+    names                  of the columns of the result, which may differ in case from the schema's
     security               Kafka's client properties of TLS and SASL, passwords included
     """
 
     query: Query
+    names: tuple[str, ...]
     path: str | None
     bootstrap: str | None
     start: Mapping[int, int]
@@ -112,9 +114,11 @@ def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Op
     mode = _mode(values, needs)
     start, from_end = _offsets(values, "startingOffsets", "earliest", "latest")
     stop, _ = _offsets(values, "endingOffsets", "latest")
+    columns = _of_schema(values, fields, _columns(values, mode, needs))
     return Options(
+        names=tuple(each.name for each in fields or columns),
         query=Query(
-            columns=_of_schema(values, fields, _columns(values, mode, needs)),
+            columns=columns,
             mode=mode,
             kinds=_kinds(values, mode, needs),
             committed=_is_committed(values, needs),
@@ -199,7 +203,7 @@ def _of_schema(
     if not fields:
         return chosen
     names = [each.name for each in fields]
-    if names != [column.name for column in chosen]:
+    if [name.lower() for name in names] != [column.name for column in chosen]:
         for option in ("columns", "pipeline"):
             if option in values:
                 raise OptionError(
@@ -210,7 +214,7 @@ def _of_schema(
     except ValueError as error:
         raise OptionError(f"the schema: {error}") from error
     for name, given, is_nullable in fields:
-        wanted = schema.spark_type(name)
+        wanted = schema.spark_type(name.lower())
         if given != wanted:
             raise OptionError(f"the schema: column {name!r} has the type {wanted}, not {given}")
         if not is_nullable:

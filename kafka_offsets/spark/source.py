@@ -73,12 +73,17 @@ class Share(InputPartition):
 
 def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, and freeze modules: the worker collects garbage after each task."""
+    for batch in _rows(asked, share):
+        yield batch.rename_columns(list(asked.names))
+    freeze_modules()
+
+
+def _rows(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
     assert isinstance(share, Share)
     for part in share.ranges:
         yield from live.read(asked.connections, part, asked.query)
     if share.runs:
         yield from segments.read(share.runs, asked.query, dict(asked.storage_options))
-    freeze_modules()
 
 
 class BatchReader(DataSourceReader):

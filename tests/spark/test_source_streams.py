@@ -104,6 +104,21 @@ def test_a_stream_begins_at_the_beginning_of_the_log_and_ends_with_its_last_whol
     assert list(read(reader, begin, end)) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("reader", [StreamReader, BatchReader])
+def test_names_of_columns_may_have_any_case_as_in_spark(
+    log: Log, reader: type[StreamReader] | type[BatchReader]
+) -> None:
+    log.commit(1)
+    fields = [options.Field("Topic", "string", True), options.Field("COMMITTED_OFFSET", "bigint", True)]
+    for given in ({}, {"columns": "TOPIC,Committed_Offset"}):
+        asked = options.parse({"path": str(log.root), **given}, fields)
+        (share,) = BatchReader(asked).partitions()
+        (batch,) = reader(asked).read(share)
+        assert batch.to_pylist() == [{"Topic": "t", "COMMITTED_OFFSET": 1}]
+    with pytest.raises(options.OptionError, match="the schema: column 'TOPIC' is named twice"):
+        options.parse({"path": str(log.root)}, [fields[0], fields[0]._replace(name="TOPIC")])
+
+
 def test_a_stream_can_begin_at_the_end(log: Log) -> None:
     log.commit(1, 2, 3)
     assert stream(log, startingOffsets="latest").initialOffset() == {"0": 3}

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, Words
+from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers
 from kafka_offsets.columns.offset_layout import (
     BARE_TAIL_BYTES,
     COMPACT,

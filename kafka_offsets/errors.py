@@ -38,6 +38,11 @@ class StorageError(KafkaOffsetsError):
         self.path = path
         self.position = position
 
+    @property
+    def is_of_disk(self) -> bool:
+        """Whether the operating system has refused an operation that this process is allowed to carry out."""
+        return isinstance(self.__cause__, OSError) and not isinstance(self.__cause__, PermissionError)
+
 
 class UnreadableError(StorageError):
     """A file or directory that the user of this process may not read."""

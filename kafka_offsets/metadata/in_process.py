@@ -40,6 +40,11 @@ class InProcessMembership:
         self._metadata.publish(delta)
         decided(error)
 
+    def resign(self) -> None:
+        """Leave every ISR that has another live replica, unless this broker is cut off."""
+        if self.is_reachable:
+            self._metadata.publish(self._metadata.controller.resign(self.broker_id))
+
     @property
     def is_reachable(self) -> bool:
         """Whether this broker reaches the controller."""

@@ -50,6 +50,10 @@ class ClusterMembership(Protocol):
         """
         ...
 
+    def resign(self) -> None:
+        """Ask to be left out of every ISR that has another live replica, as `Controller.resign`; do not wait."""
+        ...
+
     def create(self, topics: Iterable[PlacedTopic]) -> None:
         """Create topics that do not exist."""
         ...

@@ -273,6 +273,12 @@ class RemoteMembership:
         number = self._send(self._link, "alter_isr", remote_requests.alter_isr(place, proposal))
         self._deciding[number] = decided
 
+    def resign(self) -> None:
+        """Ask to be left out of every ISR that has another live replica; nothing happens if the link is lost."""
+        if self._link is not None:
+            # Whoever wants it looks at the metadata, and asks again.
+            self._deciding[self._send(self._link, "resign", {})] = lambda error: None
+
     def create(self, topics: Iterable[PlacedTopic]) -> None:
         """Create topics that do not exist."""
         self._request("create", lambda: remote_requests.create(topics), _nothing)

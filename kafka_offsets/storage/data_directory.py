@@ -76,6 +76,8 @@ LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 CATALOGUE = "topics"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+WRITE_CHECK = "write-check"
+_CHECKED_BYTES = 1 << 16
 _REPLACED = (
     META_PROPERTIES,
     CATALOGUE,
@@ -121,6 +123,8 @@ class DataDirectory:
     new_id      returns 16 random bytes: topic ids, cluster ids
     adopted_configs  by topic name, of topics whose folders the catalogue does not list
     keep_valid  damaged batches are moved from their logs to files of their own; otherwise such a log is refused
+    on_refusal  called, in any thread, when the disk refuses an operation on a log
+    is_offline  whether the broker has given the directory up until the disk takes writes again
     is_from_kafka  whether Kafka has used it since this broker, with the metadata log of its controller in it
     Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, or to one
     broker of several and is used by a broker alone, and, with file and position, when a file is damaged.
@@ -148,6 +152,8 @@ class DataDirectory:
         self._lines: dict[str, tuple[CatalogueTopic, bytes]] = {}
         self._has_refused = False
         self._closed = False
+        self.on_refusal: Callable[[StorageError], None] = lambda error: None
+        self.is_offline = False
         files.make_directory("")
         self._lock = files.lock(LOCK)
         try:
@@ -163,9 +169,9 @@ class DataDirectory:
                 "this directory belongs to a cluster, not to one broker: name another --data-dir",
                 CLUSTER_METADATA,
             )
-        for name in _REPLACED:
-            if name + TEMPORARY_SUFFIX in names:  # a crash came before the rename
-                self.files.remove(name + TEMPORARY_SUFFIX)
+        for name in (*(each + TEMPORARY_SUFFIX for each in _REPLACED), WRITE_CHECK):
+            if name in names:  # a crash came before the rename
+                self.files.remove(name)
         self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id, has_replicas)
         self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
@@ -518,6 +524,28 @@ class DataDirectory:
         """Add an opened log: it is closed, and its offsets are checkpointed, with the others."""
         assert self._logs.get((topic, partition), log) is log
         self._logs[topic, partition] = log
+        log.on_refusal = lambda error: self.on_refusal(error)  # noqa: PLW0108 - it may be set later
+
+    def is_news(self, error: StorageError) -> bool:
+        """Pass on what the disk has refused; return whether it must be logged: not while the directory is offline."""
+        if error.is_of_disk:
+            self.on_refusal(error)
+        return not self.is_offline
+
+    def check_writable(self) -> None:
+        """Write a file and remove it, in any thread. StorageError if the disk refuses that, or a log has failed."""
+        for log in list(self._logs.values()):
+            log.check_present()
+            if log.failure is not None and not log.closed:
+                raise log.failure
+        file = self.files.open(WRITE_CHECK, create=True)
+        try:
+            file.append(bytes(_CHECKED_BYTES))
+            file.sync()
+        finally:
+            file.close()
+            with suppress(StorageError):  # the next start removes it
+                self.files.remove(WRITE_CHECK)
 
     def leader_epoch(self, topic: str, partition: int, stored: int) -> int:
         """Return the epoch in which this start leads a partition; `stored` is the last one in its log, -1 for none."""

@@ -27,7 +27,7 @@ def node():
 def test_a_partition_that_cannot_be_opened_is_led_once_it_can(node):
     # It was reported and never led until the broker was started again, but took records meanwhile.
     broken(node.files, "orders-0")
-    node.create("orders", [1, 2])
+    node.create("orders", [1])
     assert not ClusterView(node.membership.image).leads(node.core.context, "orders", 0)
     repair(node.files)
     node.pass_time(1100)
@@ -105,10 +105,24 @@ def test_a_partition_whose_leader_moves_while_its_log_is_opened_is_refused(node,
     assert node.partition().log.log_end_offset == 0
 
 
+def test_another_replica_leads_a_partition_that_cannot_be_opened_here(node):
+    # The partition was down as long as this disk refused it.
+    broken(node.files, "orders-0")
+    node.create("orders", [1, 2], [1])
+    states = node.metadata.image.topics["orders"].partitions
+    assert [(state.leader, state.isr) for state in states] == [(2, (2,)), (1, (1,))]
+    assert not node.channels, "nothing is fetched while the disk refuses"
+    repair(node.files)
+    node.pass_time(2100)
+    ((request, _),) = node.channels[2].sent
+    assert request.replica_state.replica_epoch == node.metadata.image.brokers.by_id[1].epoch
+    assert isinstance(node.partition(index=1).replica, LeaderReplica)
+
+
 def test_a_topic_that_cannot_be_created_here_is_created_later_and_the_others_have_it_at_once(node):
     # The error reached the broker that had asked for the topic, and the brokers after this one never had the topic.
     broken(node.files, "")
-    node.publish(node.metadata.controller.create([PlacedTopic("orders", b"o" * 16, [[1, 2]], {})]))
+    node.publish(node.metadata.controller.create([PlacedTopic("orders", b"o" * 16, [[1]], {})]))
     assert node.core.topics.get("orders") is None
     assert "orders" in node.metadata._members[3].image.topics
     repair(node.files)
@@ -242,7 +256,12 @@ def test_a_topic_that_cannot_be_deleted_here_is_deleted_later(node):
     assert not node.core.replicas._by_log
 
 
-def test_groups_of_a_partition_that_cannot_be_loaded_are_served_once_it_can(node, caplog):
+def test_groups_of_a_partition_that_cannot_be_loaded_are_served_once_it_can(caplog):
+    with closing(Node(offsets_topic_replication_factor=1)) as node:
+        groups_are_served_once_their_partition_is_loaded(node, caplog)
+
+
+def groups_are_served_once_their_partition_is_loaded(node, caplog):
     node.create("t", [1])
     broken(node.files, f"{OFFSETS}-0")
     client = CoreClient(node.core)
@@ -254,15 +273,14 @@ def test_groups_of_a_partition_that_cannot_be_loaded_are_served_once_it_can(node
     repair(node.files)
     node.pass_time(1100)
     commit(client)
-    node.fetched_by(2, OFFSETS, node.partition(OFFSETS).log.log_end_offset)
     assert errors(client.take()) == [ErrorCode.NONE]
 
 
 def test_a_partition_that_cannot_be_added_here_is_refused_alone(node):
     # IndexError: every partition of the Produce got UNKNOWN_SERVER_ERROR.
-    node.create("orders", [1, 2])
+    node.create("orders", [1])
     broken(node.files, "topics")
-    node.publish(node.metadata.controller.grow({"orders": [[1, 2]]}))
+    node.publish(node.metadata.controller.grow({"orders": [[1]]}))
     assert node.core.topics.get("orders").partition_count == 1
     made = messages.ProduceRequest
     batch = bytes(encode_batch([(None, b"a", (), 0)]))

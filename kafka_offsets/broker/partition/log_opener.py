@@ -239,7 +239,7 @@ class LogOpener:
         try:
             self._rest = deque(self._directory.unopened())
         except StorageError as error:
-            if str(error) != self._unlisted:
+            if self._directory.is_news(error) and str(error) != self._unlisted:
                 logger.error("logs that are not in use are not opened for now: %s", error)
             self._unlisted = str(error)
             return False

@@ -522,8 +522,10 @@ class Topics:
     def report(self, name: str, index: int, error: StorageError) -> None:
         """Log why a partition cannot be used: once, until its log or the error changes.
 
-        Clients retry many times a second.
+        Clients retry many times a second. While the directory is offline, its first error was logged for all.
         """
+        if not self.directory.is_news(error):
+            return
         topic = self._by_name.get(name)
         partition = None
         if topic is not None and index < topic.partition_count:

@@ -22,6 +22,7 @@ from kafka_offsets.broker.replicas.channel import Channel
 from kafka_offsets.broker.replicas.coordinators import Coordinators
 from kafka_offsets.broker.replicas.deletions import Deletions
 from kafka_offsets.broker.replicas.fetcher import ReplicaFetcher
+from kafka_offsets.broker.replicas.log_directory import LogDirectory
 from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -84,6 +85,9 @@ class ReplicaManager:
         self._postponed: dict[TopicPartition, None] = {}
         self._opening: BackgroundTask | None = None
         self._epoch = NO_BROKER_EPOCH
+        self._log_directory = LogDirectory(
+            broker, workers, lambda: self.membership, lambda: not self._unfinished, self._fetch_again
+        )
         broker.runtime.hosts_on_use = False
         self._schedule_check()
         self._schedule_checkpoint()
@@ -124,6 +128,10 @@ class ReplicaManager:
             for fetcher in self._fetchers.values():
                 fetcher.registered()
                 self._due[fetcher] = None
+        self._log_directory.changed(delta)
+
+    def _fetch_again(self) -> None:
+        self._due.update(dict.fromkeys(self._fetchers.values()))
 
     def _attempt(self, place: TopicPartition, work: Callable[[], None]) -> None:
         """Do something for a topic; if the disk refuses it, or a log is still being opened, try again later."""
@@ -243,7 +251,7 @@ class ReplicaManager:
             self._workers.background(self._broker.directory.high_watermarks_writer(), written)
 
         def written(error: StorageError | None) -> None:
-            if error is not None:
+            if error is not None and self._broker.directory.is_news(error):
                 logger.error("the high watermarks are not written: %s", error)
             if not self._is_stopped:
                 self._broker.scheduler.after_interval(every_ms, write)
@@ -442,6 +450,7 @@ class ReplicaManager:
             for log in grown:
                 seen[log] = log.log_end_offset
                 self._appended(log, now)
+        self._log_directory.end_turn(now)
 
     def _appended(self, log: Log, now: Now) -> None:
         """Note the new end of a log that this broker may lead."""
@@ -521,6 +530,7 @@ class ReplicaManager:
     def stop(self) -> None:
         """Close all channels."""
         self._is_stopped = True
+        self._log_directory.stop()
         self.peers.stop()
         for fetcher in self._fetchers.values():
             fetcher.stop()

@@ -244,6 +244,7 @@ def test_a_connection_of_the_same_process_replaces_the_earlier_one(cluster: Remo
     first.receive()
     cluster.service.lost(earlier)
     assert cluster.controller.image.is_up(1)
+    assert state(first.membership.image).leader_epoch == 0, "it leads on"
     assert same(first.membership.image, cluster.controller.image)
 
 
@@ -596,7 +597,8 @@ def test_a_controller_that_is_deposed_closes_every_connection(cluster: RemoteClu
 
 
 def test_a_connection_that_deposes_the_controller_gets_no_image(cluster: RemoteCluster) -> None:
-    """To fence the earlier connection of the same process shows that another controller decides."""
+    """To take its broker back shows that another controller decides."""
+    cluster.brokers[1].disconnect()
     cluster.store.error = AnotherControllerError("broker 2 is the controller")
     again = RemoteBroker(cluster.service, 1)
     again.register()

@@ -76,7 +76,7 @@ class ControllerLink:
         self._connected_to: Address | None = None
         self._task: asyncio.Task[None] | None = None
         self._heartbeat: asyncio.TimerHandle | None = None
-        self._received_at = self._answered_at = 0.0
+        self._received_at = self._answered_at = self._beat_at = 0.0
         self._beats: deque[float] = deque()
         self._warned = ""
 
@@ -130,7 +130,7 @@ class ControllerLink:
             raise ConnectionError("another controller was elected in the meantime")
         self._socket, self._reader = connecting, FrameReader(MOST_FRAME_BYTES)
         self._connected_to = address
-        self._received_at = self._answered_at = self._loop.time()
+        self._received_at = self._answered_at = self._beat_at = self._loop.time()
         self._beats.clear()
         self._loop.add_reader(connecting, self._receive_soon)
         self._put(framed(self._registration()))
@@ -163,8 +163,12 @@ class ControllerLink:
 
     def _beat(self) -> None:
         """Send a heartbeat now and then; a controller that does not answer is lost."""
-        self._heartbeat = self._loop.call_later(self._timeout_seconds / _HEARTBEATS_PER_TIMEOUT, self._beat)
-        if self._loop.time() - self._received_at > self._timeout_seconds:
+        now, pause = self._loop.time(), self._timeout_seconds / _HEARTBEATS_PER_TIMEOUT
+        if now - self._beat_at > 2 * pause:
+            self._received_at = now  # this process was stopped, and has not read what has arrived
+        self._beat_at = now
+        self._heartbeat = self._loop.call_later(pause, self._beat)
+        if now - self._received_at > self._timeout_seconds:
             self._lose(f"nothing was received for {self._timeout_seconds:g} s")
         else:
             self._put_heartbeat()

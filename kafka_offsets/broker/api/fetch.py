@@ -487,9 +487,10 @@ class _Reader:
         if not start <= asked.fetch_offset <= log.log_end_offset:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower:
-            assert self.broker.replicas is not None
-            self.broker.replicas.fetched(partition, *self.follower, asked)
-            high_watermark = log.high_watermark
+            if not self.parked_at:  # else it counted when it arrived, and its follower may be gone
+                assert self.broker.replicas is not None
+                self.broker.replicas.fetched(partition, *self.follower, asked)
+                high_watermark = log.high_watermark
             # Answer at once: DeleteRecords waits until the follower has the new log start.
             self.is_final = self.is_final or 0 <= asked.log_start_offset < start
         # A log whose transactions are not known yet is not scanned for a number that only readers of committed

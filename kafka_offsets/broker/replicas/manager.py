@@ -522,8 +522,12 @@ class ReplicaManager:
             self._schedule_check()
             for partition in list(self._by_log.values()):
                 replica = partition.replica
-                if isinstance(replica, LeaderReplica) and replica.tick(now.mono_ms) is not None:
+                if not isinstance(replica, LeaderReplica):
+                    continue
+                if replica.tick(now.mono_ms, is_reachable=self.membership.is_reachable) is not None:
                     self._send_proposal(partition, replica)
+                if replica.on_time(now.mono_ms):
+                    self._high_watermark_moved(partition, replica)
 
         self._broker.scheduler.after_interval(every_ms, check)
 

@@ -6,8 +6,11 @@ An error for a client is a value, an :class:`ErrorCode` in a response. A peer th
 A :class:`ConfigError` is a mistake of the operator: a key, a value or a file that cannot be used.
 """
 
+import errno
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+
+_NO_SPACE = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # Windows has no EDQUOT
 
 
 class KafkaOffsetsError(Exception):
@@ -42,6 +45,11 @@ class StorageError(KafkaOffsetsError):
     def is_of_disk(self) -> bool:
         """Whether the operating system has refused an operation that this process is allowed to carry out."""
         return isinstance(self.__cause__, OSError) and not isinstance(self.__cause__, PermissionError)
+
+    @property
+    def is_full_disk(self) -> bool:
+        """Whether the disk, or the user's part of it, has no space left."""
+        return isinstance(self.__cause__, OSError) and self.__cause__.errno in _NO_SPACE
 
 
 class UnreadableError(StorageError):

@@ -41,6 +41,19 @@ def test_a_commit_that_no_follower_fetches_is_answered_after_its_timeout_and_tak
     assert client.committed("g") == {("t", 0): 5}
 
 
+def test_a_commit_that_is_answered_not_coordinator_may_take_effect(node):
+    # docs/commits.md said so of COORDINATOR_NOT_AVAILABLE alone.
+    node.create("t", [1])
+    client = CoreClient(node.core)
+    commit(client)
+    node.publish(node.metadata.controller.lead(TopicPartition(OFFSETS, 0), 2))
+    assert errors(client.take()) == [ErrorCode.NOT_COORDINATOR]
+    assert node.partition(OFFSETS).log.log_end_offset == 1, "a follower may have fetched it"
+    node.publish(node.metadata.controller.lead(TopicPartition(OFFSETS, 0), 1))
+    node.fetched_by(2, OFFSETS, 1)
+    assert client.committed("g") == {("t", 0): 5}
+
+
 def test_each_commit_waits_for_its_own_timeout(node):
     node.create("t", [1])
     client = CoreClient(node.core)

@@ -31,6 +31,7 @@ from kafka_offsets.storage.log.segment_names import (
     NAME_DIGITS,
     NEW_SUFFIX,
 )
+from kafka_offsets.storage.log.syncing import try_write_index_files
 from kafka_offsets.storage.repair.closed_segments import NONE_KNOWN, Sizes, changed_segments
 from kafka_offsets.storage.repair.recover_valid import Damage, recover_valid
 
@@ -169,7 +170,7 @@ def load_segments(
         was_damaged = any(damage.path == segment.path for damage in loaded.damages)
         if following:
             segment.forget_recent()
-        segment.write_index_files()
+        try_write_index_files(segment)
         loaded.segments.append(segment)
         loaded = loaded._replace(recovery=recovery)
         end_offset = segment.end_offset

@@ -518,6 +518,25 @@ def test_an_acknowledgement_of_a_partition_that_is_led_elsewhere_is_refused_at_o
     assert outcomes == ([] if leads else [{partition: ErrorCode.NOT_LEADER_OR_FOLLOWER}])
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_the_coordinator_learns_of_a_marker_only_when_it_is_replicated(node, moves):
+    # A coordinator elsewhere would complete the transaction, and the next leader of orders-0 would not have the marker.
+    node.create("orders", [1, 2])
+    made, client = messages.WriteTxnMarkersRequest, CoreClient(node.core)
+    topics = [made.WritableTxnMarkerTopic("orders", [0])]
+    client.send((made([made.WritableTxnMarker(7, 1, True, topics, 0)]), 1))
+    node.core.end_turn()
+    assert node.partition().log.log_end_offset == 1
+    assert client.take() == []
+    if moves:
+        change(node, "orders", leader=2, leader_epoch=1)
+    else:
+        node.fetched_by(2, "orders", 1)
+    (answer,) = client.take()
+    (found,) = answer.markers[0].topics[0].partitions
+    assert (found.error_code != ErrorCode.NONE) is moves
+
+
 def test_a_broker_that_coordinates_a_transaction_no_longer_writes_no_markers_for_it(ending):
     # They could end the next transaction of the same producer.
     change(ending, "orders", leader=-1, leader_epoch=1)

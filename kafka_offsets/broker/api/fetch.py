@@ -440,6 +440,10 @@ class _Reader:
         self.watched: list[_Watched] = []
         self.is_final = False
 
+    def denies_follower(self, index: int) -> bool:
+        """Whether the sender is a follower without the right to be one: then it does not learn which ids exist."""
+        return self.follower[0] >= 0 and self.refuses is not None and self.refuses("", index) is _DENIED
+
     def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
         """Read one partition, or return why not; None when it did not exist either when the request was parked."""
         asked = wanted.asked
@@ -590,7 +594,11 @@ def _read(
     missing: list[Read] = []
     for wanted in plan.wanted:
         name, topic_id, asked = wanted
-        data = reader.read(wanted) if name or version < TOPIC_IDS_SINCE else None
+        is_known = bool(name) or version < TOPIC_IDS_SINCE
+        if not is_known and reader.denies_follower(asked.partition):
+            missing.append(Read(name, topic_id, _unknown(asked.partition, _DENIED)))
+            continue
+        data = reader.read(wanted) if is_known else None
         if data is not None:
             (missing if data.error_code == _DENIED else answers).append(Read(name, topic_id, data))
         elif name or version < TOPIC_IDS_SINCE:

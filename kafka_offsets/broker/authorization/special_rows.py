@@ -139,7 +139,9 @@ def _fetch(
     may_follow = follower >= 0 and sender.may(_CLUSTER_ACTION)
 
     def refuse_denied(topic: str, index: int) -> ErrorCode:
-        """Return the error of a partition that the sender may not read."""
+        """Return the error of a partition that the sender may not read; a follower learns of no other error."""
+        if follower >= 0 and not may_follow:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         error = ErrorCode.NONE if refuses is None else refuses(topic, index)
         if error or may_follow or (follower < 0 and sender.may(_READ_TOPIC, topic)):
             return error

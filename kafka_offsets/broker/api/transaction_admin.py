@@ -6,7 +6,7 @@ Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +17,7 @@ from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
 from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -30,14 +30,16 @@ from kafka_offsets.storage.log.log import Log
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
-_STEP_COST = 10_000
-"""What a step of ListTransactions may cost, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
+_STEP_COST = 1_000_000
+"""What a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""
 
-_COST_OF_ID = 4
+_COST_OF_ID = 400
 """The cost of comparing an id with all filters but the regular expression."""
 
 _UNKNOWN_VERSION = -1
 """The transaction version that is none: Kafka fails at a marker with it, and takes other negative numbers for 0."""
+
+_Listed: TypeAlias = messages.ListTransactionsResponse.TransactionState
 
 _NOT_HERE = "This server does not host this topic-partition."
 
@@ -80,17 +82,16 @@ def list_transactions(
     broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.ListTransactionsResponse | None:
     """List transactional ids, filtered by state, producer, duration and a regular expression where requested."""
-    pattern = None
     if request.transactional_id_pattern:
         try:
-            pattern = TopicPattern(request.transactional_id_pattern)
+            Pattern(request.transactional_id_pattern)
         except PatternError:
             return refuse(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
-    return run_incrementally(broker, context, _listed_transactions(broker, request, pattern, now))
+    return run_incrementally(broker, context, _listed_transactions(broker, request, now))
 
 
 def _listed_transactions(
-    broker: Context, request: messages.ListTransactionsRequest, pattern: TopicPattern | None, now: Now
+    broker: Context, request: messages.ListTransactionsRequest, now: Now
 ) -> Steps[messages.ListTransactionsResponse]:
     answer = messages.ListTransactionsResponse
     budget = Budget(_STEP_COST)
@@ -103,24 +104,29 @@ def _listed_transactions(
             listed.append(answer.TransactionState(name, found.producer_id, found.state.title))
         if budget.spend(_COST_OF_ID):
             yield None
-    if pattern is not None:
-        matching = yield from _matching(pattern, (state.transactional_id for state in listed), budget)
-        listed = [state for state in listed if state.transactional_id in matching]
+    if request.transactional_id_pattern:
+        listed = yield from _matching(request.transactional_id_pattern, listed, budget)
     return answer(unknown_state_filters=unknown, transaction_states=listed)
 
 
 def _matching(
-    pattern: TopicPattern, names: Iterable[str], budget: Budget
-) -> Generator[None, None, frozenset[str]]:
-    steps = pattern.match_in_steps(names)
-    while True:
-        try:
-            cost = next(steps)
-        except StopIteration as ended:
-            found: frozenset[str] = ended.value
-            return found
-        if budget.spend(cost):
-            yield
+    expression: str, listed: Sequence[_Listed], budget: Budget
+) -> Generator[None, None, list[_Listed]]:
+    """Return the transactional ids that match.
+
+    Each step compiles the expression again: many requests may wait for their next step, and compiled ones are large.
+    """
+    pattern, matching = None, []
+    for state in listed:
+        name = state.transactional_id
+        if pattern is None:
+            pattern = Pattern(expression)
+        if pattern.matches(name):
+            matching.append(state)
+        if budget.spend(pattern.cost_of(name)):
+            pattern = None
+            yield None
+    return matching
 
 
 # -- DescribeProducers

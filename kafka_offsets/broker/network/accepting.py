@@ -1,4 +1,4 @@
-"""Accepting: what asyncio does not say of listeners and accepted connections. Knows no protocol."""
+"""Accepting: how asyncio's listeners begin and stop, and what it does not say of connections. Knows no protocol."""
 
 import asyncio
 import select
@@ -10,6 +10,21 @@ _ROUNDS = 2
 
 _CLOSED: int = getattr(select, "POLLRDHUP", 0)
 """Linux reports separately that the peer will send nothing more."""
+
+
+ACCEPTED_PER_ROUND = 16
+"""asyncio accepts as many connections in a round of the loop as its backlog has. Each takes several rounds until
+it is read or closed, and one with TLS has a buffer of 256 KiB until then."""
+
+_BACKLOG = 1024
+"""How many connections wait in the kernel until they are accepted."""
+
+
+def widen_backlog(listener: asyncio.Server) -> None:
+    """Have the kernel keep more connections waiting than asyncio accepts in a round."""
+    for accepting in listener.sockets:
+        with accepting.dup() as same:  # only asyncio's own object hides `listen`
+            same.listen(_BACKLOG)
 
 
 async def stop_accepting(listeners: Collection[asyncio.Server]) -> None:

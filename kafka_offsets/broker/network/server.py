@@ -18,7 +18,12 @@ from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
-from kafka_offsets.broker.network.accepting import is_closed_by_peer, stop_accepting
+from kafka_offsets.broker.network.accepting import (
+    ACCEPTED_PER_ROUND,
+    is_closed_by_peer,
+    stop_accepting,
+    widen_backlog,
+)
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import SocketWriter
@@ -52,7 +57,6 @@ _CLOSING_SECONDS = 5.0
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 _LOCAL = "localhost"
-_BACKLOG = 1024
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
@@ -351,6 +355,8 @@ class Server:
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""
         listener = self._listeners[index] = await self._listen(index, host, port)
+        if self.accepts_at_once:
+            widen_backlog(listener)
         return _ports(listener)[0]
 
     async def _listen(self, index: int, host: str, port: int) -> asyncio.Server:
@@ -359,7 +365,7 @@ class Server:
             self._loop.create_server,
             new_peer,
             host,
-            backlog=_BACKLOG,
+            backlog=ACCEPTED_PER_ROUND,
             reuse_address=True,
             start_serving=self.accepts_at_once,
         )
@@ -430,6 +436,7 @@ class Server:
         """Let clients connect."""
         for listener in self._listeners.values():
             await listener.start_serving()
+            widen_backlog(listener)
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Decide a request as if a connection had sent it; the future has the answer or fails with RuntimeError."""

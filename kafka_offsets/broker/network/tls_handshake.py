@@ -81,10 +81,12 @@ class Handshake(asyncio.Protocol):
                 server_side=True,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS,
             )
-        except ConnectionResetError:  # it has left, as a health check does
-            logger.debug("%s: the connection was closed during the TLS handshake", self._host)
-        except (OSError, ConfigError) as error:  # ssl.SSLError and timeouts are OSError
-            logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
+        except (
+            OSError,
+            ConfigError,
+            asyncio.CancelledError,
+        ) as error:  # ssl.SSLError and timeouts are OSError
+            self._log(error)
             # asyncio's future, the error and its frames refer to each other, and to a buffer of 256 KiB.
             error.__traceback__ = None
         finally:
@@ -93,6 +95,12 @@ class Handshake(asyncio.Protocol):
                 transport.abort()
         if encrypted is not None and not self._is_lost:
             self._hand_over(encrypted)
+
+    def _log(self, error: BaseException) -> None:
+        if isinstance(error, ConnectionResetError):  # it has left, as a health check does
+            logger.debug("%s: the connection was closed during the TLS handshake", self._host)
+        elif isinstance(error, Exception):
+            logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
 
     def _end(self) -> None:
         """Have the server count the connection no longer, once."""

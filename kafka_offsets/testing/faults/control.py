@@ -33,6 +33,7 @@ from kafka_offsets.broker.api.row import (
 from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.clock import LATEST_MS
 from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 from kafka_offsets.testing import releases
@@ -149,10 +150,10 @@ class Faults:
 
         before  delay the request instead, so that the broker also executes it late
         which   n, client_id, group, transactional_id, topic, partition, node
-        ValueError for less than a millisecond.
+        ValueError for less than a millisecond, and for a time that a clock cannot show.
         """
-        if ms < 1:
-            raise ValueError(f"a delay of {ms} ms is none")
+        if not 1 <= ms <= LATEST_MS:
+            raise ValueError(f"a delay is 1 to {LATEST_MS} ms, not {ms}")
         which |= {"before_ms": ms} if before else {"after_ms": ms}
         description = f"by {ms} ms" + (" before it is done" if before else "")
         return self._add(Fault(self, "delay", self._names(api), description=description, **which))

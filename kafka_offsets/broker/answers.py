@@ -4,7 +4,7 @@ An answer waits for earlier ones of its connection. `release` moves the answers 
 their connection; the owner of the sockets sends them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.broker.api.row import Api
@@ -129,7 +129,7 @@ class Answers:
         logger.warning("%s: connection closed: %s", connection.peer, error)
         self.close_connection(connection)
 
-    def take_output(self) -> Iterable[ClientConnection]:
+    def take_output(self) -> dict[ClientConnection, None]:
         """Return the connections with data in `output`, and clear the set."""
         writable, self.writable = self.writable, {}
         return writable

@@ -17,7 +17,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
-from kafka_offsets.broker.core import BrokerCore, ClusterPart
+from kafka_offsets.broker.core import TURN_MS, BrokerCore, ClusterPart
 from kafka_offsets.broker.network.accepting import (
     ACCEPTED_PER_ROUND,
     is_closed_by_peer,
@@ -57,6 +57,9 @@ _CLOSING_SECONDS = 5.0
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 _LOCAL = "localhost"
+
+_MOST_DELAYED_ROUNDS = 250
+"""What is due waits for so many rounds of the loop at most, each about 20 ms, while requests that have arrived wait."""
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
@@ -178,7 +181,11 @@ class Peer(asyncio.Protocol):
         connection = self.connection
         if connection.is_blocked or connection.muted is not None or self._server.is_paused:
             return False
-        waits = connection.unanswered or connection.output_bytes
+        waits = (
+            connection.unanswered
+            or connection.output_bytes
+            or connection in self._server.core.answers.resumable
+        )
         return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
 
     def resume(self) -> None:
@@ -251,6 +258,7 @@ class Server:
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
+        self._delayed_rounds = 0
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._listeners: dict[int, asyncio.Server] = {}
         self._closed = asyncio.Event()
@@ -573,17 +581,33 @@ class Server:
     def _end_turn(self) -> None:
         self._turn = None
         self.core.end_turn()
-        for connection in self.core.answers.take_output():
-            connection.owner.flush()
-        if self.core.has_work:
+        if not self._flush() or self.core.has_work:
             self.request_turn()
         self._schedule_timer()
+
+    def _flush(self) -> bool:
+        """Write what connections have to send, little first; return whether there was time for all of them."""
+        writable = self.core.answers.take_output()
+        began_ms = self._clock.now().mono_ms
+        for connection in sorted(writable, key=lambda each: each.output_bytes):
+            del writable[connection]
+            connection.owner.flush()
+            if writable and self._clock.now().mono_ms - began_ms >= TURN_MS:
+                self.core.answers.writable = writable | self.core.answers.writable
+                return False
+        return True
 
     def _schedule_timer(self) -> None:
         """Keep the timer set to the core's next deadline."""
         self._timer.set(self.core.next_deadline_ms)
 
     def _run_due(self) -> None:
+        """Run what is due, but first decide the requests that have arrived: the heartbeats of sessions that end now."""
+        if self.core.answers.resumable and self._delayed_rounds < _MOST_DELAYED_ROUNDS:
+            self._delayed_rounds += 1
+            self._timer.again()
+            return
+        self._delayed_rounds = 0
         self.core.run_due()
         self.end_turn_now()
 

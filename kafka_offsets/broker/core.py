@@ -6,6 +6,7 @@ calls `run_due` at `next_deadline_ms`, and sends the output of `take_output`. Th
 nothing blocks.
 """
 
+import math
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -53,7 +54,7 @@ from kafka_offsets.broker.security.listener_stores import ListenerStores
 from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
 from kafka_offsets.broker.security.token_expiry import start_expiry
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
-from kafka_offsets.clock import Clock, Now, SystemClock
+from kafka_offsets.clock import Clock, ManualClock, Now, SystemClock
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, DataDirectory
@@ -125,6 +126,9 @@ class BrokerCore:
         self.responses = ResponseBudget(config.queued_max_response_bytes)
         self.answers = Answers(self.responses, lambda key: row_of(self.context.apis, key))
         self._turn_began_ms: int | None = None
+        self._turn_ms = (
+            math.inf if isinstance(self.clock, ManualClock) else TURN_MS
+        )  # a manual clock measures no work
         self._is_behind = False
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
@@ -356,7 +360,7 @@ class BrokerCore:
         now = self.clock.now()
         if self._turn_began_ms is None:
             self._turn_began_ms = now.mono_ms
-        if now.mono_ms - self._turn_began_ms < TURN_MS:
+        if now.mono_ms - self._turn_began_ms < self._turn_ms:
             self.requests.serve(connection, now)
         else:
             self.answers.resumable[connection] = None
@@ -395,7 +399,7 @@ class BrokerCore:
                 continue
             self.requests.serve_resumed(connection, began)
             self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
-            if self.clock.now().mono_ms - began.mono_ms >= TURN_MS:
+            if self.clock.now().mono_ms - began.mono_ms >= self._turn_ms:
                 self._is_behind = bool(resumable)
                 self.answers.resumable = resumable | self.answers.resumable
                 return False

@@ -7,26 +7,33 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.broker import core as broker_core
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.server import Peer
-from kafka_offsets.clock import ManualClock, Now
+from kafka_offsets.broker.workers import sync_inline
+from kafka_offsets.clock import Now
 from kafka_offsets.protocol import messages
-from tests.drivers.core import CoreClient, make_core, request_frame
+from kafka_offsets.storage.files import MemoryFiles
+from tests.drivers.core import CoreClient, request_frame
 from tests.interop.waiting import until
 
 ASKED = request_frame(messages.ApiVersionsRequest(), 0)
 
 
-class TickingClock(ManualClock):
+class TickingClock:
     """A clock that shows a later millisecond each time it is read, as if everything took long."""
 
+    def __init__(self) -> None:
+        self._now = Now(1_700_000_000_000, 0)
+
     def now(self) -> Now:
-        self._move_to(self._now.mono_ms + 1)
-        return super().now()
+        self._now = Now(self._now.wall_ms + 1, self._now.mono_ms + 1)
+        return self._now
 
 
 def test_a_turn_ends_after_some_milliseconds_and_a_client_that_waits_for_each_response_comes_first() -> None:
     # 300 clients that pipelined large Fetches and read nothing: another client waited once for 4.4 s.
-    core = make_core(clock=TickingClock())
+    core = BrokerCore(Config.load({}), MemoryFiles(), TickingClock(), sync_inline)
     many = [CoreClient(core) for _ in range(100)]
     for client in many:
         client.send_bytes(ASKED * 50)
@@ -46,7 +53,7 @@ def test_a_turn_ends_after_some_milliseconds_and_a_client_that_waits_for_each_re
 
 
 def test_a_connection_is_read_again_after_its_turn_although_nothing_is_sent() -> None:
-    core = make_core(clock=TickingClock())
+    core = BrokerCore(Config.load({}), MemoryFiles(), TickingClock(), sync_inline)
     clients = [CoreClient(core) for _ in range(30)]
     request = messages.ProduceRequest(acks=0, timeout_ms=1000, topic_data=[])
     for client in clients:

@@ -191,6 +191,8 @@ def fetch(
     is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
     if not is_level and any(_exists(broker, wanted) for wanted in plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    if version >= TOPIC_IDS_SINCE and _confuses_kafka(plan.wanted):
+        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     reading = _read(broker, request, plan, version, (), refuses)
     least = reading.least
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
@@ -215,6 +217,12 @@ def fetch(
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
+
+
+def _confuses_kafka(wanted: Sequence[Wanted]) -> bool:
+    """Whether the zero topic id is among several partitions of unknown topic ids: Kafka fails to compare them."""
+    unknown = {(each.topic_id, each.asked.partition) for each in wanted if not each.topic}
+    return len(unknown) > 1 and any(not any(topic_id) for topic_id, _ in unknown)
 
 
 def _exists(broker: Context, wanted: Wanted) -> bool:

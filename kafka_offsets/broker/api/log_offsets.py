@@ -80,7 +80,7 @@ def list_offsets(
     """Answer an offset for each requested timestamp.
 
     Isolation level 1 sees nothing after the last stable offset. A partition that is named twice is refused. A topic
-    without partitions is not in the response.
+    without partitions is not in the response, and one of several entries is in it once.
     """
     version = context.api_version
     if request.isolation_level not in (0, 1):
@@ -89,9 +89,9 @@ def list_offsets(
     repeated = len(set(names)) < len(names) and {name for name, times in Counter(names).items() if times > 1}
     response = messages.ListOffsetsResponse
     answered = set()
-    topics = []
+    by_topic: dict[str, list[messages.ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for named in request.topics:
-        answers = []
+        answers = by_topic.setdefault(named.name, [])
         for asked in named.partitions:
             key = named.name, asked.partition_index
             if not repeated or key not in repeated:
@@ -99,9 +99,7 @@ def list_offsets(
             elif key not in answered:
                 answered.add(key)
                 answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
-        if answers:
-            topics.append(response.ListOffsetsTopicResponse(named.name, answers))
-    return response(topics=topics)
+    return response(topics=[response.ListOffsetsTopicResponse(*item) for item in by_topic.items() if item[1]])
 
 
 class SameEnd(NamedTuple):

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer.java_order import OrderedByHash
+from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
@@ -196,19 +196,30 @@ def _alter(
 
     keys  the quotas that the entity may have, and their types
     """
-    values = dict(quotas.get(entity, {}))
+    before = quotas.get(entity, {})
     for op in entry.ops:
-        if op.remove:
-            values.pop(op.key, None)
-        else:
+        if not op.remove:
             _check_value(keys, op.key, op.value)
-            values[op.key] = op.value
+    values = _ordered(before, {op.key: None if op.remove else op.value for op in entry.ops})
     if not values:
         quotas.pop(entity, None)
         return
     if entity not in quotas:
         _check_room(quotas, entity)
     quotas[entity] = values
+
+
+def _ordered(before: Mapping[str, float], changes: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the changed values in the order of Kafka's hash map, which decides in which order they are described.
+
+    Source: ClientQuotaDelta.apply.
+    """
+    after = {**before, **{key: changes[key] for key in hash_order(changes, string_hash)}}
+    values = {key: value for key, value in after.items() if value is not None}
+    keys = OrderedByHash(string_hash, len(before))
+    for key in values:
+        keys.append(key)
+    return {key: values[key] for key in keys}
 
 
 def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) -> None:

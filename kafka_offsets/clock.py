@@ -2,12 +2,59 @@
 
 Two times, never mixed: monotonic time decides when a session ends or a long poll is answered, wall time
 stamps records and decides which offsets expire. A jump of the wall clock therefore ends no session.
+
+The broker runs in the process of a test, which may freeze time for itself. The package reads the machine's clocks by
+`wall_ns` and `monotonic_ns` alone, which freezegun and time-machine do not change.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
+
+# freezegun replaces the functions of `time` that read a clock, wherever a module has them as an attribute, but not
+# `clock_gettime_ns`. time-machine changes what CLOCK_REALTIME is, and has the original in its escape hatch.
+if hasattr(time, "clock_gettime_ns"):
+
+    def monotonic_ns() -> int:
+        """Read the monotonic clock of the machine, in nanoseconds."""
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    def _wall_ns() -> int:
+        return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+else:  # Windows; as attributes of a class, freezegun does not see them
+
+    class _Functions:
+        monotonic_ns = staticmethod(time.monotonic_ns)
+        wall_ns = staticmethod(time.time_ns)
+
+    def monotonic_ns() -> int:
+        """Read the monotonic clock of the machine, in nanoseconds."""
+        return _Functions.monotonic_ns()
+
+    def _wall_ns() -> int:
+        return _Functions.wall_ns()
+
+
+def wall_ns() -> int:
+    """Read the wall clock of the machine: nanoseconds since the epoch."""
+    escape = getattr(sys.modules.get("time_machine"), "escape_hatch", None)
+    if escape is None:
+        return _wall_ns()
+    while True:  # another thread may begin or end to travel at any moment
+        try:
+            return int(escape.time.time_ns())
+        except ValueError:  # it does not travel
+            now_ns = _wall_ns()
+        if not escape.is_travelling():
+            return now_ns
+
+
+def monotonic_s() -> float:
+    """Read the monotonic clock of the machine, in seconds."""
+    return monotonic_ns() / 1e9
 
 
 class Now(NamedTuple):
@@ -34,7 +81,7 @@ class SystemClock:
 
     def now(self) -> Now:
         """Read both clocks of the machine."""
-        return Now(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
+        return Now(wall_ns() // 1_000_000, monotonic_ns() // 1_000_000)
 
 
 class Driver(Protocol):

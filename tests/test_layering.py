@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "metadata": {"errors", "replication", "security"},
     "client": {"errors", "clock", "logs", "protocol", "assignors", "security"},
     "inspect": {"errors", "clock", "protocol"},
-    "zookeeper": {"errors", "logs", "replication", "metadata", "security"},
+    "zookeeper": {"clock", "errors", "logs", "replication", "metadata", "security"},
     "broker": {
         "errors",
         "clock",

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import (
     CommitRefusedError,
     ConnectionLostError,
@@ -95,7 +96,7 @@ class Retries:
         on_wait: Callable[[str], None] = _warn,
         *,
         reconnects: bool = True,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.timeout_s = timeout_s

@@ -566,9 +566,8 @@ class RecordedPeer(Peer):
         """Start recording."""
         super().connection_made(transport)
         if self.connection is not None:
-            assert isinstance(transport, asyncio.Transport)
             self._tape = self._recorder.open(self.connection.peer, self._node)
-            self._writer = _RecordedWriter(transport, self._tape)
+            self._writer = _RecordedWriter(cast("asyncio.Transport", transport), self._tape)
 
     def data_received(self, data: bytes) -> None:
         """Record received bytes and pass them on."""

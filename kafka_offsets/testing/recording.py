@@ -7,10 +7,12 @@ core, which splits frames as the core does; a broker that does not record has no
 
 import gzip
 import json
+import struct
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex, overload
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 from kafka_offsets.broker.api.row import API_VERSIONS
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.client.frames import decode_response
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode, ProtocolError, error_code
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import FrameReader, read_api_key_and_version, read_request_header
@@ -42,6 +45,12 @@ _TOPIC_LISTS = frozenset(
 _TOPIC_FIELDS = frozenset({"name", "topic"})
 _FIND_COORDINATOR, _DESCRIBE_GROUPS, _GROUP_KEY_TYPE = 10, 15, 0
 _TOPIC_NAMES = frozenset({"topic_names", "subscribed_topic_names"})
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_PRODUCE = 0
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT, _BATCH_HEADER_BYTES = 35, 61  # of a record batch
+_PAST_MS, _FUTURE_MS = 24 * 3_600_000, 3_600_000
+"""A record of a test that freezes its time is further from the broker's clock than these."""
 
 
 class _Moment(NamedTuple):
@@ -216,10 +225,26 @@ class RecordedRequest:
         api = f"{self.api} v{self.version}"
         if self.node is not None:
             names.insert(0, f"node {self.node}")
+        if (timestamp_ms := self._far_timestamp_ms()) is not None:
+            names.append(f"records of {_date(timestamp_ms)}")
         said = "; ".join((", ".join(names), ", ".join(errors))) if errors else ", ".join(names)
         return (
             f"{clock}.{ms:03} {latency or 'unanswered':>10}  {self.client_id:<20} {api:<26} {said}".rstrip()
         )
+
+    def _far_timestamp_ms(self) -> int | None:
+        """Return the latest timestamp of produced records if it is far from the broker's clock, else None."""
+        if self._key != _PRODUCE or self.request is None:
+            return None
+        batches = (part.records for topic in self.request.topic_data for part in topic.partition_data)
+        timestamps = [
+            _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_AT)[0]
+            for batch in batches
+            if batch is not None and len(batch) > _BATCH_HEADER_BYTES
+        ]
+        latest_ms = max(timestamps, default=-1)
+        is_near = -_PAST_MS < latest_ms - self.wall_ms < _FUTURE_MS
+        return None if latest_ms < 0 or is_near else latest_ms
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -371,7 +396,7 @@ class Recorder:
     def moment(self) -> _Moment:
         """Return the current moment; each call returns a later one."""
         self._events += 1
-        return _Moment(time.perf_counter(), self._events)
+        return _Moment(monotonic_s(), self._events)
 
     def open(self, peer: str, node: int | None = None) -> Tape:
         """Put a tape on a new connection."""
@@ -466,6 +491,14 @@ def _is_flexible(message: type[messages.MessageValue], version: int) -> bool:
     """Whether a version has tagged fields, also one that is later than those of the schema."""
     flexible = message.SCHEMA.flexible
     return version in flexible or flexible.first <= flexible.last < version
+
+
+def _date(timestamp_ms: int) -> str:
+    """Return the date of a timestamp; the number itself where there is none, as with microseconds."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).strftime("%Y-%m-%d")
+    except OverflowError:
+        return f"the timestamp {timestamp_ms}"
 
 
 def _api_names() -> frozenset[str]:

@@ -84,7 +84,7 @@ def test_a_client_asks_with_its_id_and_secret(endpoint: Endpoint) -> None:
 
 def test_a_token_is_kept_for_most_of_its_time(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [1000.0]
-    monkeypatch.setattr(token_endpoint.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(token_endpoint, "monotonic_s", lambda: now_s[0])
     tokens = tokens_of(endpoint)
     for passed_s, asked in ((0, 1), (79.9, 1), (80, 2), (159, 2), (160, 3)):
         now_s[0] = 1000.0 + passed_s

@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
@@ -85,7 +85,7 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection with the core, or close it."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)  # uvloop's is one without being a subclass
         self._transport, self._writer = transport, SocketWriter(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
         is_counted = transport.get_extra_info("ssl_object") is not None  # before its handshake
@@ -389,6 +389,12 @@ class Server:
     def _new_protocol(self, index: int) -> Callable[[], asyncio.Protocol]:
         """Return what makes the protocol object for a connection that a listener accepts."""
         new_peer, tls = partial(self.new_peer, index), self.core.listeners[index].tls
+        if tls is not None and not isinstance(
+            self._loop, asyncio.BaseEventLoop
+        ):  # the handshake of uvloop never ends
+            raise RuntimeError(
+                "a listener with TLS needs asyncio's own loop, not uvloop's: `with Broker()` has one in its thread"
+            )
         return new_peer if tls is None else partial(Handshake, self, lambda: tls.context, new_peer)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
@@ -55,7 +55,7 @@ class Handshake(asyncio.Protocol):
         if self._is_begun:
             return
         self._is_begun = True
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         transport.pause_reading()  # until TLS reads
         self._host = (transport.get_extra_info("peername") or ("unknown",))[0]

@@ -13,6 +13,7 @@ import asyncio
 import struct
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from kafka_offsets.broker.network.accepting import stop_accepting
 from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins, LoginRefusedError, PeerLogin
@@ -227,7 +228,7 @@ class _Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect a registration."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         if not self._endpoint.admit(self):
             transport.abort()

@@ -10,7 +10,6 @@ import asyncio
 import select
 import socket
 import ssl
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any
 from kafka_offsets.broker.network.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
 from kafka_offsets.broker.network.nodes.controller_login import secured
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.remote_membership import RemoteMembership
@@ -185,9 +185,9 @@ class ControllerLink:
 
     def wait(self, is_done: Callable[[], bool]) -> None:
         """Block this broker until `is_done`, for a limited time; what has arrived by then is received."""
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = monotonic_s() + _ANSWER_SECONDS
         while not is_done() and self._socket is not None:
-            left = max(deadline - time.monotonic(), 0)
+            left = max(deadline - monotonic_s(), 0)
             poll = select.poll()
             poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
             if poll.poll(1000 * left):

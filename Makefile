@@ -27,7 +27,7 @@ export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites other-tools differential walks docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites other-tools differential walks requests docs linkcheck stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -214,6 +214,10 @@ other-tools: $(VENV)/test.stamp
 ## Plays 500 random walks of requests with a real Kafka and ours, and shortens what differs. Needs Java 17 and Maven.
 walks: $(VENV)/test.stamp
 	$(BIN)/python -m tests.walks $(WALKS_ARGS)
+
+## Asks a real Kafka and ours 570 walks of requests that are drawn from the schemas, and shortens what differs.
+requests: $(VENV)/test.stamp
+	$(BIN)/python -m tests.walks --only "^requests of" --walks 570 $(WALKS_ARGS)
 
 ## Plays tests/differential on a real Kafka and records its answers in tests/stories. Needs Java 17 and Maven.
 differential: $(VENV)/test.stamp

@@ -1,6 +1,6 @@
 """What do the pipelines of Spark cost: the state of a raw log, of decoded Parquet, and of a log that went on a little?
 
-    python benchmarks/spark_pipelines.py [--records 5000000] [--threads 2] [--rounds 2] [--dir DIR]
+    python benchmarks/spark_pipelines.py [--records 5000000] [--groups 2000] [--threads 2] [--rounds 2] [--dir DIR]
                                          [--only rows,log,all,parquet,merge]
 
 rows     eight columns of each record into Spark, which drops them; the reader is asked for these columns alone
@@ -12,9 +12,9 @@ parquet  decoded rows -> state: `latest` in one reading and in two, beside the u
 merge    a state of all records, and then 1 % more, nine times: merged into it, beside a state that is computed from
          nothing. The mean of the last six counts: some of them write the whole state anew
 
-Segments: commits of 2,000 groups, 144,000 keys, ten in a batch, 3 % deletions, 80 bytes a record. Parts of a log repeat
-each other at later offsets. Each figure is the best one of some rounds, in wall time and in CPU time of all processes;
-on a busy machine the second is the one to compare.
+Segments: commits of --groups with 72 keys each, ten in a batch, 3 % deletions, 80 bytes a record. Parts of a million
+records repeat each other at later offsets. Each figure is the best one of some rounds, in wall time and in CPU time of
+all processes; on a busy machine the second is the one to compare.
 
 Two cores of a quiet AMD EPYC, local[2], Spark 4.3.0, 2026-11-24. In the first rounds of a query the JVM still compiles:
 best of eight rounds with 10,000,000 records, of four with 100,000,000:
@@ -199,7 +199,7 @@ def log(spark: "SparkSession", directory: Path, records: int, rounds: int) -> No
 
 def all_(spark: "SparkSession", directory: Path, records: int, rounds: int) -> None:
     """Compute the state of segments, from all records."""
-    _log(spark, directory, records, rounds, pipeline="latest")
+    _log(spark, directory, records, rounds, pipeline="latest", mode="all")
 
 
 def _log(
@@ -280,6 +280,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--records", type=int, default=5_000_000)
+    parser.add_argument("--groups", type=int, default=GROUPS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", default="rows,log,all,parquet,merge")
@@ -299,7 +300,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     register(spark)
     try:
-        make_log(directory / "log", options.records)
+        make_log(directory / "log", options.records, groups=options.groups)
         parts = {"rows": rows, "log": log, "all": all_, "parquet": parquet, "merge": merge}
         for name in options.only.split(","):
             parts[name](spark, directory, options.records, options.rounds)

@@ -1,17 +1,17 @@
-"""What `kafka-offsets spark report` and `lag` cost for a small log, beside a session that starts and runs one job.
+"""What `kafka-offsets spark report` costs for a small log, beside a session that runs one job, and beside `lag`.
 
     python benchmarks/spark_report.py [--rounds 3] [--only session,job,lag,report]
 
 The log has 3,500 commits of 12 groups in 50 partitions; the broker that wrote it is asked for the lag. *session* starts
-the session of these commands and stops it, *job* also counts a range of ten numbers. Each round runs all of them, each
+the session of such commands and stops it, *job* also counts a range of ten numbers. Each round runs all of them, each
 in a process of its own; the figures are CPU seconds of that process, the JVM and all that they start, the least of the
-rounds. A report that does not count runs first: it leaves the archive of the JVM's classes. Goal: a report in 15 s.
+rounds. A report that does not count runs first: it leaves the archive of the JVM's classes. *lag* starts no JVM.
+Goal: a report in 15 s.
 
 CPython 3.11.7, PySpark 4.3.0, Java 17, two cores of a quiet x86-64 machine, 2026-11-24, `--rounds 2`:
 
      session    3.3 cpu-s    2.9 s
          job    4.2 cpu-s    3.6 s
-         lag    7.6 cpu-s    6.7 s
       report   13.6 cpu-s   11.8 s
 
 Needs Java 17 and the extra `spark`.

@@ -26,6 +26,7 @@ from kafka_offsets.errors import (
     StorageError,
     nearest_name,
 )
+from kafka_offsets.terminal import note, printable
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.config.images import InitialTopic
@@ -112,7 +113,7 @@ class _Parser(argparse.ArgumentParser):
         message = _INVALID_NUMBER.sub(r"\1 is not a number", message)
         wrong = _INVALID_CHOICE.search(message)
         advice = nearest_name(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong is not None else ""
-        self.exit(CANNOT, f"{self.prog}: {message}{advice} (see {self.prog} --help)\n")
+        self.exit(CANNOT, printable(f"{self.prog}: {message}{advice} (see {self.prog} --help)") + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -521,7 +522,7 @@ def _check(options: argparse.Namespace) -> int:
 
     code = 0
     for line, is_damage in check(options.directory, as_json=options.json):
-        print(line)
+        print(printable(line))
         code |= is_damage
     return code
 
@@ -554,7 +555,7 @@ def os_error_text(error: OSError, host: str, port: int) -> str:
 
 
 def _cannot(message: str, code: int = CANNOT) -> int:
-    print(f"kafka-offsets: {' '.join(message.split())}", file=sys.stderr)
+    note(" ".join(message.split()))
     return code
 
 

@@ -2,12 +2,59 @@
 
 Two times, never mixed: monotonic time decides when a session ends or a long poll is answered, wall time
 stamps records and decides which offsets expire. A jump of the wall clock therefore ends no session.
+
+The broker runs in the process of a test, which may freeze time for itself. The package reads the machine's clocks by
+`wall_ns` and `monotonic_ns` alone, which freezegun and time-machine do not change.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
+
+# freezegun replaces the functions of `time` that read a clock, wherever a module has them as an attribute, but not
+# `clock_gettime_ns`. time-machine changes what CLOCK_REALTIME is, and has the original in its escape hatch.
+if hasattr(time, "clock_gettime_ns"):
+
+    def monotonic_ns() -> int:
+        """Read the monotonic clock of the machine, in nanoseconds."""
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    def _wall_ns() -> int:
+        return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+else:  # Windows; as attributes of a class, freezegun does not see them
+
+    class _Functions:
+        monotonic_ns = staticmethod(time.monotonic_ns)
+        wall_ns = staticmethod(time.time_ns)
+
+    def monotonic_ns() -> int:
+        """Read the monotonic clock of the machine, in nanoseconds."""
+        return _Functions.monotonic_ns()
+
+    def _wall_ns() -> int:
+        return _Functions.wall_ns()
+
+
+def wall_ns() -> int:
+    """Read the wall clock of the machine: nanoseconds since the epoch."""
+    escape = getattr(sys.modules.get("time_machine"), "escape_hatch", None)
+    if escape is None:
+        return _wall_ns()
+    while True:  # another thread may begin or end to travel at any moment
+        try:
+            return int(escape.time.time_ns())
+        except ValueError:  # it does not travel
+            now_ns = _wall_ns()
+        if not escape.is_travelling():
+            return now_ns
+
+
+def monotonic_s() -> float:
+    """Read the monotonic clock of the machine, in seconds."""
+    return monotonic_ns() / 1e9
 
 
 class Now(NamedTuple):
@@ -34,7 +81,7 @@ class SystemClock:
 
     def now(self) -> Now:
         """Read both clocks of the machine."""
-        return Now(time.time_ns() // 1_000_000, time.monotonic_ns() // 1_000_000)
+        return Now(wall_ns() // 1_000_000, monotonic_ns() // 1_000_000)
 
 
 class Driver(Protocol):
@@ -48,12 +95,26 @@ class Driver(Protocol):
         """
 
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999. Later times have no date, and sums of later times no room in Kafka's 64 bits."""
+
+
 def _whole(ms: float) -> int:
     """Round to whole milliseconds: records, deadlines and requests have no fractions of a millisecond."""
     try:
         return round(ms)
     except (ValueError, OverflowError):
         raise ValueError(f"a time is a finite number of milliseconds, not {ms}") from None
+
+
+def _checked(wall_ms: int, mono_ms: int) -> Now:
+    """Return the time. Raises ValueError if a clock cannot show it."""
+    for name, ms in (("wall", wall_ms), ("monotonic", mono_ms)):
+        if not 0 <= ms <= LATEST_MS:
+            raise ValueError(
+                f"the {name} clock shows 0 ms to {LATEST_MS} ms, the end of the year 9999; this would be {ms:.17g} ms"
+            )
+    return Now(wall_ms, mono_ms)
 
 
 class ManualClock:
@@ -65,7 +126,7 @@ class ManualClock:
     """
 
     def __init__(self, wall_ms: float = 1_700_000_000_000, mono_ms: float = 0) -> None:
-        self._now = Now(_whole(wall_ms), _whole(mono_ms))
+        self._now = _checked(_whole(wall_ms), _whole(mono_ms))
         self._drivers: list[Driver] = []
         self._moving = threading.Lock()
 
@@ -92,15 +153,16 @@ class ManualClock:
     ) -> Now:
         """Move both clocks forward by a time in the given units, and return the new time.
 
-        The sum is rounded to whole milliseconds. ValueError if it is negative, infinite or not a number. RuntimeError
-        in the thread of a broker's loop, which must do the work: use `await asyncio.to_thread(clock.advance, ms)`.
+        The sum is rounded to whole milliseconds. ValueError if it is negative, infinite or not a number, or if a clock
+        would pass the year 9999. RuntimeError in the thread of a broker's loop, which must do the work: use `await
+        asyncio.to_thread(clock.advance, ms)`.
         """
         ms += 1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days)))
         if ms < 0:
             raise ValueError(f"time does not go back: advance({ms})")
         whole_ms = _whole(ms)
         with self._moving:
-            until_ms = self._now.mono_ms + whole_ms
+            until_ms = _checked(self._now.wall_ms + whole_ms, self._now.mono_ms + whole_ms).mono_ms
             if len(self._drivers) == 1:
                 self._drivers[0].run(until_ms, self._move_to, until_ms)
             else:
@@ -114,8 +176,11 @@ class ManualClock:
         return self.advance(0)
 
     def set_wall(self, wall_ms: float) -> None:
-        """Set the wall clock, as an operator or NTP does; monotonic time does not change."""
-        self._now = self._now._replace(wall_ms=_whole(wall_ms))
+        """Set the wall clock, as an operator or NTP does; monotonic time does not change.
+
+        ValueError for a time before 1970 or after the year 9999.
+        """
+        self._now = _checked(_whole(wall_ms), self._now.mono_ms)
 
     def _run_due(self, end_ms: int) -> int | None:
         """Make every broker run what is due now; return the earliest next deadline. The move ends at `end_ms`."""

@@ -6,8 +6,11 @@ An error for a client is a value, an :class:`ErrorCode` in a response. A peer th
 A :class:`ConfigError` is a mistake of the operator: a key, a value or a file that cannot be used.
 """
 
+import errno
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+
+_NO_SPACE = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))  # Windows has no EDQUOT
 
 
 class KafkaOffsetsError(Exception):
@@ -37,6 +40,16 @@ class StorageError(KafkaOffsetsError):
         super().__init__(f"{where}: {message}" if where else message)
         self.path = path
         self.position = position
+
+    @property
+    def is_of_disk(self) -> bool:
+        """Whether the operating system has refused an operation that this process is allowed to carry out."""
+        return isinstance(self.__cause__, OSError) and not isinstance(self.__cause__, PermissionError)
+
+    @property
+    def is_full_disk(self) -> bool:
+        """Whether the disk, or the user's part of it, has no space left."""
+        return isinstance(self.__cause__, OSError) and self.__cause__.errno in _NO_SPACE
 
 
 class UnreadableError(StorageError):
@@ -68,6 +81,10 @@ class ListenerError(ConnectionLostError):
 
     TLS does not begin, because of a certificate for example, or the listener has another security protocol.
     """
+
+
+class UnknownHostError(ConnectionLostError):
+    """The name of a broker has no address."""
 
 
 class RefusedError(KafkaOffsetsError):

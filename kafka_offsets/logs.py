@@ -2,21 +2,18 @@
 
 import logging
 
+from kafka_offsets.terminal import printable
+
 _FORMATTER = logging.Formatter()
 
 
-def printable(text: str) -> str:
-    r"""Return a text as one line: a line feed becomes \n, the escape character \x1b, and so on."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
 class _Escape(logging.Filter):
-    """Escapes the arguments of a line and the text of its exception. Clients choose what these contain."""
+    """Escapes a line, its arguments and the text of its exception. Peers choose what these contain."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Escape; every line passes."""
+        if isinstance(record.msg, str):
+            record.msg = printable(record.msg)
         if isinstance(record.args, tuple):
             record.args = tuple(map(_printable_argument, record.args))
         if record.exc_info and not record.exc_text:

@@ -18,7 +18,8 @@ PACKAGE = REPOSITORY / "kafka_offsets"
 MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
-    "logs": set(),
+    "terminal": set(),
+    "logs": {"terminal"},
     "memory": set(),
     "schema_files": set(),
     "protocol": {"errors", "clock", "schema_files"},
@@ -31,10 +32,11 @@ MAY_IMPORT = {
     "metadata": {"errors", "replication", "security"},
     "client": {"errors", "clock", "logs", "protocol", "assignors", "security"},
     "inspect": {"errors", "clock", "protocol"},
-    "zookeeper": {"errors", "logs", "replication", "metadata", "security"},
+    "zookeeper": {"clock", "errors", "logs", "replication", "metadata", "security"},
     "broker": {
         "errors",
         "clock",
+        "terminal",
         "logs",
         "memory",
         "protocol",

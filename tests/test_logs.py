@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.logs import new_logger, printable
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.terminal import printable
 from tests.drivers.core import CoreClient, make_core
 
 FORGED = "2026-11-22 12:00:00,000 ERROR the disk is gone"

@@ -1,19 +1,31 @@
 """`kafka-offsets offsets migrate`: between a data directory and ZooKeeper, interrupted at every point and repeated."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kafka_offsets
 from kafka_offsets import cli
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.commands.migrate import Migrated, MigrationOptions, to_log, to_zookeeper
+from kafka_offsets.commands.migrate import (
+    Migrated,
+    MigrationOptions,
+    cluster_to_zookeeper,
+    to_log,
+    to_zookeeper,
+)
 from kafka_offsets.errors import StorageError
+from kafka_offsets.metadata.controller import Controller, PlacedTopic
+from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
+from kafka_offsets.replication.elections import IsrProposal
+from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
@@ -360,3 +372,89 @@ def test_real_directories_are_copied_too(tmp_path: Path) -> None:
     server = server_with(SOURCE)
     totals(to_log(DiskFiles(tmp_path), CONFIG, zookeeper(server), EXECUTE, now))
     assert in_log(DiskFiles(tmp_path)) == SOURCE
+
+
+# --- the directory of a cluster
+
+
+def cluster(root: Path, replicas: list[list[int]], out_of_sync: Collection[int] = ()) -> None:
+    """Write the metadata of a stopped cluster: the first replica of each partition has led it."""
+    store = MetadataFile(DiskFiles(root))
+    controller = Controller(store.load(), store=store)
+    for broker_id in sorted({*itertools.chain(*replicas)}):
+        controller.register(broker_id, "localhost", 9000 + broker_id, was_clean=True)
+    controller.create([PlacedTopic("__consumer_offsets", b"o" * 16, replicas, {})])
+    for index, placed in enumerate(replicas):
+        place = TopicPartition("__consumer_offsets", index)
+        state = controller.image.state(*place)
+        assert state is not None
+        isr = tuple(each for each in placed if each not in out_of_sync)
+        error, _ = controller.alter_isr(
+            place, IsrProposal(state.leader, state.leader_epoch, state.partition_epoch, isr)
+        )
+        assert not error
+    store.close()
+
+
+OLD: Offsets = {group: dict.fromkeys(offsets, 0) for group, offsets in SOURCE.items()}
+
+
+def test_a_cluster_is_copied_from_the_leader_of_each_partition(tmp_path: Path) -> None:
+    """Any one directory was taken: that of a broker that was out of sync had older offsets for all groups."""
+    cluster(tmp_path, [[2, 1], [2, 1], [1, 2]])
+    log_with(OLD, DiskFiles(tmp_path / "broker-1"))
+    log_with(SOURCE, DiskFiles(tmp_path / "broker-2"))
+    server = MemoryServer()
+    total = totals(cluster_to_zookeeper(tmp_path, CONFIG, zookeeper(server), EXECUTE))
+    led_by_1 = {group for group in SOURCE if kafka_offsets.partition_for(group, 3) == 2}
+    assert led_by_1
+    assert led_by_1 < SOURCE.keys()
+    assert in_zookeeper(server) == {group: (OLD if group in led_by_1 else SOURCE)[group] for group in SOURCE}
+    assert total.copied == 14
+
+
+def test_a_replica_out_of_sync_is_never_copied_and_its_partitions_are_named(tmp_path: Path) -> None:
+    cluster(tmp_path, [[2, 1], [1, 3], [2, 1]], out_of_sync={3})
+    log_with(SOURCE, DiskFiles(tmp_path / "broker-1"))
+    store = MetadataFile(DiskFiles(tmp_path))
+    controller = Controller(store.load(), store=store)
+    for index in (0, 2):
+        place = TopicPartition("__consumer_offsets", index)
+        state = controller.image.state(*place)
+        assert state is not None
+        controller.alter_isr(place, IsrProposal(2, state.leader_epoch, state.partition_epoch, (2,)))
+    store.close()
+    server, found = MemoryServer(), []
+    with pytest.raises(StorageError) as refused:
+        found += cluster_to_zookeeper(tmp_path, CONFIG, zookeeper(server), EXECUTE)
+    expected = {group: SOURCE[group] for group in SOURCE if kafka_offsets.partition_for(group, 3) == 1}
+    assert in_zookeeper(server) == expected
+    assert "__consumer_offsets-0 (in sync: broker 2), __consumer_offsets-2 (in sync: broker 2)" in str(
+        refused.value
+    )
+
+
+def test_the_directory_of_one_broker_of_a_cluster_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    cluster(tmp_path, [[1], [2], [1]])
+    log_with(SOURCE, DiskFiles(tmp_path / "broker-1"))
+    for source, target in (("log", "zookeeper"), ("zookeeper", "log")):
+        words = ["--from", source, "--to", target, "--data-dir", str(tmp_path / "broker-1")]
+        assert cli.main(["offsets", "migrate", *words, "--zookeeper", "localhost:1"]) == cli.CANNOT
+        assert f"name the directory of the cluster, {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_directory_that_was_taken_out_of_its_cluster_is_refused(tmp_path: Path) -> None:
+    files = MemoryFiles()
+    DataDirectory(files, has_replicas=True).close()
+    with pytest.raises(StorageError, match="is of broker 1 of a cluster"):
+        totals(to_zookeeper(files, CONFIG, zookeeper(MemoryServer()), EXECUTE))
+
+
+def test_a_running_cluster_is_not_copied(tmp_path: Path) -> None:
+    cluster(tmp_path, [[1]])
+    running = MetadataFile(DiskFiles(tmp_path))
+    with pytest.raises(StorageError, match="uses"):
+        totals(cluster_to_zookeeper(tmp_path, CONFIG, zookeeper(MemoryServer()), EXECUTE))
+    running.close()

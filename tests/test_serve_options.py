@@ -3,16 +3,21 @@
 import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kafka_offsets import cli
 from kafka_offsets.client.cluster import ClusterClient
-from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.errors import ConnectionLostError
+from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker
 from tests.conftest import REPOSITORY
 
@@ -166,10 +171,42 @@ def test_the_topics_of_a_cluster_exist_when_its_addresses_are_written_and_its_re
             assert served.partitions("orders", "bills") == [("bills", 0), *(("orders", n) for n in range(3))]
             lines = [*served.before, *served.end().splitlines()]
         form = r"\S+ \S+ INFO broker 1: [0-9.]+ ms  kafka-offsets +(\w+) v\d+ +topic bills, topic orders"
-        assert [found[1] for line in lines if (found := re.match(form, line))] == ["CreateTopics", "Metadata"]
+        assert [found[1] for line in lines if (found := re.match(form, line))] == ["Metadata"]
         assert not [line for line in lines if " Fetch v" in line]  # of the other broker, all the time
+
+
+def two_low_ports() -> int:
+    """Return the first of two free ports that the system gives to no client: one would connect to itself there."""
+    for port in range(21_300, 32_700, 2):
+        with socket.socket() as first, socket.socket() as second, contextlib.suppress(OSError):
+            first.bind(("127.0.0.1", port))
+            second.bind(("127.0.0.1", port + 1))
+            return port
+    raise AssertionError("no two neighbouring ports are free")
+
+
+def first_answer(port: int, ended: threading.Event) -> int:
+    """Return how many partitions the first broker that can be reached names, which may create the topic."""
+    wanted = messages.MetadataRequest
+    while not ended.is_set():
+        with contextlib.suppress(ConnectionLostError), Connection("127.0.0.1", port) as connection:
+            return len(connection.call(wanted([wanted.Topic(name="load")]), 4).topics[0].partitions)
+    return -1
+
+
+def test_no_client_of_a_cluster_comes_before_the_topics() -> None:
+    """A client that asked for Metadata first created the topic, with one partition."""
+    first, ended = two_low_ports(), threading.Event()
+    ports = range(first, first + 2)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(first_answer, port, ended) for port in ports]
+        try:
+            with serve("--brokers", "2", "--port", str(first), "--topic", "load:6"):
+                assert [answer.result(20) for answer in answers] == [6, 6]
+        finally:
+            ended.set()
 
 
 def test_a_topic_that_a_cluster_cannot_have_ends_it(capfd: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["serve", "--brokers", "1", "--port", "0", "--topic", "or ders"]) == cli.CANNOT
-    assert "kafka-offsets: --topic: or ders: Topic name is invalid: " in capfd.readouterr().err
+    assert "kafka-offsets: --topic: topic 'or ders': Topic name is invalid: " in capfd.readouterr().err

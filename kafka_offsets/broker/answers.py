@@ -4,7 +4,7 @@ An answer waits for earlier ones of its connection. `release` moves the answers 
 their connection; the owner of the sockets sends them.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.broker.api.row import Api
@@ -15,6 +15,8 @@ from kafka_offsets.coordinator.result import Closing, Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
+
+_PRODUCE = 0
 
 logger = new_logger(__name__)
 
@@ -87,13 +89,16 @@ class Answers:
             self.close_connection(context.connection)
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
-        """Answer a request with an error instead of its planned answer."""
+        """Answer a request with an error instead of its planned answer; close the connection if it expects none."""
         if isinstance(context, Part):
             assert context.aggregator is not None
             self.reply(context, context.aggregator.refuse(context.index, error))
             return
         if isinstance(context, Closing):  # the rebalance continues even if the append failed
             self.reply(context, None)
+            return
+        if context.api_key == _PRODUCE and context.request.acks == 0:  # it gets no other sign of an error
+            self.close_connection(context.connection)
             return
         api = self._row_of(context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))
@@ -124,7 +129,7 @@ class Answers:
         logger.warning("%s: connection closed: %s", connection.peer, error)
         self.close_connection(connection)
 
-    def take_output(self) -> Iterable[ClientConnection]:
+    def take_output(self) -> dict[ClientConnection, None]:
         """Return the connections with data in `output`, and clear the set."""
         writable, self.writable = self.writable, {}
         return writable

@@ -104,6 +104,14 @@ class BackgroundTask:
         """Take the first step now."""
         self._run(self._scheduler.clock.now(), None)
 
+    def go_on(self, waits_for: WaitsFor) -> None:
+        """Take the second step when it is due: the caller has taken the first one, which yielded `waits_for`."""
+        self._began_ms = self._scheduler.clock.now().mono_ms
+        if waits_for is None:
+            self._pause(None)
+        else:
+            self._wait(waits_for)
+
     def stop(self) -> None:
         """Take no further step, after a worker has finished its work."""
         self._is_over = True

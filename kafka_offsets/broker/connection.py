@@ -98,6 +98,11 @@ class ClientConnection:
         self.last_used_ms = 0
         self.owner = owner
 
+    @property
+    def has_left(self) -> bool:
+        """Whether it is closed, or its peer has closed it: what it has sent before that is read first."""
+        return self.closing or (self.owner is not None and bool(self.owner.has_left()))
+
     def release(self) -> None:
         """Close, and keep nothing: a parked request may refer to this connection for minutes.
 

@@ -19,6 +19,7 @@ from kafka_offsets.broker.coordination.transactions import TransactionCoordinato
 from kafka_offsets.broker.durability import Durability
 from kafka_offsets.broker.growth import Growth
 from kafka_offsets.broker.offset_manager.interface import OffsetManager
+from kafka_offsets.broker.partition.log_opener import LogOpener
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.quotas.throttling import Throttling
 from kafka_offsets.broker.replicas.interfaces import Replicas
@@ -45,6 +46,7 @@ class Context:
     inter_broker        security of the listener for other brokers; None: they are in this process, or there are none
     broker_ids          ids of all brokers of its cluster
     replicas            leads and follows partitions; None for a broker that is alone
+    opener              opens long logs in the background; None until the broker has started
     undescribed_topics  topics that Metadata created -> when it begins to describe them, monotonic ms
     """
 
@@ -79,6 +81,7 @@ class Context:
     inter_broker: InterBrokerSecurity | None = None
     authorizer: Authorizer | None = None
     undescribed_topics: dict[str, int] = field(default_factory=dict)
+    opener: LogOpener | None = None
 
     def address_for(self, connection: ClientConnection) -> tuple[str, int]:
         """Return the address of this broker for a client: that of the listener to which it is connected (KIP-103)."""

@@ -6,6 +6,7 @@ calls `run_due` at `next_deadline_ms`, and sends the output of `take_output`. Th
 nothing blocks.
 """
 
+import math
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -53,12 +54,19 @@ from kafka_offsets.broker.security.listener_stores import ListenerStores
 from kafka_offsets.broker.security.listeners import ListenerSecurity, listeners_of
 from kafka_offsets.broker.security.token_expiry import start_expiry
 from kafka_offsets.broker.workers import Background, Sync, Workers, run_inline, sync_inline
-from kafka_offsets.clock import Clock, SystemClock
+from kafka_offsets.clock import Clock, ManualClock, Now, SystemClock
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC, DataDirectory
 from kafka_offsets.storage.files import Files, MemoryFiles
 from kafka_offsets.zookeeper.requests import ZooKeeper
+
+TURN_MS = 10
+"""How long the requests of a turn take, and then its writes, a little more at most; the others wait for the next turn.
+
+Those of connections with few waiting bytes come first then: a client that waits for each response is served before
+hundreds of connections that have pipelined large requests.
+"""
 
 _ROUNDS = 8
 """How often one turn repeats for requests that its own answers unblock, before other connections are served."""
@@ -117,10 +125,16 @@ class BrokerCore:
         self.connections: set[ClientConnection] = set()
         self.responses = ResponseBudget(config.queued_max_response_bytes)
         self.answers = Answers(self.responses, lambda key: row_of(self.context.apis, key))
+        self._turn_began_ms: int | None = None
+        self._turn_ms = (
+            math.inf if isinstance(self.clock, ManualClock) else TURN_MS
+        )  # a manual clock measures no work
+        self._is_behind = False
         self.directory = DataDirectory(
             files if files is not None else MemoryFiles(),
             node_id=config.node_id if "node.id" in config.given else None,
             cluster_id=None if cluster is None else cluster.cluster_id,
+            has_replicas=cluster is not None,
             adopted_configs=partial(adopted_configs, config),
             keep_valid=config.recovery == "keep-valid",
         )
@@ -144,6 +158,13 @@ class BrokerCore:
 
     def _start(self) -> None:
         """Load short logs, and let everything begin that works in the background."""
+        if self.directory.is_from_kafka:
+            logger.warning(
+                "this directory comes from Kafka: ACLs, quotas, SCRAM credentials, delegation tokens, and the"
+                " configurations of topics, groups and brokers are in its metadata log, %s-0, which this broker does"
+                " not read; set those that are needed again",
+                CLUSTER_METADATA_TOPIC,
+            )
         try:
             now = self.clock.now()
             self.snapshots.start(now)
@@ -152,7 +173,10 @@ class BrokerCore:
         except BaseException:
             self.directory.close(sync=False)
             raise
-        self.opener = self.topics.opener = LogOpener(self.topics, self.scheduler, self.workers)
+        self.opener = LogOpener(self.topics, self.scheduler, self.workers)
+        self.topics.opener = self.context.opener = self.opener
+        if self.replicas is not None:
+            self.opener.on_opened.append(self.replicas.log_opened)
         self.recovery_points.start(self.clock.now())
         self.loader.on_loaded += (self.log_cleaner.start, self.opener.start)
         self.expiry.start()
@@ -323,6 +347,9 @@ class BrokerCore:
         self.answers.forget(connection)
         self.connections.discard(connection)
         fetch.cancel(self.context, connection)
+        if self.replicas is not None:
+            self.replicas.peers.client_left(connection)
+        self.opener.wake()
 
     def receive(self, connection: ClientConnection, data: bytes) -> None:
         """Receive bytes from a peer and decide the requests that are complete.
@@ -330,7 +357,14 @@ class BrokerCore:
         Raises ProtocolError, with API and position, if they are not a valid request: the connection must be closed.
         """
         connection.reader.feed(data)
-        self.requests.serve(connection, self.clock.now())
+        now = self.clock.now()
+        if self._turn_began_ms is None:
+            self._turn_began_ms = now.mono_ms
+        if now.mono_ms - self._turn_began_ms < self._turn_ms:
+            self.requests.serve(connection, now)
+        else:
+            self.answers.resumable[connection] = None
+            self._is_behind = True
 
     def end_turn(self) -> bool:
         """Append, make durable, answer; return whether requests remain for another turn."""
@@ -347,11 +381,29 @@ class BrokerCore:
                 self.answers.release()
             if not self.answers.resumable and not self.durability.is_awaited:
                 break
-            resumable, self.answers.resumable = self.answers.resumable, {}
-            for connection in resumable:
-                if not connection.closing:
-                    self.requests.serve_resumed(connection, now)
+            if not self._resume(now):
+                break
+        self._turn_began_ms = None
         return self.has_work
+
+    def _resume(self, began: Now) -> bool:
+        """Decide requests of connections that wait for their turn; return whether there is time for more of them."""
+        resumable, self.answers.resumable = self.answers.resumable, {}
+        if self._is_behind:
+            resumable = dict.fromkeys(sorted(resumable, key=lambda each: each.reader.buffered_bytes))
+        self._is_behind = False
+        while resumable:
+            connection = next(iter(resumable))
+            del resumable[connection]
+            if connection.closing or not connection.reader.buffered_bytes:
+                continue
+            self.requests.serve_resumed(connection, began)
+            self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
+            if self.clock.now().mono_ms - began.mono_ms >= self._turn_ms:
+                self._is_behind = bool(resumable)
+                self.answers.resumable = resumable | self.answers.resumable
+                return False
+        return True
 
     @property
     def has_work(self) -> bool:

@@ -7,9 +7,9 @@ this kind documents which parts of its answer are consistent. A request that nee
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing
+from kafka_offsets.broker.background_task import BackgroundTask, Pacing, WaitsFor
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _PACING = Pacing(fixed_ms=1)
 
 Response = TypeVar("Response")
-Steps = Generator[None, None, Response | None]
-"""Yields after each step; returns the response, or None when it is sent in another way."""
+Steps = Generator[WaitsFor, Any, Response | None]
+"""Yields after each step, as the steps of a background task; returns the response, or None when it is sent in another
+way."""
 
 logger = new_logger(__name__)
 
@@ -35,7 +36,7 @@ def run_incrementally(
     Raises what the first step raises; what a later one raises fails the request.
     """
     try:
-        next(steps)
+        waits_for = next(steps)
     except StopIteration as end:
         response: Response | None = end.value
         return response
@@ -58,7 +59,7 @@ def run_incrementally(
         pacing=_PACING,
         may_continue=lambda: finishes or not context.connection.closing,
     )
-    task.start()
+    task.go_on(waits_for)
     return None
 
 

@@ -37,7 +37,6 @@ _ANSWERED_TOGETHER = 8
 """Answers are released after this many requests that need not wait for each other."""
 
 _SHARD = Route.SHARD
-_PRODUCE = 0
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
@@ -293,10 +292,7 @@ def fail_request(broker: Context, api: Api, context: RequestContext, error: Exce
     else:
         logger.error("%s: %s v%d failed", *what, exc_info=error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-    if api.key == _PRODUCE and context.request.acks == 0:
-        broker.answers.close_connection(context.connection)
-    else:
-        broker.answers.reply(context, api.fail(context.request, code, context.api_version))
+    broker.answers.fail(context, code)
 
 
 def _has_error(api: Api, response: Any) -> bool:

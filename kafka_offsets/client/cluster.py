@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
-from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.retries import Retries, is_retriable
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
-from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.errors import ConnectionLostError, ErrorCode, KafkaOffsetsError, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -20,6 +21,13 @@ _METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 2
 _PRODUCE_VERSION, _ALL_REPLICAS = 7, -1
 _FETCH_VERSION, _FETCH_BYTES, _FETCH_WAIT_MS = 11, 4 << 20, 500
 _LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
+_INIT_VERSION = 1
+
+_BEING_CREATED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+
+NO_LEADER = -1
+
+T = TypeVar("T")
 
 
 class ListedGroup(NamedTuple):
@@ -35,17 +43,29 @@ class ClusterClient:
     """The brokers of a cluster.
 
     bootstrap  host and port of any broker
+    timeout_s  for connecting, for each response, and for failures that pass
     security   TLS and SASL
+    others     further brokers, tried in turn
+    retries    shared with other connections; default: its own, of `timeout_s`
     Raises ConnectionLostError and RefusedError.
     """
 
     def __init__(
-        self, bootstrap: tuple[str, int], timeout_s: float = 30.0, security: ClientSecurity = PLAINTEXT
+        self,
+        bootstrap: Address,
+        timeout_s: float = 30.0,
+        security: ClientSecurity = PLAINTEXT,
+        others: Sequence[Address] = (),
+        retries: Retries | None = None,
     ) -> None:
         self._timeout_s, self._security = timeout_s, security
-        self._bootstrap = Connection(*bootstrap, timeout_s, security)
+        self._addresses = bootstrap, *others
+        self._retries = retries or Retries(timeout_s)
+        self._first: Connection | None = None
         self._connections: dict[int, Connection] = {}
-        self._brokers: dict[int, tuple[str, int]] = {}
+        self._brokers: dict[int, Address] = {}
+        self._led_by: dict[TopicPartition, int] = {}
+        self._retries.call(self._any_broker, is_answered=False)
 
     def __enter__(self) -> Self:
         return self
@@ -53,18 +73,51 @@ class ClusterClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bootstrap.close()
-        for connection in self._connections.values():
-            connection.close()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        for connection in (self._first, *self._connections.values()):
+            if connection is not None:
+                connection.close()
+        self._first = None
+        self._connections.clear()
+
+    def _any_broker(self) -> Connection:
+        """Return the connection for requests to any broker; one of those known is tried after the named ones."""
+        if self._first is None:
+            known = [each for each in self._brokers.values() if each not in self._addresses]
+            self._first = connect_to_any(
+                [*self._addresses, *known],
+                lambda address: Connection(*address, self._timeout_s, self._security),
+            )
+        return self._first
+
+    def _retrying(
+        self, attempt: Callable[[], T], passes: Callable[[KafkaOffsetsError], bool] = is_retriable
+    ) -> T:
+        """Repeat what fails for a reason that passes, on new connections if one of them is lost."""
+
+        def recover(error: KafkaOffsetsError) -> None:
+            self._led_by.clear()
+            if isinstance(error, ConnectionLostError):
+                self._disconnect()
+
+        return self._retries.call(attempt, recover, passes=passes)
 
     def leaders(self, topics: Iterable[str], *, create: bool = False) -> dict[TopicPartition, int]:
         """Return the leader of each partition of topics. RefusedError for a topic that does not exist.
 
         create  whether the broker may create missing topics; it may refuse the first requests for them
         """
+        names = sorted(set(topics))
+        return self._retrying(lambda: self._leaders(names, create=create))
+
+    def _leaders(self, names: Sequence[str], *, create: bool = False) -> dict[TopicPartition, int]:
         wanted = messages.MetadataRequest
-        asked = wanted([wanted.Topic(name=name) for name in sorted(set(topics))], create)
-        answer = self._bootstrap.call(asked, _METADATA_VERSION)
+        asked = wanted([wanted.Topic(name=name) for name in names], create)
+        answer = self._any_broker().call(asked, _METADATA_VERSION)
+        if not answer.brokers:
+            raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = {}
         for topic in answer.topics:
@@ -73,6 +126,24 @@ class ClusterClient:
             for partition in topic.partitions:
                 found[topic.name, partition.partition_index] = partition.leader_id
         return found
+
+    def created_partitions(self, topic: str) -> int:
+        """Return the number of partitions of a topic once all have leaders; the broker may create the topic."""
+
+        def attempt() -> int:
+            """Ask for the leaders. Raises RefusedError."""
+            found = self._leaders([topic], create=True)
+            if not found or min(found.values()) < 0:
+                raise RefusedError(f"topic {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
+            return len(found)
+
+        def passes(error: KafkaOffsetsError) -> bool:
+            """Whether an error passes: the creation takes a moment."""
+            return is_retriable(error) or (
+                isinstance(error, RefusedError) and error.error_code in _BEING_CREATED
+            )
+
+        return self._retrying(attempt, passes)
 
     def offsets_at(
         self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
@@ -83,7 +154,12 @@ class ClusterClient:
         committed_only  LATEST is the last stable offset: the first of an open transaction, if there is one
         RefusedError for a partition that does not exist, or has no leader.
         """
-        leaders = self.leaders(topic for topic, _ in times)
+        return self._retrying(lambda: self._offsets(times, int(committed_only)))
+
+    def _offsets(
+        self, times: Mapping[TopicPartition, int], isolation_level: int
+    ) -> dict[TopicPartition, int]:
+        leaders = self._leaders(sorted({topic for topic, _ in times}))
         by_leader: dict[int, list[TopicPartition]] = {}
         for topic, partition in times:
             if (topic, partition) not in leaders:
@@ -93,7 +169,7 @@ class ClusterClient:
         for leader, places in by_leader.items():
             if leader not in self._brokers:
                 raise RefusedError(f"{places[0][0]}-{places[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-            found.update(self._offsets_at(self._broker(leader), places, times, int(committed_only)))
+            found.update(self._offsets_at(self._broker(leader), places, times, isolation_level))
         return found
 
     def _offsets_at(
@@ -120,55 +196,104 @@ class ClusterClient:
     def batches(self, place: TopicPartition) -> Iterator[bytes]:
         """Yield the record batches of a partition up to its end now, several at a time, uncommitted ones included."""
         position, end = (self.offsets_at({place: at})[place] for at in (EARLIEST, LATEST))
-        leader = self._broker(self.leaders([place[0]])[place])
-        made = messages.FetchRequest
         while position < end:
-            partition = made.FetchPartition(place[1], fetch_offset=position, partition_max_bytes=_FETCH_BYTES)
-            request = made(
-                max_wait_ms=_FETCH_WAIT_MS,
-                min_bytes=1,
-                max_bytes=_FETCH_BYTES,
-                topics=[made.FetchTopic(place[0], partitions=[partition])],
-            )
-            answer = leader.call(request, _FETCH_VERSION)
-            found = answer.responses[0].partitions[0]
-            if answer.error_code or found.error_code:
-                raise RefusedError(f"{place[0]}-{place[1]}", answer.error_code or found.error_code)
-            headers = [header for _, header in batch_headers(found.records or b"")]
+            records = self.fetch(place, position)
+            headers = [header for _, header in batch_headers(records)]
             if not headers:
                 return  # compaction has emptied the rest
-            yield found.records
+            yield records
             position = headers[-1].last_offset + 1
 
-    def produce(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, int]:
-        """Append a batch to each partition; return the offset of its first record.
+    def fetch(self, place: TopicPartition, offset: int, max_bytes: int = _FETCH_BYTES) -> bytes:
+        """Return record batches from an offset on, uncommitted ones included; none at the end, after a moment."""
+        return self._retrying(lambda: self._fetch(place, offset, max_bytes))
 
-        Returns when all in-sync replicas have them. RefusedError for the first that is refused; others may be written.
+    def _fetch(self, place: TopicPartition, offset: int, max_bytes: int) -> bytes:
+        made = messages.FetchRequest
+        partition = made.FetchPartition(place[1], fetch_offset=offset, partition_max_bytes=max_bytes)
+        request = made(
+            max_wait_ms=_FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=max_bytes,
+            topics=[made.FetchTopic(place[0], partitions=[partition])],
+        )
+        answer = self._leader(place).call(request, _FETCH_VERSION)
+        found = answer.responses[0].partitions[0] if answer.responses else None
+        error = answer.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
+        if error or found is None:
+            raise RefusedError(f"{place[0]}-{place[1]} from offset {offset}", error)
+        return bytes(found.records or b"")
+
+    def _leader(self, place: TopicPartition) -> Connection:
+        """Return the connection to the leader of a partition, which is known from the last answer about its topic."""
+        if place not in self._led_by:
+            self._led_by.update(self._leaders([place[0]]))
+        leader = self._led_by.get(place, NO_LEADER)
+        if leader not in self._brokers:
+            raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return self._broker(leader)
+
+    def new_producer(self) -> tuple[int, int]:
+        """Return the id and the epoch of a new idempotent producer."""
+
+        def attempt() -> tuple[int, int]:
+            answer = self._any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
+            if answer.error_code:
+                raise RefusedError("id of a producer", answer.error_code)
+            return answer.producer_id, answer.producer_epoch
+
+        return self._retrying(attempt)
+
+    def produce(self, batches: Mapping[TopicPartition, bytes]) -> dict[TopicPartition, int]:
+        """Append a batch of an idempotent producer to each partition; return the offset of its first record.
+
+        Returns when all in-sync replicas have them. What fails for a reason that passes is sent again, which needs the
+        id of a producer in each batch. RefusedError for the first that is refused; others may be written.
         """
-        leaders = self.leaders(topic for topic, _ in batches)
+        found: dict[TopicPartition, int] = {}
+
+        def attempt() -> dict[TopicPartition, int]:
+            """Send what no leader has accepted yet."""
+            left = {place: batch for place, batch in batches.items() if place not in found}
+            for answered in self._produce(left):
+                for place, (code, offset) in answered.items():
+                    if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                        raise RefusedError(f"{place[0]}-{place[1]}", code)
+                    found[place] = offset
+            return found
+
+        return self._retrying(attempt)
+
+    def _produce(
+        self, batches: Mapping[TopicPartition, bytes]
+    ) -> Iterator[dict[TopicPartition, tuple[int, int]]]:
+        """Send batches to their leaders; yield the error code and the offset of each, accepted ones first."""
+        leaders = self._leaders(sorted({topic for topic, _ in batches}))
         made = messages.ProduceRequest
         by_leader: dict[int, dict[str, messages.ProduceRequest.TopicProduceData]] = {}
         for place, batch in batches.items():
-            leader = leaders.get(place, -1)
+            leader = leaders.get(place, NO_LEADER)
             if leader not in self._brokers:
                 raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
             topics = by_leader.setdefault(leader, {})
             data = topics.setdefault(place[0], made.TopicProduceData(place[0], partition_data=[]))
             data.partition_data.append(made.PartitionProduceData(place[1], batch))
-        found = {}
         for leader, topics in by_leader.items():
             request = made(None, _ALL_REPLICAS, round(self._timeout_s * 1000), list(topics.values()))
             answer = self._broker(leader).call(request, _PRODUCE_VERSION)
-            for topic in answer.responses:
-                for partition in topic.partition_responses:
-                    if partition.error_code:
-                        raise RefusedError(f"{topic.name}-{partition.index}", partition.error_code)
-                    found[topic.name, partition.index] = partition.base_offset
-        return found
+            answered = {
+                (topic.name, each.index): (each.error_code, each.base_offset)
+                for topic in answer.responses
+                for each in topic.partition_responses
+            }
+            yield dict(sorted(answered.items(), key=lambda item: bool(item[1][0])))
 
     def groups(self) -> list[ListedGroup]:
         """Return the groups of all brokers, sorted by name."""
-        self.leaders(())
+        return self._retrying(self._groups)
+
+    def _groups(self) -> list[ListedGroup]:
+        self._leaders(())
         found = set()
         for node in self._brokers:
             broker = self._broker(node)

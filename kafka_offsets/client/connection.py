@@ -5,7 +5,6 @@ import math
 import socket
 import ssl
 import struct
-import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -14,7 +13,14 @@ from kafka_offsets.client import login as logins
 from kafka_offsets.client.frames import decode_response, encode_request, is_tls_alert
 from kafka_offsets.client.listener_errors import NEEDS_TLS, refused_by_broker, tls_error, unanswered
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
-from kafka_offsets.errors import ConnectionLostError, ListenerError, ProtocolError, RefusedError
+from kafka_offsets.clock import monotonic_s
+from kafka_offsets.errors import (
+    ConnectionLostError,
+    ListenerError,
+    ProtocolError,
+    RefusedError,
+    UnknownHostError,
+)
 from kafka_offsets.protocol import messages
 
 _SIZE = struct.Struct(">i")
@@ -52,6 +58,8 @@ def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]
         except ConnectionLostError as error:
             lost.append(error)
     kind = next((type(error) for error in lost if isinstance(error, ListenerError)), ConnectionLostError)
+    if all(isinstance(error, UnknownHostError) for error in lost):
+        kind = UnknownHostError
     raise kind("; ".join(map(str, lost))) from lost[-1]
 
 
@@ -76,6 +84,8 @@ class Connection:
             self._socket = socket.create_connection((host, port), timeout_s)
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
+            if isinstance(error, socket.gaierror | UnicodeError):
+                raise UnknownHostError(f"{self._where}: {reason}") from error
             advice = ": is a broker running there?" if isinstance(error, ConnectionRefusedError) else ""
             raise ConnectionLostError(f"{self._where}: {reason}{advice}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -107,7 +117,7 @@ class Connection:
                 request = steps.send(self.call(request, logins.VERSION))
         except StopIteration as end:
             if end.value:
-                self._login_again_s = time.monotonic() + end.value / 1000 * logins.SESSION_SHARE
+                self._login_again_s = monotonic_s() + end.value / 1000 * logins.SESSION_SHARE
 
     def __enter__(self) -> Self:
         return self
@@ -123,7 +133,7 @@ class Connection:
 
     def call(self, request: messages.MessageValue, version: int) -> Any:
         """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
-        if self._security.login is not None and time.monotonic() >= self._login_again_s:
+        if self._security.login is not None and monotonic_s() >= self._login_again_s:
             self._log_in(self._security.login)
         number = next(self._numbers)
         try:

@@ -1,25 +1,28 @@
 """Coordinator of a group: finds it, retries while it is not ready, and reads and changes its offsets."""
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from kafka_offsets.client import commits
-from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.retries import RETRIABLE, Retries, is_retriable
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
-from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError, error_code_of
+from kafka_offsets.errors import (
+    ConnectionLostError,
+    ErrorCode,
+    KafkaOffsetsError,
+    ProtocolError,
+    RefusedError,
+    error_code_of,
+)
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _FIND_VERSION, _FETCH_VERSION, _DESCRIBE_VERSION, _DELETE_VERSION = 3, 7, 5, 1
 _CONSUMER_GROUP_DESCRIBE = 69
-_PAUSE_S = 0.1
-_NOT_READY = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
+
+T = TypeVar("T")
 
 
 class Committed(NamedTuple):
@@ -62,29 +65,30 @@ class Coordinator:
     """The coordinator of one group.
 
     bootstrap  host and port of any broker
-    timeout_s  limit for the coordinator to become ready, and for each response
+    timeout_s  for connecting, for each response, and for failures that pass
     security   TLS and SASL
+    others     further brokers, tried in turn
+    retries    shared with other connections; default: its own, of `timeout_s`
+    address, node_id  of the coordinator
     Raises ConnectionLostError and RefusedError.
     """
 
     def __init__(
         self,
-        bootstrap: tuple[str, int],
+        bootstrap: Address,
         group: str,
         timeout_s: float = 30.0,
         security: ClientSecurity = PLAINTEXT,
+        others: Sequence[Address] = (),
+        retries: Retries | None = None,
     ) -> None:
         self.group = group
-        self._until = time.monotonic() + timeout_s
-        with Connection(*bootstrap, timeout_s, security) as broker:
-            request = messages.FindCoordinatorRequest(group, 0)
-            found = self._retry(
-                lambda: broker.call(request, _FIND_VERSION), lambda answer: [answer.error_code]
-            )
-        if found.error_code:
-            raise RefusedError(f"coordinator of group {group}", found.error_code)
-        self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
-        self._connection = Connection(found.host, found.port, timeout_s, security)
+        self.address, self.node_id = "", -1
+        self._addresses = bootstrap, *others
+        self._timeout_s, self._security = timeout_s, security
+        self._retries = retries or Retries(timeout_s)
+        self._connection: Connection | None = None
+        self._retrying(self._connected)
 
     def __enter__(self) -> Self:
         return self
@@ -96,27 +100,70 @@ class Coordinator:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    def committed(self) -> dict[TopicPartition, Committed]:
-        """Return all committed offsets of the group; none for a group that does not exist."""
+    def _connected(self) -> Connection:
+        """Return the connection to the coordinator; find it if it is not known, or has moved."""
+        if self._connection is None:
+            with connect_to_any(self._addresses, self._connect) as broker:
+                found = broker.call(messages.FindCoordinatorRequest(self.group, 0), _FIND_VERSION)
+            if found.error_code:
+                raise RefusedError(f"coordinator of group {self.group}", found.error_code)
+            self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
+            self._connection = self._connect((found.host, found.port))
+        return self._connection
+
+    def _connect(self, address: Address) -> Connection:
+        return Connection(*address, self._timeout_s, self._security)
+
+    def _retrying(
+        self, attempt: Callable[[], T], passes: Callable[[KafkaOffsetsError], bool] = is_retriable
+    ) -> T:
+        """Repeat what fails for a reason that passes, each time with the coordinator of that moment."""
+        return self._retries.call(attempt, lambda error: self.close(), passes=passes)
+
+    def committed(
+        self, refused: dict[TopicPartition, ErrorCode] | None = None
+    ) -> dict[TopicPartition, Committed]:
+        """Return all committed offsets of the group; none for a group that does not exist.
+
+        refused  gets the error of each partition whose offset the coordinator does not give; without it the first one
+                 is raised as RefusedError
+        """
         return {
-            place: Committed(each.committed_offset, each.metadata or "") for place, each in self._fetched()
+            place: Committed(each.committed_offset, each.metadata or "")
+            for place, each in self._fetched(refused)
         }
 
     def leader_epochs(self) -> dict[TopicPartition, int]:
         """Return the leader epoch of the last record before each committed offset, where the client gave it."""
-        found = ((place, each.committed_leader_epoch) for place, each in self._fetched())
+        found = ((place, each.committed_leader_epoch) for place, each in self._fetched({}))
         return {place: epoch for place, epoch in found if epoch >= 0}
 
-    def _fetched(self) -> list[tuple[TopicPartition, Any]]:
-        request = messages.OffsetFetchRequest(self.group, None)
-        answer = self._retry(
-            lambda: self._connection.call(request, _FETCH_VERSION), lambda answer: [answer.error_code]
-        )
-        if answer.error_code:
-            raise RefusedError(f"offsets of group {self.group}", answer.error_code)
-        return [((topic.name, p.partition_index), p) for topic in answer.topics for p in topic.partitions]
+    def _fetched(self, refused: dict[TopicPartition, ErrorCode] | None) -> list[tuple[TopicPartition, Any]]:
+        def attempt() -> list[tuple[TopicPartition, Any]]:
+            """Fetch the offsets. Raises RefusedError."""
+            request = messages.OffsetFetchRequest(self.group, None)
+            answer = self._connected().call(request, _FETCH_VERSION)
+            if answer.error_code:
+                raise RefusedError(f"offsets of group {self.group}", answer.error_code)
+            found = []
+            for topic in answer.topics:
+                for each in topic.partitions:
+                    place = topic.name, each.partition_index
+                    code = error_code_of(each.error_code)
+                    if code and (refused is None or code in RETRIABLE):
+                        what = f"offset of {place[0]}-{place[1]} of group {self.group}"
+                        raise RefusedError(what, each.error_code)
+                    if code and refused is not None:
+                        refused[place] = code
+                    elif each.committed_offset >= 0:
+                        found.append((place, each))
+            return found
+
+        return self._retrying(attempt)
 
     def commit(
         self,
@@ -126,15 +173,23 @@ class Coordinator:
     ) -> None:
         """Commit offsets from outside the group; see `commits`. Raises CommitRefusedError as well."""
         request = commits.request(self.group, offsets, expected, metadata)
-        answer = self._retry(
-            lambda: self._connection.call(request, commits.VERSION),
-            lambda answer: [p.error_code for topic in answer.topics for p in topic.partitions],
-        )
-        commits.check(self.group, answer, expected)
+
+        def attempt() -> None:
+            """Commit. Raises CommitRefusedError."""
+            commits.check(self.group, self._connected().call(request, commits.VERSION), expected)
+
+        def passes(error: KafkaOffsetsError) -> bool:
+            """Whether to commit again: not if a commit with conditions, which are unmet then, may have been made."""
+            return is_retriable(error) and not (expected and isinstance(error, ConnectionLostError))
+
+        self._retrying(attempt, passes)
 
     def describe(self) -> Description:
         """Return state and members of the group."""
-        if self._connection.latest_version(_CONSUMER_GROUP_DESCRIBE) >= 0:
+        return self._retrying(self._describe)
+
+    def _describe(self) -> Description:
+        if self._connected().latest_version(_CONSUMER_GROUP_DESCRIBE) >= 0:
             answer = self._ask(messages.ConsumerGroupDescribeRequest([self.group]), 0, "groups")
             if not answer.error_code:
                 return _consumer_group(answer)
@@ -152,9 +207,14 @@ class Coordinator:
 
     def delete(self) -> None:
         """Delete the group with its offsets."""
-        answer = self._ask(messages.DeleteGroupsRequest([self.group]), _DELETE_VERSION, "results")
-        if answer.error_code:
-            raise RefusedError(f"group {self.group}", answer.error_code)
+
+        def attempt() -> None:
+            """Delete. Raises RefusedError."""
+            answer = self._ask(messages.DeleteGroupsRequest([self.group]), _DELETE_VERSION, "results")
+            if answer.error_code:
+                raise RefusedError(f"group {self.group}", answer.error_code)
+
+        self._retrying(attempt)
 
     def delete_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Delete offsets of topics that no member subscribes to; return the error code of each partition."""
@@ -162,35 +222,29 @@ class Coordinator:
         topics: dict[str, messages.OffsetDeleteRequest.Topic] = {}
         for name, index in places:
             topics.setdefault(name, made.Topic(name)).partitions.append(made.Partition(index))
-        answer = self._retry(
-            lambda: self._connection.call(made(self.group, list(topics.values())), 0),
-            lambda answer: [answer.error_code],
-        )
-        if answer.error_code:
-            raise RefusedError(f"group {self.group}", answer.error_code)
+        answer = self._call(made(self.group, list(topics.values())), 0, f"group {self.group}")
         return {
             (topic.name, each.partition_index): error_code_of(each.error_code)
             for topic in answer.topics
             for each in topic.partitions
         }
 
+    def _call(self, request: messages.MessageValue, version: int, what: str) -> Any:
+        """Return the response to a request, which has an error code. RefusedError names `what`."""
+
+        def attempt() -> Any:
+            """Send the request. Raises RefusedError."""
+            answer = self._connected().call(request, version)
+            if answer.error_code:
+                raise RefusedError(what, answer.error_code)
+            return answer
+
+        return self._retrying(attempt)
+
     def _ask(self, request: messages.MessageValue, version: int, field: str) -> Any:
-        """Send a request about this group alone; return its result in the response."""
-
-        def errors(answer: Any) -> list[int]:
-            return [each.error_code for each in getattr(answer, field)]
-
-        answer = self._retry(lambda: self._connection.call(request, version), errors)
-        (found,) = getattr(answer, field)
+        """Send a request about this group alone, once; return its result in the response."""
+        (found,) = getattr(self._connected().call(request, version), field)
         return found
-
-    def _retry(self, call: Callable[[], Any], errors: Callable[[Any], list[int]]) -> Any:
-        """Call until the coordinator is ready or the timeout ends; return the last response."""
-        while True:
-            answer = call()
-            if not any(code in _NOT_READY for code in errors(answer)) or time.monotonic() > self._until:
-                return answer
-            time.sleep(_PAUSE_S)
 
 
 def _consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup) -> Description:

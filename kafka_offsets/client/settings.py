@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple, TypeVar
 
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import Address, Connection, connect_to_any, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, take_security
 from kafka_offsets.errors import ConfigError
 
 _SERVERS, _TIMEOUTS = "bootstrap.servers", ("request.timeout.ms", "default.api.timeout.ms")
+
+T = TypeVar("T")
 
 
 class ConnectionSettings(NamedTuple):
     """How a client reaches a cluster.
 
     addresses  of any brokers of the cluster, tried in turn
-    timeout_s  for connecting, and for each response
+    timeout_s  for connecting, for each response, and for what passes by itself; see `Retries`
+    retries    shared by all connections; None: each has its own
     """
 
     addresses: tuple[Address, ...]
     timeout_s: float = 30.0
     security: ClientSecurity = PLAINTEXT
+    retries: Retries | None = None
+
+    def ask(self, call: Callable[[Connection], T]) -> T:
+        """Return what a call to the first broker that answers returns; it is repeated if its failure passes.
+
+        Raises ConnectionLostError, and RefusedError for a login.
+        """
+
+        def attempt() -> T:
+            with self.any_broker() as broker:
+                return call(broker)
+
+        return self._retries().call(attempt)
 
     def any_broker(self) -> Connection:
         """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""
@@ -33,15 +50,16 @@ class ConnectionSettings(NamedTuple):
 
     def cluster(self) -> ClusterClient:
         """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""
-        return connect_to_any(
-            self.addresses, lambda address: ClusterClient(address, self.timeout_s, self.security)
-        )
+        first, *others = self.addresses
+        return ClusterClient(first, self.timeout_s, self.security, others, self._retries())
 
     def coordinator(self, group: str) -> Coordinator:
         """Connect to the coordinator of a group. Raises ConnectionLostError, and RefusedError."""
-        return connect_to_any(
-            self.addresses, lambda address: Coordinator(address, group, self.timeout_s, self.security)
-        )
+        first, *others = self.addresses
+        return Coordinator(first, group, self.timeout_s, self.security, others, self._retries())
+
+    def _retries(self) -> Retries:
+        return self.retries or Retries(self.timeout_s)
 
 
 def secured_settings(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from base64 import b64encode
 from http.client import HTTPException
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError, ConnectionLostError
 from kafka_offsets.security.secret import Secret
 
@@ -58,8 +58,8 @@ class TokenEndpoint:
 
         Raises ConfigError if the endpoint refuses the client, and ConnectionLostError if it does not answer.
         """
-        if not self._token or time.monotonic() >= self._until_s:
-            asked_s, answer = time.monotonic(), self._ask()
+        if not self._token or monotonic_s() >= self._until_s:
+            asked_s, answer = monotonic_s(), self._ask()
             token, lifetime_s = answer.get("access_token"), answer.get("expires_in", 0)
             if not isinstance(token, str) or not _TOKEN.fullmatch(token):
                 raise ConfigError(f"{self._url}: there is no access_token in the answer")

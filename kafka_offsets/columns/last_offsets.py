@@ -5,7 +5,7 @@ hashes (Lemire and Kaser, "Strongly universal string hashing is fast") with rand
 halves of sums modulo 2**64. In each of them two keys agree by chance once in 2**32. So one of ten million keys is
 mistaken for another once in 10**24 rounds, and an attacker cannot construct such keys.
 
-The slots are there from the start, so that no growth of the table stops a broker. It needs numpy (the extra `fast`).
+A broker's table has its slots from the start, so that no growth stops it. It needs numpy (the extra `fast`).
 """
 
 import os
@@ -64,6 +64,11 @@ class LastOffsets:
         """Return whether `count` more keys fit."""
         return len(self) + count <= self._table.slots * _FULLEST
 
+    def make_room_for(self, count: int) -> None:
+        """Grow until `count` more keys fit, which takes as long as adding all keys again."""
+        while not self.has_room_for(count):
+            self._table.grow(self._table.slots.bit_length())
+
     def hashes(self, buffer: bytes, start: Integers, length: Integers) -> tuple[Words, Words]:
         """Return both halves of the hash of each key, none longer than LONGEST_KEY."""
         multipliers = self._multipliers
@@ -86,7 +91,7 @@ class LastOffsets:
         return (sums[0] >> 32 << 32) | (sums[1] >> 32), (sums[2] >> 32 << 32) | (sums[3] >> 32)
 
     def put(self, first: Words, second: Words, offsets: Integers) -> None:
-        """Add keys with rising offsets, all later than earlier ones. The caller must ensure that there is room."""
+        """Add keys, or change their offsets; the last one counts. The caller must ensure that there is room."""
         self._table.put(offsets, first, second)
 
     def get(self, first: Words, second: Words) -> Integers:

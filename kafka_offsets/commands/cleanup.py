@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
-from kafka_offsets.commands.groups.connections import note, why_without_offsets
+from kafka_offsets.commands.groups.connections import Refusals, why_without_offsets
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
+from kafka_offsets.terminal import note
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _WITHOUT_MEMBERS = ("Empty", "Dead")
-_REFUSED = 1
 
 _TOGETHER = 1000
 """How many offsets one request deletes: their tombstones are one batch, whose size a broker limits."""
@@ -63,7 +63,7 @@ def clean_up(options: argparse.Namespace) -> int:
     Without groups all of the cluster are visited: those with members are then named and passed over. A named group that
     has members, or no offsets, is an error.
     """
-    refused = _Refusals()
+    refused = Refusals()
     with options.connections.cluster() as cluster:
         found = sorted(_read(cluster, options.groups))
     for group in sorted(set(options.groups) - {each.group for each in found}):
@@ -101,19 +101,7 @@ def _print(offsets: Sequence[_TimedOffset], options: argparse.Namespace) -> None
     print_rows(_COLUMNS, [each.row(as_json=options.json) for each in offsets], as_json=options.json)
 
 
-class _Refusals:
-    """What is reported on standard error; `code` is the exit code that follows."""
-
-    def __init__(self) -> None:
-        self.code = 0
-
-    def add(self, message: str, *, counts: bool = True) -> None:
-        note(message)
-        if counts:
-            self.code = _REFUSED
-
-
-def _delete(coordinator: Coordinator, offsets: Sequence[_TimedOffset], refused: _Refusals) -> None:
+def _delete(coordinator: Coordinator, offsets: Sequence[_TimedOffset], refused: Refusals) -> None:
     for begin in range(0, len(offsets), _TOGETHER):
         places = [(each.topic, each.partition) for each in offsets[begin : begin + _TOGETHER]]
         try:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.security import PREFIXES, take_security
 from kafka_offsets.client.settings import ConnectionSettings, take_connection_settings
 from kafka_offsets.commands import argument_types as types
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.terminal import note
 
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +27,8 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=types.whole_number,
         metavar="MS",
-        help="limit for connecting, for the coordinator to be ready, and for each response (30000)",
+        help="limit for connecting, for each response, and for what passes: a broker that is gone, a leader or "
+        "coordinator that is not ready (30000)",
     )
     add_property_options(
         parser,
@@ -66,7 +68,7 @@ def apply_client_properties(options: argparse.Namespace) -> None:
     except ConfigError as error:
         raise ConfigError(f"{_source(options)}: {error}") from None
     _warn(options, properties)
-    options.connections = connections
+    options.connections = connections._replace(retries=Retries(connections.timeout_s, note))
     options.client_properties = {
         key: value
         for key, value in before.items()
@@ -101,7 +103,7 @@ def _source(options: argparse.Namespace) -> Path | str:
 def _warn(options: argparse.Namespace, unused: Iterable[str]) -> None:
     names = ", ".join(sorted(unused))
     if names:
-        print(f"kafka-offsets: {_source(options)}: without effect here: {names}", file=sys.stderr)
+        note(f"{_source(options)}: without effect here: {names}")
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """`kafka-offsets compact`: compacts the logs of a data directory that no broker uses, or shows the effect."""
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +22,7 @@ from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, DataDire
 from kafka_offsets.storage.files import DiskFiles, Files, ReadOnlyFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.overlay import OverlayFiles
+from kafka_offsets.terminal import note, printable
 
 _ONE_ROUND = 1 << 62
 """An offset map without a limit: one pass with room for all keys has the result of all passes together."""
@@ -38,7 +38,7 @@ def run(options: Namespace) -> int:
         options.directory, config, now, dry_run=options.dry_run, include_active=options.include_active
     ):
         is_whole &= each.error is None
-        print(json.dumps(each._asdict()) if options.json else each.line(dry_run=options.dry_run))
+        print(json.dumps(each._asdict()) if options.json else printable(each.line(dry_run=options.dry_run)))
     if (
         not options.json and each.active_bytes and not options.include_active
     ):  # `each` is the last line, the sum of all logs
@@ -58,8 +58,7 @@ def _advise(options: Namespace, config: Config, now: Now, total: Compacted) -> N
     *_, whole = compact_directory(options.directory, config, now, dry_run=True, include_active=True)
     more, more_bytes = whole.records_gone - total.records_gone, whole.bytes_gone - total.bytes_gone
     if more > 0:
-        line = f"kafka-offsets: with --include-active {more} more records would go, {more_bytes} bytes"
-        print(line, file=sys.stderr)
+        note(f"with --include-active {more} more records would go, {more_bytes} bytes")
 
 
 def compact_directory(

@@ -16,6 +16,7 @@ from kafka_offsets.inspect.guess import explain_frame
 from kafka_offsets.inspect.json_lines import JsonLines, json_error
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, STORED, explain_record
+from kafka_offsets.terminal import printable
 
 _MAX_HEX_BYTES = 1 << 28
 _SEGMENT_ENDINGS = (".deleted", ".cleaned", ".swap", ".new")
@@ -41,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Write the error to standard error, and exit with code 2."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, printable(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
 def main(words: Sequence[str]) -> int:
@@ -65,7 +66,7 @@ def _show_lines(options: argparse.Namespace) -> int:
     damaged = False
     for line in _explain(options):
         damaged = damaged or line.damage
-        print(_printable(form(line)))
+        print(_shown(form(line)))
     return int(damaged)
 
 
@@ -75,7 +76,9 @@ def _show_timeline(options: argparse.Namespace) -> int:
         if options.json:
             print(json.dumps(event.object()))
         else:
-            print(_printable(str(event) if totals.events else f"{HEADING}\n{event}"))
+            if not totals.events:
+                print(HEADING)
+            print(_shown(event))
         totals.add(event)
         if options.frames:
             _show_frame(event, as_json=options.json)
@@ -90,13 +93,13 @@ def _show_frame(event: TimelineEvent, *, as_json: bool) -> None:
         if as_json:
             print(json.dumps({"line": event.number, **form.object(line)}))
         else:
-            print(_printable(f"    {line}"))
+            print(_shown(f"    {line}"))
 
 
-def _printable(text: str) -> str:
-    """Replace characters that the terminal's encoding does not have."""
+def _shown(line: object) -> str:
+    """Return a line without what controls a terminal, and without characters that its encoding does not have."""
     encoding = sys.stdout.encoding or "utf-8"
-    return text.encode(encoding, "backslashreplace").decode(encoding)
+    return printable(str(line)).encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,14 +3,18 @@
 The log is read and written in its directory, which no broker may use at the same time: its lock proves that no client
 commits there while offsets are copied, and so nothing is missing. Offsets are copied and not moved. A run that was
 interrupted is repeated: offsets that are stored already are not written again.
+
+The directory of a cluster has one directory for each broker, and the metadata say which of them has all that was
+acknowledged in a partition: its leader, or another replica in the ISR.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +22,7 @@ from typing import NamedTuple
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.coordination.runtime import HostedShard, group_settings
+from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.partition.log_cleaner import adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
@@ -28,9 +33,10 @@ from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ConfigError, StorageError
+from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.data_directory import CLUSTER_METADATA, DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
 from kafka_offsets.storage.overlay import OverlayFiles
 from kafka_offsets.zookeeper import steps, znodes
@@ -38,6 +44,8 @@ from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
 from kafka_offsets.zookeeper.steps import RequestRefusedError
 from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
+
+_BROKER_DIRECTORY = re.compile(r"broker-[0-9]+")
 
 _SESSION_MS = 10_000
 _TIMEOUT_S = 30.0
@@ -51,10 +59,19 @@ def migrate(options: argparse.Namespace) -> Iterator[Migrated]:
     if options.source == options.target:
         raise ConfigError("--from and --to name the same store")
     chosen = MigrationOptions(tuple(options.groups), options.overwrite, options.execute)
-    config, files = Config.load(), _files(options.data_dir, options)
+    root = options.data_dir.absolute()
+    if (root.parent / CLUSTER_METADATA).exists() and _BROKER_DIRECTORY.fullmatch(root.name):
+        raise ConfigError(
+            f"--data-dir {options.data_dir} is of one broker of a cluster, and may lack what others have: name the"
+            f" directory of the cluster, {root.parent}"
+        )
+    is_of_cluster = options.source == "log" and (root / CLUSTER_METADATA).exists()
+    config, files = Config.load(), _files(root, options)
     zookeeper = BlockingZooKeeper(partial(KazooZooKeeper, options.zookeeper, _SESSION_MS), _TIMEOUT_S)
     try:
-        if options.target == "zookeeper":
+        if is_of_cluster:
+            yield from cluster_to_zookeeper(root, config, zookeeper, chosen)
+        elif options.target == "zookeeper":
             yield from to_zookeeper(files, config, zookeeper, chosen)
         else:
             yield from to_log(files, config, zookeeper, chosen, SystemClock().now)
@@ -143,16 +160,74 @@ def to_zookeeper(
     """
     total = Migrated("in all")
     with OffsetsLogs(files, config) as logs:
-        for shard in logs.shards():
-            for group in filter(options.takes, shard.offsets.groups()):
-                done = _group_to_zookeeper(shard, group, zookeeper, options)
-                yield done
-                total = total.plus(done)
-            for group, count in _pending(shard, options):
-                done = Migrated(group, skipped=count, reason="pending in an open transaction")
-                yield done
-                total = total.plus(done)
+        for done in _shards_to_zookeeper(logs.shards(), zookeeper, options):
+            yield done
+            total = total.plus(done)
     yield total
+
+
+def _shards_to_zookeeper(
+    shards: Iterable[Shard], zookeeper: BlockingZooKeeper, options: MigrationOptions
+) -> Iterator[Migrated]:
+    for shard in shards:
+        for group in filter(options.takes, shard.offsets.groups()):
+            yield _group_to_zookeeper(shard, group, zookeeper, options)
+        for group, count in _pending(shard, options):
+            yield Migrated(group, skipped=count, reason="pending in an open transaction")
+
+
+def cluster_to_zookeeper(
+    root: Path, config: Config, zookeeper: BlockingZooKeeper, options: MigrationOptions
+) -> Iterator[Migrated]:
+    """As `to_zookeeper`, from the directories of the brokers of a cluster.
+
+    Raises StorageError also, after the sum, if no directory here has all that was acknowledged in some partitions.
+    """
+    total = Migrated("in all")
+    with closing(MetadataFile(OverlayFiles(ReadOnlyFiles(root)))) as metadata:
+        chosen, elsewhere = _replicas(root, metadata.load())
+        for broker_id, partitions in chosen.items():
+            files = OverlayFiles(ReadOnlyFiles(_of_broker(root, broker_id)))
+            with OffsetsLogs(files, config, has_replicas=True) as logs:
+                for done in _shards_to_zookeeper(logs.shards(partitions), zookeeper, options):
+                    yield done
+                    total = total.plus(done)
+    yield total
+    if elsewhere:
+        places = ", ".join(
+            f"{OFFSETS_TOPIC}-{index} (in sync: {', '.join(f'broker {each}' for each in isr) or 'none'})"
+            for index, isr in elsewhere.items()
+        )
+        raise StorageError(
+            f"the offsets of these partitions were not copied, as no replica in the ISR is in {root}: {places}"
+        )
+
+
+def _of_broker(root: Path, broker_id: int) -> Path:
+    return root / f"broker-{broker_id}"
+
+
+def _replicas(root: Path, image: ClusterImage) -> tuple[Mapping[int, list[int]], Mapping[int, list[int]]]:
+    """Return the partitions of the offsets topic to read, by broker, and the in-sync replicas of all others.
+
+    The leader comes first. A broker of the ELR has every record below the high watermark, as one of the ISR.
+    Raises StorageError if the cluster has no offsets topic.
+    """
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        raise StorageError("the cluster has no offsets topic", CLUSTER_METADATA)
+    chosen: dict[int, list[int]] = {}
+    elsewhere: dict[int, list[int]] = {}
+    for index, state in enumerate(topic.partitions):
+        whole = [*state.isr, *state.elr]
+        whole.sort(key=lambda broker_id, leader=state.leader: broker_id != leader)  # type: ignore[misc]
+        folder = f"{OFFSETS_TOPIC}-{index}"
+        found = [each for each in whole if (_of_broker(root, each) / folder).is_dir()]
+        if found:
+            chosen.setdefault(found[0], []).append(index)
+        else:
+            elsewhere[index] = sorted(whole)
+    return chosen, elsewhere
 
 
 def _pending(shard: Shard, options: MigrationOptions) -> Iterable[tuple[str, int]]:
@@ -181,6 +256,7 @@ def _group_to_zookeeper(
         some = names[begin : begin + _TOGETHER]
         try:
             found = zookeeper.run(steps.read_offsets(some))
+            steps.check_readable(found)
             chosen = _choose(
                 {name: source[name] for name in some}, {n: each.offset for n, each in found.items()}, options
             )
@@ -227,6 +303,7 @@ def to_log(
         for group in filter(options.takes, zookeeper.run(steps.list_groups())):
             try:
                 tree = zookeeper.run(steps.read_group(group))
+                steps.check_readable(tree.offsets)
             except UnreadableZnodeError as error:
                 done = Migrated(group, skipped=1, reason=str(error))
             else:
@@ -273,12 +350,16 @@ class _NoReplies:
 
 
 class OffsetsLogs:
-    """The offsets topic of a data directory that no broker uses, loaded shard by shard."""
+    """The offsets topic of a data directory that no broker uses, loaded shard by shard.
 
-    def __init__(self, files: Files, config: Config) -> None:
+    has_replicas  whether the directory is of one broker of a cluster
+    """
+
+    def __init__(self, files: Files, config: Config, *, has_replicas: bool = False) -> None:
         self._config = config
         self._closing = ExitStack()
-        self._directory = DataDirectory(files, adopted_configs=partial(adopted_configs, config))
+        adopted = partial(adopted_configs, config)
+        self._directory = DataDirectory(files, adopted_configs=adopted, has_replicas=has_replicas)
         self._closing.callback(self._directory.close)
         self._topics = Topics(self._directory, config)
         self._logged = {index for topic, index in self._directory.unopened() if topic == OFFSETS_TOPIC}
@@ -290,11 +371,14 @@ class OffsetsLogs:
     def __exit__(self, *error: object) -> None:
         self._closing.close()
 
-    def shards(self) -> Iterator[Shard]:
-        """Load the shards one after the other. Raises StorageError if there is no offsets topic."""
+    def shards(self, partitions: Iterable[int] | None = None) -> Iterator[Shard]:
+        """Load the shards of these partitions, or of all that have a log, one after the other.
+
+        Raises StorageError if there is no offsets topic.
+        """
         if self._topics.get(OFFSETS_TOPIC) is None:
             raise StorageError("the data directory has no offsets topic", OFFSETS_TOPIC)
-        for index in sorted(self._logged):
+        for index in sorted(self._logged) if partitions is None else partitions:
             yield self._load(index).shard
             del self._hosted[index]
 

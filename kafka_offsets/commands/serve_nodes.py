@@ -2,6 +2,7 @@
 
 import sys
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
@@ -14,7 +15,7 @@ from kafka_offsets.broker.network.nodes.supervisor import NodesOptions, serve_no
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.replicas.channel import is_of_broker
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
-from kafka_offsets.commands.serve_one import request_log, write_request
+from kafka_offsets.commands.serve_one import create_topics, request_log, write_request
 from kafka_offsets.errors import ConfigError
 
 NODE = "node"
@@ -70,7 +71,8 @@ def read_order() -> NodeOrder:
 def run(order: NodeOrder) -> None:
     """Run one broker of a cluster. Raises ConfigError, StorageError, OSError."""
     with logging_to_standard_error(order.log_format, order.broker_id):
-        run_node(order, _verbose_server(order.cluster_id) if order.verbose else NodeServer)
+        prepare = partial(create_topics, topics=order.topics)
+        run_node(order, prepare, _verbose_server(order.cluster_id) if order.verbose else NodeServer)
 
 
 def _verbose_server(cluster_id: str) -> type[NodeServer]:

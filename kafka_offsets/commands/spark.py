@@ -16,23 +16,24 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.moves import parse_duration, parse_time
+from kafka_offsets.commands import state_tables
 from kafka_offsets.commands.client_properties import add_property_options, security_properties
 from kafka_offsets.commands.progress import progress
-from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.commands.state_tables import print_lags, print_table
 from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.terminal import printable
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 FORMATS = ("parquet", "csv", "json")
@@ -48,6 +49,9 @@ _REMOTE = "SPARK_REMOTE"
 
 _SMALL_BYTES = 8 << 20
 """Segment files of at most so many bytes are read by this process: starting Spark's workers takes longer."""
+
+_ALONE_BYTES = 2 << 30
+"""Segment files of at most so many bytes need no Spark at all for `latest` and `lag`."""
 
 _URL = re.compile("[a-z][a-z0-9+.-]+:/")
 _LAST_ERROR = re.compile(
@@ -216,11 +220,16 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     """
     try:
         _check_paths(options)
+        options.security = security_properties(options)
+        if spark is None and _needs_no_spark(options):
+            state_tables.run(options)
+            return 0
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
     except ModuleNotFoundError as error:
         raise SparkCommandError(f'needs {error.name}: pip install ".[spark]" in a clone') from error
-    options.security = security_properties(options)
+    except ValueError as error:
+        raise SparkCommandError(str(error)) from error
     own = spark is None
     session = _session(options) if spark is None else spark
     try:
@@ -239,9 +248,10 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
 def _check_paths(options: argparse.Namespace) -> None:
     """Raise SparkCommandError if a local path is wrong or missing, which is known before a JVM has started.
 
-    Sets `options.is_small`: whether this process reads the log by itself, without tasks of Spark.
+    Sets `options.log_bytes`, the size of segments on this machine, else None, and `options.is_small`: whether this
+    process reads the log by itself, without tasks of Spark.
     """
-    options.is_small = False
+    options.log_bytes, options.is_small = None, False
     given = vars(options)
     if options.cluster and "ends" in given:
         options.ends = options.ends or options.log
@@ -278,7 +288,18 @@ def _check_input(options: argparse.Namespace) -> None:
         found = find(options.log)
     except (NoLogError, OSError) as error:
         raise SparkCommandError(str(error)) from error
-    options.is_small = sum(each.size for segments in found.values() for each in segments) <= _SMALL_BYTES
+    options.log_bytes = sum(each.size for segments in found.values() for each in segments)
+    options.is_small = options.log_bytes <= _SMALL_BYTES
+
+
+def _needs_no_spark(options: argparse.Namespace) -> bool:
+    """Whether this process carries the command out alone: in less time than a JVM takes to start, or little more."""
+    if options.action not in state_tables.ACTIONS or options.log_bytes is None:
+        return False
+    given = vars(options)
+    asked = ("output", "snapshot", "storage_options", "master", "conf")  # what only Spark does, or for Spark
+    is_asked = any(given.get(name) not in (None, []) for name in asked)
+    return options.log_bytes <= _ALONE_BYTES and not is_asked and "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
 def _session(options: argparse.Namespace) -> SparkSession:
@@ -453,25 +474,12 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
         writer = table.write.format(options.format)
         (writer.option("header", "true") if options.format == "csv" else writer).save(where)
         return
-    rows = ({key: _plain(each) for key, each in row.asDict().items()} for row in table.toLocalIterator())
-    named = {"table": name} if name else {}
-    first = list(itertools.islice(rows, 1))  # before the name: an error is then all that is printed
-    if name and not options.json:
-        print(f"# {name}" if first else f"# {name}: none")
-    columns = {column: column.upper().replace("_", "-") for column in table.columns}
-    print_rows(columns, (named | row for row in itertools.chain(first, rows)), as_json=options.json)
+    print_table(table.columns, (row.asDict() for row in table.toLocalIterator()), name, as_json=options.json)
 
 
 def _print_done(options: argparse.Namespace, written: str | Path, text: str, **figures: int) -> None:
     """Print what a command has written: as text, or as an object with its path and figures."""
-    print(json.dumps({"path": str(written), **figures}) if options.json else f"{written}: {text}")
-
-
-def _plain(value: Any) -> Any:
-    """Return times in UTC; PySpark returns naive times in the time zone of this process."""
-    if not isinstance(value, datetime):
-        return value
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    print(json.dumps({"path": str(written), **figures}) if options.json else printable(f"{written}: {text}"))
 
 
 def _now_ms(options: argparse.Namespace) -> int:
@@ -528,54 +536,12 @@ def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
 
     groups = lag_of_groups(found.persist()).persist()
     count, partitions, ahead = (groups.agg(sf.count("*"), sf.sum("partitions"), sf.sum("ahead")).collect())[0]
-    largest = groups.orderBy(sf.col("lag").desc(), "group").limit(options.limit)
-    _print_lags(largest.collect(), found.limit(options.limit).collect())
-    if partitions and partitions > options.limit:
-        shown = f"the largest {options.limit:,} of {count:,} groups and of {partitions:,} partitions"
-        print(f"kafka-offsets: {shown} are printed; all are by --json and --output", file=sys.stderr)
-    if ahead:
-        (first,) = found.where(found["status"] == "ahead").limit(1).collect()
-        print(f"kafka-offsets: {_said_beyond(ahead, first)}", file=sys.stderr)
-
-
-def _print_lags(groups: Sequence[Row], rows: Sequence[Row]) -> None:
-    """Print the lag of groups, then that of their partitions, each with the largest first."""
-    head, times = {"lag": "LAG", "group": "GROUP"}, {"since": "BEHIND-SINCE", "for": "FOR"}
-    place = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
-    place |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
-    of_groups = [_readable(row) | {"partitions": _said_partitions(row)} for row in groups]
-    print_rows({**head, **times, "partitions": "PARTITIONS"}, of_groups, as_json=False)
-    print()
-    print_rows({**head, **times, **place}, map(_readable, rows), as_json=False)
-
-
-def _said_partitions(row: Row) -> str:
-    """Return how many partitions of a group lag, do not exist, or end before its committed offset."""
-    said = f"{row['lagging']:,} of {row['partitions']:,} lag"
-    said += f", {row['gone']:,} gone" if row["gone"] else ""
-    return said + (f", {row['ahead']:,} after the log end" if row["ahead"] else "")
-
-
-def _readable(row: Row) -> dict[str, Any]:
-    """Return what is printed of a row: numbers with commas, the time since which a group lags, and for how long."""
-    from kafka_offsets.spark import words
-
-    cells = row.asDict()
-    since, waits = cells.get("behind_since"), cells.get("time_lag_ms")
-    numbers = ("lag", "committed_offset", "log_end_offset")
-    return (
-        cells
-        | {name: f"{cells[name]:,}" for name in numbers if cells.get(name)}
-        | {"since": since and _plain(since), "for": words.duration(waits) if waits else None}
-    )
-
-
-def _said_beyond(count: int, first: Row) -> str:
-    """Return a line about committed offsets after the log end, one of which is `first`."""
-    place = f"{first['topic']}-{first['partition']}"
-    return (
-        f"{count:,} committed offsets are after the log end, such as {first['committed_offset']} of group "
-        f"{first['group']} at {place}, whose log ends at {first['log_end_offset']}: was the topic created again?"
+    largest = groups.orderBy(sf.col("lag").desc(), "group").limit(options.limit).collect()
+    beyond = found.where(found["status"] == "ahead").limit(1).collect() if ahead else []
+    shown = found.limit(options.limit).collect()
+    print_lags(
+        *([row.asDict() for row in rows] for rows in (largest, shown, beyond)),
+        totals=(count, partitions or 0, ahead or 0),
     )
 
 

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+from kafka_offsets.terminal import printable
+
 _BOLD, _GREEN, _YELLOW = 1, 32, 33
 _BY_STATE = {"Stable": _GREEN, "PreparingRebalance": _YELLOW, "CompletingRebalance": _YELLOW}
 
@@ -76,7 +78,5 @@ def _cell(value: Any) -> str:
     if value is None or value == "" or value == {}:
         return "-"
     if isinstance(value, Mapping):  # the partitions of each topic
-        return ";".join(f"{topic}:{','.join(map(str, some))}" for topic, some in value.items())
-    text = str(value)
-    # A name may have line breaks and escape sequences in it.
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+        value = ";".join(f"{topic}:{','.join(map(str, some))}" for topic, some in value.items())
+    return printable(str(value))

@@ -114,6 +114,7 @@ class Held(RequestContext):
             whole.client_host,
             request,
             whole.codecs,
+            whole.frame_bytes,
         )
         self.whole = whole
         self.sees = whole.sees

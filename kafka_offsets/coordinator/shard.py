@@ -12,6 +12,7 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.state import REPLY_TIMER, ShardState
@@ -39,20 +40,23 @@ class Shard(ShardState):
                 logger.exception("group %s: its %s timer failed", timer.group_id, timer.kind)
         return results
 
-    def work(self, now: Now) -> list[Result]:
-        """Take one step, a few milliseconds long, in resolving the regular expressions of the groups in `resolving`."""
-        if not self.resolving:
-            return []
-        group_id = next(iter(self.resolving))
-        del self.resolving[group_id]
-        group = self.groups.held.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            return []
-        try:
-            return [consumer_heartbeat.resolve(self, group, now)]
-        except Exception:  # as in `tick`
-            logger.exception("group %s: its regular expressions were not resolved", group_id)
-            return []
+    def work(self, now: Now, budget: StepBudget) -> list[Result]:
+        """Resolve the regular expressions of the groups in `resolving`, one after the other, within the budget."""
+        results = []
+        while self.resolving and budget.left > 0:
+            group_id = next(iter(self.resolving))
+            group = self.groups.held.get(group_id)
+            result: Result | None = Result()
+            try:
+                if isinstance(group, ConsumerGroup):
+                    result = consumer_heartbeat.resolve(self, group, now, budget)
+            except Exception:  # as in `tick`
+                logger.exception("group %s: its regular expressions were not resolved", group_id)
+            if result is None:
+                break
+            del self.resolving[group_id]
+            results.append(result)
+        return results
 
     def _on_timer(self, timer: Timer, now: Now) -> Result:
         if timer.kind == REPLY_TIMER:
@@ -210,4 +214,5 @@ class Shard(ShardState):
             if isinstance(group, ConsumerGroup):
                 group.give_up()
         self.timers.clear()
+        self.resolving.clear()
         return rebalance.unload(self)

@@ -90,7 +90,7 @@ class ShardState:
     group_settings  by group, for groups that have their own settings; set by the creator of the shard
     meters         counters, shared by all shards
     retiring       groups that are deleted or have changed their kind, while readers still see them
-    resolving      consumer groups whose regular expressions are being resolved, in the order of their turns
+    resolving      queue of the consumer groups whose regular expressions are to be resolved; the first is in progress
     pending        producer id -> the offsets of its open transaction
     ended          producer id -> callback for when its open transaction has taken effect or was dropped; called once
     is_loading     True: the records of the log decide which groups exist; afterwards decisions do, before their

@@ -148,6 +148,24 @@ class Controller:
             brokers=self._brokers(broker._replace(is_up=False)), partitions=self._without_leader(broker_id)
         )
 
+    def resign(self, broker_id: int) -> Delta:
+        """Let other in-sync replicas lead what a broker leads, and remove it from their ISRs: its disk refuses writes.
+
+        Where no other replica is in sync, nothing changes. The broker gets another epoch: a leader adds it to an ISR
+        only after its next fetch (KIP-903).
+        """
+        broker, live = self.image.brokers.by_id.get(broker_id), self.image.live
+        partitions = self._changed(
+            [each for each in self.image.placed() if elections.may_resign(each.state, broker_id, live)],
+            lambda place, state: elections.fence(
+                state, broker_id, live - {broker_id}, **self._rules(place.topic)
+            ),
+        )
+        if broker is None or not partitions:
+            return Delta()
+        broker, self._next_epoch = broker._replace(epoch=self._next_epoch), self._next_epoch + 1
+        return self._commit(brokers=self._brokers(broker), partitions=partitions)
+
     def unregister(self, broker_id: int) -> tuple[ErrorCode, Delta]:
         """Remove a broker that does not come back, as UnregisterBroker (KIP-631): also one that is up, as in Kafka.
 

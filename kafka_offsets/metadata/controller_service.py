@@ -75,6 +75,7 @@ class ControllerService:
     awaited      brokers that must register before any of them takes part: a cluster that starts places replicas on
                  all of them, and knows who may lead
     on_deposed   called once when the store says that another controller decides: every connection is closed then
+    is_patient   whether a broker whose connection closes has until the next `fence_absent` to come back
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class ControllerService:
         self._cluster_id = cluster_id
         self._awaited = set(awaited)
         self._on_deposed = on_deposed
+        self.is_patient = False
         self._is_deposed = False
         self._sessions: dict[int, BrokerSession] = {}
         self._incarnations: dict[int, str] = {}
@@ -152,11 +154,8 @@ class ControllerService:
         if other is not None:
             if not is_known:
                 raise ValueError(f"another process is broker {broker_id} already")
-            other.close()
-            self.lost(other)
-            if self._is_deposed:  # by that
-                session.close()
-                return
+            other.close()  # the same process has connected again: it serves what it has served
+            self._forget(other, broker_id)
         host, port = fields.text("host"), fields.number("port", 1, 1 << 16)
         listeners, was_clean = decode_listeners(fields), fields.flag("was_clean")
         try:
@@ -210,7 +209,8 @@ class ControllerService:
             return
         self._forget(session, broker_id)
         self._absent.add(broker_id)
-        self.fence_absent([broker_id])
+        if not self.is_patient:
+            self.fence_absent([broker_id])
 
     def fence_absent(self, broker_ids: Collection[int] | None = None) -> list[StorageError]:
         """Fence the brokers that are up in the image and have no connection, or those of `broker_ids` among them.

@@ -40,10 +40,20 @@ class InProcessMembership:
         self._metadata.publish(delta)
         decided(error)
 
+    def resign(self) -> None:
+        """Leave every ISR that has another live replica, unless this broker is cut off."""
+        if self.is_reachable:
+            self._metadata.publish(self._metadata.controller.resign(self.broker_id))
+
     @property
     def is_reachable(self) -> bool:
         """Whether this broker reaches the controller."""
         return self._metadata.is_reachable(self.broker_id)
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether it is fenced: it sends no heartbeats, and while it is reached it learns each change at once."""
+        return not self.is_reachable and not self._metadata.image.is_up(self.broker_id)
 
     def when_answering(self, decide: Callable[[], None]) -> None:
         """Call back at once."""

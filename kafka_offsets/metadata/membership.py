@@ -34,6 +34,11 @@ class ClusterMembership(Protocol):
         """Whether this broker reaches the controller."""
         ...
 
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the last answered heartbeat of this broker is older than its session."""
+        ...
+
     def when_answering(self, decide: Callable[[], None]) -> None:
         """Call back once the controller answers, or is not reached: what is requested then does not block for long."""
         ...
@@ -43,6 +48,10 @@ class ClusterMembership(Protocol):
 
         decided  called at once or later, with NETWORK_EXCEPTION if the controller cannot be reached
         """
+        ...
+
+    def resign(self) -> None:
+        """Ask to be left out of every ISR that has another live replica, as `Controller.resign`; do not wait."""
         ...
 
     def create(self, topics: Iterable[PlacedTopic]) -> None:

@@ -45,6 +45,15 @@ class Link(Protocol):
         """Send a heartbeat; lose the connection if nothing is received for as long as `wait` may take."""
         ...
 
+    def answered(self) -> None:
+        """Note that the controller has answered the oldest heartbeat without an answer."""
+        ...
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the last heartbeat that was answered was sent longer ago than the session of the broker lasts."""
+        ...
+
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back when the broker is between two requests; a ProtocolError loses the connection."""
         ...
@@ -105,6 +114,11 @@ class RemoteMembership:
         """Whether this broker reaches the controller and takes part in the cluster."""
         return self._link is not None
 
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the controller may have fenced this broker: its session has ended, or it is not reached."""
+        return self._link is None or self._link.may_be_fenced
+
     # -- what the link does
 
     def receive(self, link: Link, message: bytes) -> None:
@@ -131,6 +145,7 @@ class RemoteMembership:
         elif "refused" in fields:
             raise ValueError(f"the controller refuses this broker: {fields.text('refused')}")
         elif "heartbeat" in fields:
+            link.answered()
             self._decide_soon(link)
         else:
             raise ValueError("message: it is of no known kind")
@@ -257,6 +272,12 @@ class RemoteMembership:
             return
         number = self._send(self._link, "alter_isr", remote_requests.alter_isr(place, proposal))
         self._deciding[number] = decided
+
+    def resign(self) -> None:
+        """Ask to be left out of every ISR that has another live replica; nothing happens if the link is lost."""
+        if self._link is not None:
+            # Whoever wants it looks at the metadata, and asks again.
+            self._deciding[self._send(self._link, "resign", {})] = lambda error: None
 
     def create(self, topics: Iterable[PlacedTopic]) -> None:
         """Create topics that do not exist."""

@@ -7,7 +7,7 @@ again. Any fields give an answer or a ValueError.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kafka_offsets.errors import StorageError
+from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import MOST_MIN_ISR, Controller, PlacedTopic, min_isr_of
 from kafka_offsets.metadata.image import ClusterImage, ClusterTopic, Delta, TopicPartition
 from kafka_offsets.metadata.json_form import (
@@ -133,6 +133,10 @@ def _unregister(controller: Controller, broker_id: int, fields: Fields) -> tuple
     return {"error": error}, delta
 
 
+def _resign(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
+    return {"error": ErrorCode.NONE}, controller.resign(broker_id)
+
+
 def alter_isr(place: TopicPartition, proposal: IsrProposal) -> Json:
     """Return the fields that propose in-sync replicas."""
     return {**place._asdict(), **proposal._asdict()}
@@ -172,6 +176,7 @@ EXECUTES: Mapping[str, Execute] = {
     "reassign": _reassign,
     "elect": _elect,
     "unregister": _unregister,
+    "resign": _resign,
     "allocate_producer_ids": _allocate_producer_ids,
     "alter_settings": _alter_settings,
 }

@@ -1,10 +1,12 @@
 """The four codecs of record batches, as Kafka frames them, with a limit on the decompressed size.
 
 gzip and zstd are their plain formats. snappy is either raw or in the frame of xerial's snappy-java, which the Java
-client writes; lz4 is the LZ4 frame format, of which Kafka reads independent blocks only. Decompression allocates by
-the limit, not by sizes in the data: a small batch that would exceed it is a ProtocolError.
+client writes; lz4 is the LZ4 frame format, of which Kafka reads one frame of independent blocks. What follows the
+end of gzip members and of the lz4 frame is ignored, as in Kafka. Decompression allocates by the limit, not by sizes
+in the data: a small batch that would exceed it is a ProtocolError.
 
-Sources: KIP-57 (lz4), KIP-110 (zstd), KafkaLZ4BlockInputStream and -OutputStream, snappy-java's SnappyOutputStream.
+Sources: KIP-57 (lz4), KIP-110 (zstd), Lz4BlockInputStream and -OutputStream, snappy-java's SnappyInputStream, the JDK's
+GZIPInputStream.
 """
 
 import importlib
@@ -50,8 +52,16 @@ _LZ4_USUAL_START = (
     b"\x04\x22\x4d\x18\x60\x40\x82"  # of frames of Kafka's Java client, librdkafka and this module
 )
 _LZ4_END = bytes(4)
+_LZ4_REQUIRED_MASK, _LZ4_REQUIRED = (
+    0xE3,
+    0x60,
+)  # version 1, independent blocks, nothing reserved, no dictionary
+_LZ4_HAS_CHECKSUM, _LZ4_HAS_SIZE, _LZ4_HAS_BLOCK_CHECKSUMS = 0x04, 0x08, 0x10
 _INT32 = struct.Struct(">i")
 _GZIP_WINDOW_BITS = 31  # of zlib: 15, and 16 for the frame of gzip
+_GZIP_HEADER_BYTES = 10
+_SHORTEST_GZIP_BYTES = 19  # of a member after the first: the JDK does not look at fewer
+_GZIP_TRAILER = struct.Struct("<II")
 _LARGE_GZIP_BYTES = 1024  # cramjam takes 3 us to begin, and less for each byte
 
 
@@ -98,15 +108,14 @@ def decompress_to_buffer(
         case Compression.NONE:
             return data
         case Compression.GZIP:
-            return _decompress_frames(cramjam.gzip.decompress_into, data, max_bytes)
+            return _decompress_gzip(data, max_bytes)
         case Compression.SNAPPY:
             return _decompress_snappy(data, max_bytes)
         case Compression.LZ4:
-            if message_format == 0:
-                data = _with_lz4_header_checksum(data)
-            return _decompress_frames(cramjam.lz4.decompress_into, data, max_bytes)
+            frame = _lz4_frame(data, is_header_checked=message_format > 0)
+            return _decompress_frames(cramjam.lz4.decompress_into, frame, max_bytes)
         case Compression.ZSTD:
-            return _decompress_frames(cramjam.zstd.decompress_into, data, max_bytes)
+            return _decompress_frames(cramjam.zstd.decompress_into, data, max_bytes) if data else b""
 
 
 def decompress_into(compression: Compression, data: bytes, room: memoryview) -> int | None:
@@ -151,7 +160,7 @@ def _gzip_into(data: bytes, room: memoryview) -> int | None:
 
 
 def _snappy_into(data: bytes, room: memoryview) -> int | None:
-    if not data.startswith(_XERIAL_MAGIC) or int.from_bytes(data[16:20]) != len(data) - 20:
+    if not data.startswith(_XERIAL_HEADER) or int.from_bytes(data[16:20]) != len(data) - 20:
         return None
     try:
         return cramjam.snappy.decompress_raw_into(data[20:], room)
@@ -266,6 +275,57 @@ def _too_large(max_bytes: int) -> DecompressionLimitError:
     return DecompressionLimitError(f"decompressed records are larger than {max_bytes} bytes")
 
 
+# gzip, as the JDK reads it: members without a gap, until bytes follow that are no header of a member:
+#
+#     1f 8b 08   flags uint8   6 bytes   { extra   name   comment   checksum }   deflated   CRC-32 uint32   size uint32
+
+
+def _decompress_gzip(data: bytes, max_bytes: int) -> bytearray:
+    records = bytearray()
+    start = _gzip_content(data)
+    if start is None:
+        raise ProtocolError("compressed records are damaged: no gzip header")
+    while start is not None:
+        data = _inflate_member(data[start:], records, max_bytes)
+        start = _gzip_content(data) if len(data) >= _SHORTEST_GZIP_BYTES else None
+    return records
+
+
+def _inflate_member(data: bytes, records: bytearray, max_bytes: int) -> bytes:
+    """Append what a member holds, whose header is cut off, to the records; return what follows it."""
+    inflater, before, checksum = zlib.decompressobj(-zlib.MAX_WBITS), len(records), 0
+    while data and not inflater.eof:
+        try:
+            content = inflater.decompress(data, _first_size(data, max_bytes) + 1)
+        except zlib.error as error:
+            raise ProtocolError(f"compressed records are damaged: {error}") from error
+        checksum = zlib.crc32(content, checksum)
+        records += content
+        if len(records) > max_bytes:
+            raise _too_large(max_bytes)
+        data = inflater.unconsumed_tail
+    if inflater.unused_data[:8] != _GZIP_TRAILER.pack(checksum, len(records) - before & 0xFFFFFFFF):
+        raise ProtocolError("compressed records are damaged: a gzip member is cut, or its checksum is wrong")
+    return inflater.unused_data[8:]
+
+
+def _gzip_content(member: bytes) -> int | None:
+    """Return where the deflated content begins; None if no whole and right header is there."""
+    if len(member) < _GZIP_HEADER_BYTES or not member.startswith(b"\x1f\x8b\x08"):
+        return None
+    flags, end = member[3], _GZIP_HEADER_BYTES
+    if flags & 0x04:
+        end += 2 + int.from_bytes(member[end : end + 2], "little")
+    for _ in range((flags >> 3 & 1) + (flags >> 4 & 1)):  # a name and a comment, each with a zero after it
+        end = member.find(b"\0", end) + 1 or len(member) + 1
+    if flags & 0x02:
+        checksum = zlib.crc32(member[:end]) & 0xFFFF
+        end += 2
+        if member[end - 2 : end] != checksum.to_bytes(2, "little"):
+            return None
+    return end if end <= len(member) else None
+
+
 # snappy, as the Java client frames it (C clients write one raw block without a frame):
 #
 #     82 "SNAPPY" 00   version int32   oldest compatible version int32   { size int32   raw snappy block } ...
@@ -280,18 +340,20 @@ def _compress_snappy(data: bytes) -> bytes:
 
 
 def _decompress_snappy(data: bytes, max_bytes: int) -> bytearray:
-    if not data.startswith(_XERIAL_MAGIC):
+    if len(data) < len(_XERIAL_HEADER) or not data.startswith(_XERIAL_MAGIC):
         return _decompress_raw_snappy(data, 0, max_bytes)
     records = bytearray()
-    position = len(_XERIAL_HEADER)
-    while position < len(data):
-        if data.startswith(_XERIAL_MAGIC, position):  # concatenated streams
-            position += len(_XERIAL_HEADER)
-            continue
+    position = len(_XERIAL_HEADER)  # Kafka reads the version of later streams alone
+    while position + 4 <= len(data):  # fewer bytes are ignored
         start = position + 4
-        if start > len(data):
-            raise ProtocolError("snappy block without a size")
-        position = start + _INT32.unpack_from(data, start - 4)[0]
+        if data.startswith(_XERIAL_MAGIC[:4], position):  # another stream
+            position += len(_XERIAL_HEADER)
+            if position > len(data):
+                raise ProtocolError("snappy stream without a whole header")
+            if _INT32.unpack_from(data, start + 4)[0] < 1:
+                raise ProtocolError("snappy stream of an incompatible version")
+            continue
+        position = start + _INT32.unpack_from(data, position)[0]
         if not start <= position <= len(data):
             raise ProtocolError("snappy block beyond the end of the records")
         records += _decompress_raw_snappy(data[start:position], len(records), max_bytes)
@@ -335,10 +397,32 @@ def _compress_lz4(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _with_lz4_header_checksum(frame: bytes) -> bytes:
-    """Return the frame with the checksum that its header should have."""
-    end = 14 if len(frame) > 4 and frame[4] & 0x08 else 6  # with or without the size of the content
-    return frame[:end] + _lz4_header_checksum(frame[4:end]) + frame[end + 1 :]
+def _lz4_frame(data: bytes, *, is_header_checked: bool) -> bytes:
+    """Return what Kafka reads of the first frame as a frame of its own: without size and checksum of the content.
+
+    Kafka verifies neither. Raises ProtocolError for what it refuses: other frames, such as skippable ones, blocks that
+    depend on each other, dictionaries.
+    """
+    flags, size_code = data[4:6].ljust(2, b"\0")
+    start = 15 if flags & _LZ4_HAS_SIZE else 7
+    if not data.startswith(_LZ4_MAGIC) or len(data) < start:
+        raise ProtocolError("lz4: the records do not begin with the header of a frame")
+    if flags & _LZ4_REQUIRED_MASK != _LZ4_REQUIRED or size_code & 0x8F or size_code >> 4 < 4:
+        raise ProtocolError(
+            f"lz4: a frame with the flags {flags:02x} and the block size {size_code:02x} is not read"
+        )
+    if is_header_checked and data[start - 1 : start] != _lz4_header_checksum(data[4 : start - 1]):
+        raise ProtocolError("lz4: the checksum of the frame header is wrong")
+    checksum_bytes = 4 if flags & _LZ4_HAS_BLOCK_CHECKSUMS else 0
+    position = start
+    while (size := int.from_bytes(data[position : position + 4], "little") & ~_LZ4_STORED) > 0:
+        position += 4 + size + checksum_bytes
+    if position + (8 if flags & _LZ4_HAS_CHECKSUM else 4) > len(data):
+        raise ProtocolError("lz4: the frame is cut")
+    descriptor = bytes([flags & ~(_LZ4_HAS_SIZE | _LZ4_HAS_CHECKSUM), size_code])
+    return b"".join(
+        [_LZ4_MAGIC, descriptor, _lz4_header_checksum(descriptor), data[start:position], _LZ4_END]
+    )
 
 
 def _lz4_header_checksum(descriptor: bytes) -> bytes:

@@ -74,6 +74,11 @@ def fence(
     return _next(state, target, _Rules(live - {node}, unclean, min_isr=min_isr))
 
 
+def may_resign(state: PartitionState, node: int, live: Set[int]) -> bool:
+    """Whether a node may leave the ISR to others: another replica in it is live."""
+    return node in state.isr and not live.isdisjoint(_without(state.isr, {node}))
+
+
 def lose_records(
     state: PartitionState, node: int, live: Set[int], *, unclean: bool = False, min_isr: int | None = None
 ) -> PartitionState | None:

@@ -244,13 +244,24 @@ class LeaderReplica:
             self._pending_epochs,
         )
 
-    def tick(self, now_ms: int) -> tuple[int, ...] | None:
-        """Propose an ISR without the followers that lag for too long; return what `propose` returns."""
+    def on_time(self, now_ms: int) -> bool:
+        """Note that time has passed. Return whether the high watermark moved.
+
+        A follower outside the ISR that was caught up until now holds it no longer. Kafka notes that at the next append.
+        """
+        return self._advance(now_ms)
+
+    def tick(self, now_ms: int, *, is_reachable: bool = True) -> tuple[int, ...] | None:
+        """Propose an ISR without the followers that lag for too long; return what `propose` returns.
+
+        is_reachable  whether the controller can decide: a proposal that it has not answered holds the high watermark,
+                      so that no follower is proposed in vain
+        """
         if self.pending_isr is None:
             lagging = {replica for replica in self.state.isr if self._is_lagging(replica, now_ms)}
             if lagging:
                 self._propose(tuple(replica for replica in self.state.isr if replica not in lagging))
-            else:
+            elif is_reachable:
                 self._propose_joining()
         return self.propose()
 
@@ -318,9 +329,11 @@ class LeaderReplica:
         self._pending_epochs = tuple(self._broker_epoch(replica) for replica in isr)
 
     def _propose_joining(self) -> None:
-        """Propose the followers that may join. A follower that waits for records does not fetch again for that."""
+        """Propose the followers that may join and have every record: they wait, and do not fetch again for that."""
         joining = [
-            replica for replica, follower in self._followers.items() if self._should_join(replica, follower)
+            replica
+            for replica, follower in self._followers.items()
+            if follower.log_end_offset == self.log_end_offset and self._should_join(replica, follower)
         ]
         if joining:
             self._propose((*self.state.isr, *joining))

@@ -33,11 +33,10 @@ from pyspark.sql import functions as sf
 from kafka_offsets.memory import freeze_modules, keep_freed_memory
 from kafka_offsets.spark import options, schema
 from kafka_offsets.spark.options import OptionError
-from kafka_offsets.spark.reader import columnar, outcomes, segments
-from kafka_offsets.spark.reader.latest import Winners
+from kafka_offsets.spark.reader import outcomes, segments
 from kafka_offsets.spark.reader.outcomes import TransactionEnd
 from kafka_offsets.spark.reader.pieces import UnreadableError
-from kafka_offsets.spark.reader.query import LATEST, Query
+from kafka_offsets.spark.reader.query import Query
 from kafka_offsets.spark.reader.segments import LoadedFile, NoLogError, SegmentAt
 
 _SEPARATOR = b"\x7f"
@@ -204,11 +203,8 @@ class _Decode:
         for file in _loaded(batches):
             segment, start, stop = self._ranges[file.path]
             later = self._known.get(file.path, {})
-            winners = Winners() if self._query.mode == LATEST else None
             markers = partial(_markers, file, segment, later)
-            yield from segments.read_segment(file, segment, self._query, markers, start, stop, winners)
-            if winners is not None:
-                yield from columnar.sliced(winners.finish())
+            yield from segments.read_segment(file, segment, self._query, markers, start, stop)
         freeze_modules()
 
 

@@ -12,13 +12,6 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader.query import ALL, LATEST, Query
 
-FAMILIES = {
-    "consumer": tuple(kind for kind in schema.KINDS.values() if kind.startswith("consumer_group")),
-    "share": tuple(kind for kind in schema.KINDS.values() if kind.startswith("share_group")),
-    "streams": tuple(kind for kind in schema.KINDS.values() if kind.startswith("streams_group")),
-}
-"""Names for several kinds in `types`."""
-
 NAMES = (
     "path",
     "bootstrap.servers",
@@ -58,10 +51,12 @@ class Options:
     split_records          number of offsets of a cluster's log for one reader
     max_records_per_batch  of a stream; None: no limit
     storage_options        for fsspec
+    names                  of the columns of the result, which may differ in case from the schema's
     security               Kafka's client properties of TLS and SASL, passwords included
     """
 
     query: Query
+    names: tuple[str, ...]
     path: str | None
     bootstrap: str | None
     start: Mapping[int, int]
@@ -115,13 +110,15 @@ def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Op
         raise OptionError(
             "give either the option 'path', of a log directory, or 'bootstrap.servers', of a cluster"
         )
-    mode = _one_of(values, "mode", (ALL, LATEST))
-    needs = _needs(values, mode)
+    needs = _needs(values)
+    mode = _mode(values, needs)
     start, from_end = _offsets(values, "startingOffsets", "earliest", "latest")
     stop, _ = _offsets(values, "endingOffsets", "latest")
+    columns = _of_schema(values, fields, _columns(values, mode, needs))
     return Options(
+        names=tuple(each.name for each in fields or columns),
         query=Query(
-            columns=_of_schema(values, fields, _columns(values, mode, needs)),
+            columns=columns,
             mode=mode,
             kinds=_kinds(values, mode, needs),
             committed=_is_committed(values, needs),
@@ -158,17 +155,24 @@ def _words(values: Mapping[str, str], name: str) -> list[str]:
     return words
 
 
-def _needs(values: Mapping[str, str], mode: str) -> list[schema.Need]:
+def _needs(values: Mapping[str, str]) -> list[schema.Need]:
     """Return what the named pipelines need; empty if none is named."""
-    if "pipeline" not in values:
-        return []
-    if mode == LATEST:
-        raise OptionError("option 'pipeline' is for mode 'all'; the rows of mode 'latest' are for `latest`")
-    words = _words(values, "pipeline")
+    words = _words(values, "pipeline") if "pipeline" in values else []
     for word in words:
         if word not in schema.NEEDS:
             raise OptionError(f"option 'pipeline': no {word!r}; there are {', '.join(schema.NEEDS)}")
     return [schema.NEEDS[word] for word in words]
+
+
+def _mode(values: Mapping[str, str], needs: list[schema.Need]) -> str:
+    """Return the mode, LATEST by default if all named pipelines can have it."""
+    can_reduce = bool(needs) and all(need.is_reduced for need in needs)
+    if "mode" not in values and can_reduce:
+        return LATEST
+    mode = _one_of(values, "mode", (ALL, LATEST))
+    if mode == LATEST and needs and not can_reduce:
+        raise OptionError(f"option 'pipeline' is {values['pipeline']!r}, which needs mode 'all'")
+    return mode
 
 
 def _is_committed(values: Mapping[str, str], needs: list[schema.Need]) -> bool:
@@ -199,7 +203,7 @@ def _of_schema(
     if not fields:
         return chosen
     names = [each.name for each in fields]
-    if names != [column.name for column in chosen]:
+    if [name.lower() for name in names] != [column.name for column in chosen]:
         for option in ("columns", "pipeline"):
             if option in values:
                 raise OptionError(
@@ -210,7 +214,7 @@ def _of_schema(
     except ValueError as error:
         raise OptionError(f"the schema: {error}") from error
     for name, given, is_nullable in fields:
-        wanted = schema.spark_type(name)
+        wanted = schema.spark_type(name.lower())
         if given != wanted:
             raise OptionError(f"the schema: column {name!r} has the type {wanted}, not {given}")
         if not is_nullable:
@@ -230,9 +234,11 @@ def _kinds(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> fr
         return None if mode == ALL else frozenset((schema.OFFSET,))
     chosen: set[str] = set()
     for word in _words(values, "types"):
-        kinds = FAMILIES.get(word, (word,))
+        kinds = schema.FAMILIES.get(word, (word,))
         if kinds[0] not in _KINDS:
-            raise OptionError(f"option 'types': no {word!r}; there are {', '.join((*FAMILIES, *_KINDS))}")
+            raise OptionError(
+                f"option 'types': no {word!r}; there are {', '.join((*schema.FAMILIES, *_KINDS))}"
+            )
         chosen.update(kinds)
     if mode == LATEST and chosen != {schema.OFFSET}:
         raise OptionError(f"option 'types' is {values['types']!r}; mode 'latest' is of type 'offset' alone")

@@ -32,6 +32,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.settings import ConnectionSettings, secured_settings
 from kafka_offsets.errors import (
     CommitRefusedError,
@@ -56,11 +57,6 @@ _HAS_MEMBERS = {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.STALE_MEMBER_EPOCH,
 }
-_MOVED = {
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-}
 _FAILURES = (KafkaOffsetsError, OSError, ValueError)
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}
 _NOTHING_READ = ("None", "null")
@@ -72,7 +68,7 @@ class ProgressError(KafkaOffsetsError):
 
 
 class _Commits:
-    """Commits to one group; reconnects if the connection is lost or the coordinator has moved."""
+    """Commits to one group; reconnects if the connection is lost."""
 
     def __init__(self, settings: ConnectionSettings, group: str) -> None:
         self.group = group
@@ -86,13 +82,11 @@ class _Commits:
                 self._coordinator.commit(offsets, {}, metadata)
             except (ConnectionLostError, ProtocolError):
                 self.close()  # brokers close connections that are idle for long
-            except CommitRefusedError as error:
-                if not _MOVED & set(error.errors.values()):
-                    raise
-                self.close()
             else:
                 return
-        self._coordinator = self._settings.coordinator(self.group)
+        # Spark's events wait: after a lost connection the next one commits.
+        retries = Retries(self._settings.timeout_s, reconnects=False)
+        self._coordinator = self._settings._replace(retries=retries).coordinator(self.group)
         try:
             self._coordinator.commit(offsets, {}, metadata)
         except (ConnectionLostError, ProtocolError):

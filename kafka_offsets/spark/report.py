@@ -20,8 +20,8 @@ from kafka_offsets.spark import words
 from kafka_offsets.spark.charts import COLOURS, OTHERS, Plot, Series, draw, is_dashed, svg, with_gaps
 from kafka_offsets.spark.pipelines import activity, audit, lag_of_groups, stale
 from kafka_offsets.spark.pipelines.history import compare
-from kafka_offsets.spark.pipelines.lagging import CURRENT
 from kafka_offsets.spark.pipelines.state import REFUSE
+from kafka_offsets.spark.state_table import CURRENT
 
 __all__ = ["Figure", "Found", "Plot", "Series", "Table", "draw", "gather", "page", "svg"]
 

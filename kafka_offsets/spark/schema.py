@@ -43,6 +43,19 @@ KINDS = {
 OFFSET, GROUP, CONTROL, UNKNOWN = "offset", "group", "control", "unknown"
 """Kinds: a committed offset; a classic group; a transaction's marker; a key that is not known, or a batch unread."""
 
+FAMILIES = {
+    type_: tuple(kind for kind in KINDS.values() if kind.startswith(f"{type_}_group_"))
+    for type_ in ("consumer", "share", "streams")
+}
+"""Types of groups with records of several kinds, and these kinds. A classic group has GROUP alone."""
+
+EPOCHS = {type_: f"{type_}_group_metadata" for type_ in FAMILIES}
+MEMBERS = {type_: f"{type_}_group_member_metadata" for type_ in FAMILIES}
+"""The kinds of a group's epoch, which is deleted with the group, and of each of its members, by type."""
+
+GROUP_KINDS = (GROUP, *(kind for kinds in FAMILIES.values() for kind in kinds))
+"""The kinds of all records of groups except offsets."""
+
 COMMITTED, ABORTED, OPEN = "committed", "aborted", "open"
 """Outcomes of a transaction: the result in its marker, or `open` without a marker."""
 
@@ -121,14 +134,15 @@ LATEST_COLUMNS = (*STATE_COLUMNS, "tombstone", "error")
 class Need(NamedTuple):
     """The rows that a pipeline reads. Each further column costs its copy into the JVM.
 
-    kinds  of records, None for all
+    kinds       of records, None for all
+    is_reduced  rows of `mode=latest` suffice
     """
 
     columns: tuple[str, ...]
     kinds: tuple[str, ...] | None = None
+    is_reduced: bool = False
 
 
-_CONSUMER_KINDS = tuple(kind for kind in KINDS.values() if kind.startswith("consumer_group"))
 _COMMITS = (*LATEST_COLUMNS, "kind", "key_version", "outcome")
 _KEYS = (
     "log_partition",
@@ -160,12 +174,14 @@ _STEPS = (
     "error",
 )
 
+_STATE = Need(_COMMITS, (OFFSET, UNKNOWN), is_reduced=True)
+
 NEEDS = {
-    "latest": Need(_COMMITS, (OFFSET, UNKNOWN)),
-    "merge_state": Need(_COMMITS, (OFFSET, UNKNOWN)),
-    "lag": Need(_COMMITS, (OFFSET, UNKNOWN)),
+    "latest": _STATE,
+    "merge_state": _STATE,
+    "lag": _STATE,
     "lag_history": Need((*_KEYS, "committed_offset"), (OFFSET, UNKNOWN)),
-    "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, GROUP, *_CONSUMER_KINDS)),
+    "stale": Need((*_COMMITS, "key", "value"), (OFFSET, UNKNOWN, *GROUP_KINDS)),
     "activity": Need((*_STEPS, "members")),
     "audit": Need((*_STEPS, "key_version", "value_version", "file", "position")),
     "write_segments": Need((*_KEYS, "key", "value")),
@@ -174,13 +190,14 @@ NEEDS = {
 
 
 def select(names: Iterable[str]) -> tuple[Column, ...]:
-    """Return columns by their names, in that order. ValueError for an unknown or repeated name."""
+    """Return columns by their names, in any case and in that order. ValueError for an unknown or repeated name."""
     chosen: dict[str, Column] = {}
-    for name in names:
+    for given in names:
+        name = given.lower()
         if name not in BY_NAME:
-            raise ValueError(f"no column {name!r}; there are {', '.join(BY_NAME)}")
+            raise ValueError(f"no column {given!r}; there are {', '.join(BY_NAME)}")
         if name in chosen:
-            raise ValueError(f"column {name!r} is named twice")
+            raise ValueError(f"column {given!r} is named twice")
         chosen[name] = BY_NAME[name]
     if not chosen:
         raise ValueError("no column is named")

@@ -73,12 +73,17 @@ class Share(InputPartition):
 
 def _read(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task, and freeze modules: the worker collects garbage after each task."""
+    for batch in _rows(asked, share):
+        yield batch.rename_columns(list(asked.names))
+    freeze_modules()
+
+
+def _rows(asked: Options, share: InputPartition) -> Iterator[pa.RecordBatch]:
     assert isinstance(share, Share)
     for part in share.ranges:
         yield from live.read(asked.connections, part, asked.query)
     if share.runs:
         yield from segments.read(share.runs, asked.query, dict(asked.storage_options))
-    freeze_modules()
 
 
 class BatchReader(DataSourceReader):
@@ -125,10 +130,9 @@ class _Cluster:
         with live.OffsetsTopic(self._asked.connections) as topic:
             return topic.offsets(end=True, committed=self._asked.query.committed)
 
-    def settled(
-        self, start: Mapping[int, int], stop: Mapping[int, int], end: Mapping[int, int]
-    ) -> dict[int, int]:
-        return dict(stop)  # the end is already the last stable offset
+    def stops(self, start: Mapping[int, int], end: Mapping[int, int], most: int | None) -> dict[int, int]:
+        # The end is already the last stable offset. Only a Fetch would tell offsets from records.
+        return dict(end) if most is None else _limited(start, end, most)
 
     def shares(self, start: Mapping[int, int], stop: Mapping[int, int]) -> list[InputPartition]:
         return [Share(ranges=ranges) for ranges in live.plan(start, stop, self._asked.split_records)]
@@ -181,8 +185,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = dict(self._target) if self._target is not None else self._log.end()
         _check_log(_numbered(start), end)
         end = {partition: max(offset, begin.get(partition, 0)) for partition, offset in end.items()}
-        stop = _limited(begin, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
-        return _named(begin | self._log.settled(begin, stop, end))
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return _named(begin | self._log.stops(begin, end, most))
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Distribute the records between two offsets to tasks."""
@@ -223,7 +227,7 @@ def _numbered(offsets: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _limited(begin: Mapping[int, int], end: Mapping[int, int], records: int) -> dict[int, int]:
-    """Distribute a number of records to partitions in proportion to their size; each with records gets at least one."""
+    """Distribute a number of offsets to partitions in proportion to their size; each with records gets at least one."""
     left = {partition: offset - begin.get(partition, 0) for partition, offset in end.items()}
     total = sum(left.values())
     if total <= records:

@@ -1,13 +1,15 @@
 """The data directory of a broker: its lock, its ids, its topics, its checkpoints, its logs.
 
     .lock                              held by the broker that uses the directory
-    meta.properties                    cluster.id, node.id, version=1, as Kafka writes them
+    meta.properties                    cluster.id, node.id, version=1, as Kafka writes them; cluster.replicas=true in
+                                       the directory of one broker of several
     topics                             the catalogue: names, ids, partition counts, configurations; see below
     *-offset-checkpoint                Kafka's checkpoints, one offset for each partition: offset_checkpoints.py
     starts                             the number of starts, from the second one on: starts.py
     scram-credentials, client-quotas, acls, delegation-tokens, listener-stores
                                        settings of users, clients and listeners: client_settings.py
     .kafka_cleanshutdown               exists only after a clean stop
+    closed-segments                    the segments of each log at that stop: repair/closed_segments.py
     topic-0/ topic-1/ …                one log each
     topic-0.UUID-delete/               a log that is being deleted
 
@@ -25,7 +27,7 @@ Sources: LogManager, CheckpointFile, MetaProperties, CleanShutdownFileHandler of
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -62,20 +64,31 @@ from kafka_offsets.storage.offset_checkpoints import (
     OffsetCheckpoints,
     Offsets,
 )
+from kafka_offsets.storage.repair.closed_segments import (
+    CLOSED_SEGMENTS,
+    NONE_KNOWN,
+    Sizes,
+    decode_closed,
+    encode_closed,
+)
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 CATALOGUE = "topics"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+WRITE_CHECK = "write-check"
+_CHECKED_BYTES = 1 << 16
 _REPLACED = (
     META_PROPERTIES,
     CATALOGUE,
     CLEAN_SHUTDOWN,
+    CLOSED_SEGMENTS,
     *CHECKPOINTS,
     CREDENTIALS,
     QUOTAS,
     starts.STARTS,
 )
+_HAS_REPLICAS = "cluster.replicas"
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 CLUSTER_METADATA = "cluster-metadata"
@@ -106,11 +119,15 @@ class DataDirectory:
     files       the directory is their root, created when it is missing
     node_id     None for the one in meta.properties, or 1
     cluster_id  None for the one in meta.properties, or a new one
+    has_replicas  whether it is used by one broker of several; None: for what only reads or cleans logs
     new_id      returns 16 random bytes: topic ids, cluster ids
     adopted_configs  by topic name, of topics whose folders the catalogue does not list
     keep_valid  damaged batches are moved from their logs to files of their own; otherwise such a log is refused
-    Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, and,
-    with file and position, when a file is damaged.
+    on_refusal  called, in any thread, when the disk refuses an operation on a log
+    is_offline  whether the broker has given the directory up until the disk takes writes again
+    is_from_kafka  whether Kafka has used it since this broker, with the metadata log of its controller in it
+    Raises StorageError when another broker holds the directory, when it belongs to another node or cluster, or to one
+    broker of several and is used by a broker alone, and, with file and position, when a file is damaged.
     """
 
     def __init__(
@@ -119,6 +136,7 @@ class DataDirectory:
         *,
         node_id: int | None = None,
         cluster_id: str | None = None,
+        has_replicas: bool | None = None,
         new_id: Callable[[], bytes] = _random_id,
         adopted_configs: Callable[[str], Mapping[str, str]] = lambda name: {},
         keep_valid: bool = False,
@@ -134,27 +152,30 @@ class DataDirectory:
         self._lines: dict[str, tuple[CatalogueTopic, bytes]] = {}
         self._has_refused = False
         self._closed = False
+        self.on_refusal: Callable[[StorageError], None] = lambda error: None
+        self.is_offline = False
         files.make_directory("")
         self._lock = files.lock(LOCK)
         try:
-            self._open(node_id, cluster_id)
+            self._open(node_id, cluster_id, has_replicas)
         except BaseException:
             self._lock.release()
             raise
 
-    def _open(self, node_id: int | None, cluster_id: str | None) -> None:
+    def _open(self, node_id: int | None, cluster_id: str | None, has_replicas: bool | None) -> None:
         names = self.files.list_directory("")
         if CLUSTER_METADATA in names:
             raise StorageError(
                 "this directory belongs to a cluster, not to one broker: name another --data-dir",
                 CLUSTER_METADATA,
             )
-        for name in _REPLACED:
-            if name + TEMPORARY_SUFFIX in names:  # a crash came before the rename
-                self.files.remove(name + TEMPORARY_SUFFIX)
-        self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id)
+        for name in (*(each + TEMPORARY_SUFFIX for each in _REPLACED), WRITE_CHECK):
+            if name in names:  # a crash came before the rename
+                self.files.remove(name)
+        self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id, has_replicas)
         self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
+        self.is_from_kafka = f"{CLUSTER_METADATA_TOPIC}-0" in names and not self._checkpoints.are_settled
         # A recovery point means that all records before it are on the disk. After a clean stop, if the log also has a
         # high watermark, it means that the log ended there. A log that is not opened in this run must not get that
         # meaning at the next clean stop: it may have grown since its point was written. It keeps the point, and loses
@@ -172,12 +193,22 @@ class DataDirectory:
         self._catalogue_file = KeptFile(self.files, CATALOGUE, exists=CATALOGUE in names)
         stored = self._catalogue_file.content
         self._start = starts.count_start(self.files, names, is_used=stored is not None)
+        self._closed_segments = self._read_closed_segments(names)
         self._catalogue = Catalogue() if stored is None else decode_catalogue(stored, CATALOGUE)
         self.clients = ClientSettings(self.files, names)
         self._finish_deletions(names)
         self._adopt(self.files.list_directory(""))
 
-    def _open_meta_properties(self, exists: bool, node_id: int | None, cluster_id: str | None) -> None:
+    def _read_closed_segments(self, names: Container[str]) -> dict[Key, Sizes]:
+        """Return the segments of the last stop, if it was clean and no other program has written here since."""
+        if CLOSED_SEGMENTS not in names or not (self.stopped_cleanly and self._checkpoints.are_settled):
+            return {}
+        start, found = decode_closed(self.files.read_all(CLOSED_SEGMENTS), CLOSED_SEGMENTS)
+        return found if start == self._start - 1 else {}
+
+    def _open_meta_properties(
+        self, exists: bool, node_id: int | None, cluster_id: str | None, has_replicas: bool | None
+    ) -> None:
         stored = (
             decode_meta_properties(self.files.read_all(META_PROPERTIES), META_PROPERTIES) if exists else {}
         )
@@ -189,10 +220,20 @@ class DataDirectory:
             raise StorageError(
                 f"the directory belongs to cluster {stored_cluster}, not {cluster_id}", META_PROPERTIES
             )
+        had_replicas = _HAS_REPLICAS in stored
+        if had_replicas and has_replicas is False:
+            raise StorageError(
+                f"this directory is of broker {stored_node} of a cluster, which would remove what one broker writes"
+                " here alone: start the cluster, by `serve --brokers N --data-dir` with the directory above this one,"
+                " or by `serve --zookeeper`",
+                META_PROPERTIES,
+            )
         self.node_id = int(stored_node) if stored_node else DEFAULT_NODE_ID if node_id is None else node_id
         self.cluster_id = stored_cluster or cluster_id or encode_uuid(self._new_id())
-        if stored_node is None or stored_cluster is None:
+        if stored_node is None or stored_cluster is None or (has_replicas and not had_replicas):
             named = {"version": "1", "cluster.id": self.cluster_id, "node.id": str(self.node_id)}
+            if has_replicas:
+                named[_HAS_REPLICAS] = "true"
             self.files.replace_atomically(META_PROPERTIES, encode_properties(stored | named))
 
     # --- topics
@@ -287,6 +328,7 @@ class DataDirectory:
         errors = [] if log is None else close_logs([log], sync=False)
         if self.files.exists(directory):
             self._checkpoints.forget([topic], [self._ended, self._stored_watermarks], partition)
+            self._closed_segments.pop((topic, partition), None)
             deleted = _deleted_name(topic, partition, self._new_id())
             self.files.rename(directory, deleted)
             self.files.remove_tree(deleted)
@@ -302,6 +344,8 @@ class DataDirectory:
                 removable.append(_deleted_name(topic, partition, self._new_id()))
                 self.files.rename(directory, removable[-1])
         if deleting:
+            for key in [key for key in self._closed_segments if key[0] in deleting]:
+                del self._closed_segments[key]
             self.files.sync_directory("")
             self._checkpoints.forget(deleting, [self._ended, self._stored_watermarks])
             # Written with the next change: until then each start looks for the same folders again, by topic id.
@@ -455,6 +499,7 @@ class DataDirectory:
             clean_end_offset=self._ended.get(key),
             synced_offset=self._checkpoints.recovery_points.get(key, 0),
             verify_from=self._checkpoints.verify_from.get(key),
+            closed=self._closed_segments.get(key, NONE_KNOWN),
             keep_valid=self._keep_valid,
             is_abandoned=is_abandoned,
         )
@@ -479,6 +524,28 @@ class DataDirectory:
         """Add an opened log: it is closed, and its offsets are checkpointed, with the others."""
         assert self._logs.get((topic, partition), log) is log
         self._logs[topic, partition] = log
+        log.on_refusal = lambda error: self.on_refusal(error)  # noqa: PLW0108 - it may be set later
+
+    def is_news(self, error: StorageError) -> bool:
+        """Pass on what the disk has refused; return whether it must be logged: not while the directory is offline."""
+        if error.is_of_disk:
+            self.on_refusal(error)
+        return not self.is_offline
+
+    def check_writable(self) -> None:
+        """Write a file and remove it, in any thread. StorageError if the disk refuses that, or a log has failed."""
+        for log in list(self._logs.values()):
+            log.check_present()
+            if log.failure is not None and not log.closed:
+                raise log.failure
+        file = self.files.open(WRITE_CHECK, create=True)
+        try:
+            file.append(bytes(_CHECKED_BYTES))
+            file.sync()
+        finally:
+            file.close()
+            with suppress(StorageError):  # the next start removes it
+                self.files.remove(WRITE_CHECK)
 
     def leader_epoch(self, topic: str, partition: int, stored: int) -> int:
         """Return the epoch in which this start leads a partition; `stored` is the last one in its log, -1 for none."""
@@ -610,7 +677,18 @@ class DataDirectory:
         self.clients.settle()
         is_whole = self.stopped_cleanly or not (self._has_refused or self.unopened())
         if is_whole and all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
+            self._write_closed_segments()
             self.files.replace_atomically(CLEAN_SHUTDOWN, b'{"version":0,"brokerEpoch":-1}')
+
+    def _write_closed_segments(self) -> None:
+        """Write the segments of all logs; one that was not opened in this run has those of the last clean stop."""
+        found = self._closed_segments | {
+            key: {segment.base_offset: segment.size for segment in log.segments[:-1]}
+            for key, log in self._logs.items()
+        }
+        found = {key: sizes for key, sizes in found.items() if sizes and key[0] in self.topics}
+        if found or self.files.exists(CLOSED_SEGMENTS):
+            self.files.replace_atomically(CLOSED_SEGMENTS, encode_closed(self._start, found))
 
 
 def decode_meta_properties(data: bytes, path: str) -> dict[str, str]:

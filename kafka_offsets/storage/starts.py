@@ -11,6 +11,7 @@ Sources: KIP-101, KIP-320; recorded from Kafka 4.3.1.
 from collections.abc import Container
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.checked_lines import VERSION, Row, decode_lines, encode_line
 from kafka_offsets.storage.checkpoints import decode_epochs
 from kafka_offsets.storage.files import Files, join
@@ -19,6 +20,8 @@ from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, NO_
 STARTS = "starts"
 
 _EPOCHS_A_START = 2
+
+logger = new_logger(__name__)
 
 CountedFrom = tuple[tuple[int, int], ...]
 """The starts from which the epochs of a topic's partitions count, as (first partition, start). For a partition the last
@@ -29,7 +32,9 @@ def count_start(files: Files, names: Container[str], *, is_used: bool) -> int:
     """Return the number of this start, 0 in a new directory, once it is on the disk.
 
     is_used  whether there are signs of an earlier start: the first one leaves no file
-    StorageError when the file is damaged or cannot be written.
+    On a full disk it is not written, and the next start has the same number: only partitions without records since
+    then have the same epoch again, as an epoch is later than that of the last record. What is committed can be read.
+    StorageError when the file is damaged or cannot be written for another reason.
     """
     if STARTS in names:
         number = decode_starts(files.read_all(STARTS), STARTS) + 1
@@ -38,7 +43,12 @@ def count_start(files: Files, names: Container[str], *, is_used: bool) -> int:
     else:
         return 0
     row = {"version": VERSION, "lines": 0, "starts": number}
-    files.replace_atomically(STARTS, encode_line(row))
+    try:
+        files.replace_atomically(STARTS, encode_line(row))
+    except StorageError as error:
+        if not error.is_full_disk:
+            raise
+        logger.warning("this start is not counted: %s", error)
     return number
 
 

@@ -27,7 +27,6 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.security.acls import AclBinding
-from kafka_offsets.security.sasl.authentication import AuthenticationState
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import check as check_results
@@ -455,11 +454,9 @@ class InspectedServer(NetworkServer):
         super().__init__(config, files, clock)
 
     def new_core(self, files: Files | None) -> BrokerCore:
-        """Make the broker. Logs in memory are open at once, so no other thread needs to open them."""
+        """Make the broker."""
         core = super().new_core(files)
         self._memory = files if isinstance(files, MemoryFiles) else None
-        if self._memory is not None:
-            core.opener.stop()
         return core
 
     def new_peer(self, listener: int = 0) -> Peer:
@@ -569,9 +566,8 @@ class RecordedPeer(Peer):
         """Start recording."""
         super().connection_made(transport)
         if self.connection is not None:
-            assert isinstance(transport, asyncio.Transport)
             self._tape = self._recorder.open(self.connection.peer, self._node)
-            self._writer = _RecordedWriter(transport, self._tape)
+            self._writer = _RecordedWriter(cast("asyncio.Transport", transport), self._tape)
 
     def data_received(self, data: bytes) -> None:
         """Record received bytes and pass them on."""
@@ -579,8 +575,8 @@ class RecordedPeer(Peer):
             core = self._of.core
             _learn_topics(core, self._recorder)
             authentication = self.connection.authentication
-            is_token = authentication is not None and authentication.state is AuthenticationState.BARE_TOKENS
-            self._tape.received(data, core.clock.now().wall_ms, is_token=is_token)
+            state = None if authentication is None else authentication.state
+            self._tape.received(data, core.clock.now().wall_ms, state)
         super().data_received(data)
 
     def connection_lost(self, error: Exception | None) -> None:

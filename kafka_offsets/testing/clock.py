@@ -6,10 +6,10 @@ from kafka_offsets import clock
 
 
 class ManualClock(clock.ManualClock):
-    """A clock that moves only when the test advances it. It starts at the machine's time.
+    """A clock that moves only when the test advances it. It starts at the time of the test.
 
-    Clients stamp records with the machine's time, and a broker refuses records that are an hour ahead of its clock
-    (`log.message.timestamp.after.max.ms`). That is why it starts there.
+    Clients stamp records with that time, which a library such as freezegun may have frozen, and the retention of
+    records and `message.timestamp.after.max.ms` compare it with the broker's. That is why it starts there.
 
     wall_ms  another time to start at, in milliseconds since the epoch
     """

@@ -14,7 +14,6 @@ and its faults. See docs/testing.md.
 """
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
@@ -37,6 +36,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from kafka_offsets.broker.cluster.held_answers import topic_name
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing.broker import Broker
@@ -294,7 +294,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         if not self._workers:
             self.join()
         self._expel_crashed()
-        until = time.monotonic() + self.patience_s
+        until = monotonic_s() + self.patience_s
         expiry = until - self.patience_s / 2
         rounds = 0
         while missing := self._missing():
@@ -302,13 +302,13 @@ class ConsumerMachine(RuleBasedStateMachine):
             for worker in list(self._workers):
                 self.step(worker.consumer)
             self.nothing_was_promised_that_does_not_hold()
-            if rounds >= _FEWEST_ROUNDS and time.monotonic() > until:
+            if rounds >= _FEWEST_ROUNDS and monotonic_s() > until:
                 shown = " ".join(value.decode() for value in missing[:_SHOWN])
                 raise AssertionError(
                     f"lost: {shown}{' …' if len(missing) > _SHOWN else ''}; {self.patience_s:g} s after all was "
                     f"well again the state is:\n{self.broker.describe()}"
                 )
-            if time.monotonic() > expiry:  # a member that its worker has replaced holds up the rebalance
+            if monotonic_s() > expiry:  # a member that its worker has replaced holds up the rebalance
                 self.clock.advance(_TIMEOUTS_MS)
                 expiry = until
 

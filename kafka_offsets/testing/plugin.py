@@ -222,6 +222,18 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Any:
+    """Forget the brokers of a test when it is over: pytest keeps its items until the end of the run."""
+    try:
+        return (yield)
+    finally:
+        keys: tuple[pytest.StashKey[Any], ...] = (_factory, _before, _faults_before)
+        for key in keys:
+            if key in item.stash:
+                del item.stash[key]
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Add the state of the test's brokers to the report of a failure."""
     report = yield

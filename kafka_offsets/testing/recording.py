@@ -7,10 +7,12 @@ core, which splits frames as the core does; a broker that does not record has no
 
 import gzip
 import json
+import struct
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex, overload
@@ -18,11 +20,13 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 from kafka_offsets.broker.api.row import API_VERSIONS
 from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.client.frames import decode_response
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode, ProtocolError, error_code
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import FrameReader, read_api_key_and_version, read_request_header
 from kafka_offsets.protocol.schema import Field, Struct
-from kafka_offsets.testing.masking import masked
+from kafka_offsets.security.sasl.authentication import AuthenticationState
+from kafka_offsets.testing.masking import known_part, masked, request_header
 
 MAX_REQUESTS = 10_000
 """So many requests are kept, the last ones."""
@@ -41,6 +45,12 @@ _TOPIC_LISTS = frozenset(
 _TOPIC_FIELDS = frozenset({"name", "topic"})
 _FIND_COORDINATOR, _DESCRIBE_GROUPS, _GROUP_KEY_TYPE = 10, 15, 0
 _TOPIC_NAMES = frozenset({"topic_names", "subscribed_topic_names"})
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_PRODUCE = 0
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT, _BATCH_HEADER_BYTES = 35, 61  # of a record batch
+_PAST_MS, _FUTURE_MS = 24 * 3_600_000, 3_600_000
+"""A record of a test that freezes its time is further from the broker's clock than these."""
 
 
 class _Moment(NamedTuple):
@@ -50,6 +60,8 @@ class _Moment(NamedTuple):
     number: int
 
 
+_SASL_HANDSHAKE, _SASL_AUTHENTICATE = 17, 36
+_BEFORE_TOKENS = (AuthenticationState.START, AuthenticationState.VERSIONED)
 _CORRELATION_BYTES = 4
 _HANDSHAKE_BEFORE_BARE_TOKENS = b"\0\x11\0\0"
 """How a SaslHandshake v0 begins, after which frames without a header carry passwords (KIP-152)."""
@@ -66,9 +78,19 @@ class RecordedRequest:
     api, version    such as OffsetCommit and 8; `API 99` for an unknown API
     correlation_id  with which the client matches the answer
     latency_ms      real time until the answer was sent; None if there is none yet, or never (acks=0)
+
+    While a connection authenticates, whatever it sends may be a token, also with another key or in another field than
+    it should be: then only what cannot be one is kept.
     """
 
-    def __init__(self, tape: "Tape", frame: bytes, wall_ms: int, came: _Moment) -> None:
+    def __init__(
+        self,
+        tape: "Tape",
+        frame: bytes,
+        wall_ms: int,
+        came: _Moment,
+        state: AuthenticationState | None = None,
+    ) -> None:
         key, version = read_api_key_and_version(frame)
         served = SERVED.by_key.get(key)
         self.number = came.number
@@ -80,9 +102,28 @@ class RecordedRequest:
         self._request_class = None if served is None else served.request
         self._came, self._left = came, came
         self._answer: bytes | None = None
-        tagged = self._request_class is not None and version >= self._request_class.SCHEMA.flexible.first
+        tagged = self._request_class is not None and _is_flexible(self._request_class, version)
         self.correlation_id, self.client_id, self._body = read_request_header(frame, tagged)
-        self._frame = masked(frame, self._body, self._request_class, version)
+        self._frame = self._without_secrets(frame, state, tagged=tagged)
+
+    def _without_secrets(self, frame: bytes, state: AuthenticationState | None, *, tagged: bool) -> bytes:
+        tape, message, version = self._tape, self._request_class, self.version
+        is_free = state in (None, AuthenticationState.COMPLETE)
+        if is_free or state in _BEFORE_TOKENS:
+            tape.client_id = self.client_id
+        elif self.client_id != tape.client_id:
+            self.client_id = ""
+        old_body, header = self._body, request_header(frame, self.client_id or None, tagged=tagged)
+        if is_free:
+            shown = masked(frame, old_body, message, version, header)
+            self._body = old_body if shown is frame else len(header)
+            return shown
+        self._body = len(header)
+        if state is AuthenticationState.TOKENS and self._key == _SASL_AUTHENTICATE:
+            return masked(frame, old_body, message, version, header)
+        if state in _BEFORE_TOKENS and self._key in (API_VERSIONS, _SASL_HANDSHAKE):
+            return known_part(frame, old_body, message, version, header)
+        return header
 
     @property
     def latency_ms(self) -> float | None:
@@ -115,7 +156,7 @@ class RecordedRequest:
         served = SERVED.by_key.get(self._key)
         if served is None:
             return frame
-        is_tagged = self.version >= served.response.SCHEMA.flexible.first
+        is_tagged = _is_flexible(served.response, self.version)
         return masked(frame, _CORRELATION_BYTES + is_tagged, served.response, self.version)
 
     @cached_property
@@ -184,10 +225,26 @@ class RecordedRequest:
         api = f"{self.api} v{self.version}"
         if self.node is not None:
             names.insert(0, f"node {self.node}")
+        if (timestamp_ms := self._far_timestamp_ms()) is not None:
+            names.append(f"records of {_date(timestamp_ms)}")
         said = "; ".join((", ".join(names), ", ".join(errors))) if errors else ", ".join(names)
         return (
             f"{clock}.{ms:03} {latency or 'unanswered':>10}  {self.client_id:<20} {api:<26} {said}".rstrip()
         )
+
+    def _far_timestamp_ms(self) -> int | None:
+        """Return the latest timestamp of produced records if it is far from the broker's clock, else None."""
+        if self._key != _PRODUCE or self.request is None:
+            return None
+        batches = (part.records for topic in self.request.topic_data for part in topic.partition_data)
+        timestamps = [
+            _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_AT)[0]
+            for batch in batches
+            if batch is not None and len(batch) > _BATCH_HEADER_BYTES
+        ]
+        latest_ms = max(timestamps, default=-1)
+        is_near = -_PAST_MS < latest_ms - self.wall_ms < _FUTURE_MS
+        return None if latest_ms < 0 or is_near else latest_ms
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -254,6 +311,7 @@ class Tape:
     node         the node of a cluster that it connected to, None for a broker that is alone
     topic_names  id -> name, of all topics that have been
     has_bare_tokens  whether frames without a header come, which carry passwords and are not kept
+    client_id    the last one that came with something else than a token
     """
 
     def __init__(self, recorder: "Recorder", number: int, peer: str, node: int | None) -> None:
@@ -267,23 +325,26 @@ class Tape:
         self._answers = FrameReader(_LARGEST_FRAME)
         self._waiting: deque[tuple[int, int]] = deque(maxlen=_WAITING)
         self.has_bare_tokens = False
+        self.client_id = ""
 
-    def received(self, data: bytes, wall_ms: int, *, is_token: bool = False) -> None:
+    def received(self, data: bytes, wall_ms: int, state: AuthenticationState | None = None) -> None:
         """Note bytes of the client.
 
-        is_token  whether the broker expects a token without a header now, which is not kept
+        state  how far the connection has authenticated; None on a listener without SASL
         """
         if self._requests is None:
             return
         if self.has_bare_tokens:
-            self.has_bare_tokens = is_token
+            self.has_bare_tokens = state is AuthenticationState.BARE_TOKENS
         try:
             self._requests.feed(data)
             while (frame := self._requests.next_frame()) is not None:
                 if self.has_bare_tokens:
                     continue
                 self.has_bare_tokens = frame[:4] == _HANDSHAKE_BEFORE_BARE_TOKENS
-                recorded = RecordedRequest(self, frame, wall_ms, self._recorder.moment())
+                recorded = RecordedRequest(self, frame, wall_ms, self._recorder.moment(), state)
+                if recorded._key == _SASL_HANDSHAKE:  # what follows in the same bytes is a token
+                    state = AuthenticationState.TOKENS
                 self._waiting.append((recorded.correlation_id, recorded.number))
                 self._recorder.add(recorded, len(recorded._frame))
         except ProtocolError:
@@ -335,7 +396,7 @@ class Recorder:
     def moment(self) -> _Moment:
         """Return the current moment; each call returns a later one."""
         self._events += 1
-        return _Moment(time.perf_counter(), self._events)
+        return _Moment(monotonic_s(), self._events)
 
     def open(self, peer: str, node: int | None = None) -> Tape:
         """Put a tape on a new connection."""
@@ -424,6 +485,20 @@ def _walk(
         if field.struct is not None and found is not None:
             for each in found if field.array else (found,):
                 yield from _walk(each, field.struct, version, field.name)
+
+
+def _is_flexible(message: type[messages.MessageValue], version: int) -> bool:
+    """Whether a version has tagged fields, also one that is later than those of the schema."""
+    flexible = message.SCHEMA.flexible
+    return version in flexible or flexible.first <= flexible.last < version
+
+
+def _date(timestamp_ms: int) -> str:
+    """Return the date of a timestamp; the number itself where there is none, as with microseconds."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=timestamp_ms)).strftime("%Y-%m-%d")
+    except OverflowError:
+        return f"the timestamp {timestamp_ms}"
 
 
 def _api_names() -> frozenset[str]:

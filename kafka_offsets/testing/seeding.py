@@ -102,8 +102,14 @@ def _of_mapping(what: str, given: Mapping[Any, Any]) -> NewRecord:
 
 
 def _milliseconds(timestamp: Any) -> int:
-    """Return ms from a number, a datetime or a pandas Timestamp."""
-    return round(timestamp.timestamp() * 1000) if hasattr(timestamp, "timestamp") else int(timestamp)
+    """Return ms from a number, a datetime or a pandas Timestamp. Raises ValueError if no record can have it."""
+    try:
+        ms = round(timestamp.timestamp() * 1000) if hasattr(timestamp, "timestamp") else int(timestamp)
+    except OverflowError:
+        ms = -1
+    if not 0 <= ms < 1 << 63:
+        raise ValueError(f"a timestamp is 0 to {(1 << 63) - 1} ms, not {timestamp}")
+    return ms
 
 
 def _bytes(given: Any) -> Data:

@@ -9,11 +9,11 @@ import heapq
 import itertools
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import steps
 from kafka_offsets.zookeeper.requests import SessionState, ZooKeeper
@@ -91,7 +91,7 @@ class ClusterSession:
 
     def later(self, seconds: float, call: Call) -> None:
         """Call after some time."""
-        heapq.heappush(self._later, (time.monotonic() + seconds, next(self._numbers), call))
+        heapq.heappush(self._later, (monotonic_s() + seconds, next(self._numbers), call))
 
     def _changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
@@ -102,7 +102,7 @@ class ClusterSession:
 
     def _run(self) -> None:
         while True:
-            timeout = max(self._later[0][0] - time.monotonic(), 0.0) if self._later else None
+            timeout = max(self._later[0][0] - monotonic_s(), 0.0) if self._later else None
             try:
                 call = self._calls.get(timeout=timeout)
             except queue.Empty:

@@ -7,10 +7,10 @@ KafkaController.elect and KafkaZkClient.registerControllerAndIncrementController
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
+from kafka_offsets.clock import wall_ns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import cluster_znodes as znodes
@@ -131,7 +131,7 @@ def elect(broker_id: int, session_id: int, watch: Watch) -> Steps[ControllerTerm
                 return znodes.decode_controller(found.data)
         except ValueError as error:
             raise StorageError(str(error), f"ZooKeeper: {znodes.CONTROLLER}") from error
-        data = znodes.encode_controller(broker_id, time.time_ns() // 1_000_000)
+        data = znodes.encode_controller(broker_id, wall_ns() // 1_000_000)
         yield [
             Multi(
                 (
@@ -192,7 +192,7 @@ class Election:
     ) -> None:
         self._session, self._cluster_id, self._broker_id = session, cluster_id, broker_id
         self._endpoints, self._on_view = endpoints, on_view
-        self._started_ms = time.time_ns() // 1_000_000
+        self._started_ms = wall_ns() // 1_000_000
         self._view = View(is_registered=False)
         self._is_looking = self._must_look = self._is_due = self._is_stopped = False
         self._was_reported, self._reported = False, ""

@@ -26,7 +26,7 @@ from kafka_offsets.zookeeper.requests import (
     Sync,
     Znode,
 )
-from kafka_offsets.zookeeper.znodes import OffsetName
+from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
 
 T = TypeVar("T")
 Steps = Generator[Sequence[Request], list[Outcome], T]
@@ -39,6 +39,8 @@ _CHANGE_BYTES = 64
 
 _TOGETHER = 1000
 """How many znodes are read at once."""
+
+_NO_OFFSET = -1
 
 _ATTEMPTS = 20
 """How often a write is tried again because another client has changed the same znodes."""
@@ -65,11 +67,15 @@ class RequestRefusedError(KafkaOffsetsError):
 
 
 class StoredOffset(NamedTuple):
-    """A committed offset as ZooKeeper has it; see :class:`Znode`."""
+    """A committed offset as ZooKeeper has it; see :class:`Znode`.
+
+    problem  why the data of the znode is no offset, which is -1 then: it can be written and deleted like any other
+    """
 
     offset: int
     version: int
     modified_ms: int
+    problem: UnreadableZnodeError | None = None
 
 
 class GroupTree(NamedTuple):
@@ -132,7 +138,7 @@ def run(
 
 
 def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, StoredOffset]]:
-    """Read some offsets; those that are not committed are missing in the result. Raises znodes.UnreadableZnodeError."""
+    """Read some offsets; those that are not committed are missing in the result."""
     wanted = list(names)
     found: dict[OffsetName, StoredOffset] = {}
     for begin in range(0, len(wanted), _TOGETHER):
@@ -141,13 +147,26 @@ def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, StoredOf
         outcomes = yield [Get(path) for path in paths]
         for name, path, outcome in zip(some, paths, outcomes, strict=True):
             if isinstance(outcome, Znode):
-                offset = znodes.parse_offset(path, outcome.data)
-                found[name] = StoredOffset(offset, outcome.version, outcome.modified_ms)
+                found[name] = _stored_offset(path, outcome)
     return found
 
 
+def _stored_offset(path: str, znode: Znode) -> StoredOffset:
+    try:
+        return StoredOffset(znodes.parse_offset(path, znode.data), znode.version, znode.modified_ms)
+    except UnreadableZnodeError as error:
+        return StoredOffset(_NO_OFFSET, znode.version, znode.modified_ms, error)
+
+
+def check_readable(found: Mapping[OffsetName, StoredOffset]) -> None:
+    """Raise UnreadableZnodeError if an offset was not read."""
+    for each in found.values():
+        if each.problem is not None:
+            raise each.problem
+
+
 def read_group(group: str) -> Steps[GroupTree]:
-    """Read everything about a group, after what anybody has written so far. Raises znodes.UnreadableZnodeError."""
+    """Read everything about a group, after what anybody has written so far."""
     yield [Sync(znodes.group_path(group))]
     top, topics, ids, metadata = yield [
         Children(znodes.group_path(group)),

@@ -10,6 +10,7 @@ from contextlib import suppress
 import pytest
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.network.accepting import is_closed_by_peer
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.metadata.controller import Controller
@@ -33,6 +34,38 @@ async def start_server() -> Started:
     server = Server(Config(), MemoryFiles())
     await server.start("127.0.0.1", 0)
     return server.core.context.port, server.stop
+
+
+class Unread(asyncio.Protocol):
+    """Reads nothing."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
+        self.transport, self.received = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self.received += data
+
+
+@pytest.mark.parametrize("shuts_down", [False, True])
+def test_the_end_of_a_connection_is_seen_before_what_was_sent_on_it_is_read(shuts_down: bool) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        _, peer = await asyncio.get_running_loop().create_connection(Unread, sock=ours)
+        theirs.sendall(b"commit")
+        assert not is_closed_by_peer(peer.transport)
+        if shuts_down:
+            theirs.shutdown(socket.SHUT_WR)
+        else:
+            theirs.close()
+        assert (is_closed_by_peer(peer.transport), peer.received) == (True, b"")
+        peer.transport.abort()
+        await asyncio.sleep(0)
+        assert is_closed_by_peer(peer.transport)
+        theirs.close()
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("turns", range(7))

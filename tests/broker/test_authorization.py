@@ -128,6 +128,21 @@ def test_a_follower_needs_the_right_to_act_for_the_cluster() -> None:
     assert fetched(client(core, "bob").call(request, 7))["free"][0] != DENIED
 
 
+@pytest.mark.parametrize("name", ["alice", "bob"])
+def test_a_follower_without_rights_does_not_learn_which_topics_exist(name: str) -> None:
+    core = broker(allow("alice", "READ", topic="*"), allow("bob", "CLUSTER_ACTION", cluster=True))
+    made = messages.FetchRequest
+    wanted = [made.FetchTopic(topic_id=b"u" * 16, partitions=[made.FetchPartition(0)])]
+    request = made(session_epoch=-1, replica_state=made.ReplicaState(2, -1), topics=wanted)
+    (topic,) = client(core, name).call(request, 17).responses
+    (partition,) = topic.partitions
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    assert (topic.topic_id, partition.error_code) == (b"u" * 16, DENIED if name == "alice" else unknown)
+    request = fetch("nowhere", max_wait_ms=0)
+    request.replica_id = 2
+    assert (fetched(client(core, name).call(request, 7))["nowhere"][0] == DENIED) is (name == "alice")
+
+
 @pytest.mark.parametrize("topics", [("secret",), ("secret", "free")])
 def test_a_producer_without_acks_learns_of_a_denial_by_the_end_of_its_connection(
     topics: tuple[str, ...],

@@ -126,6 +126,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "group.consumer.min.session.timeout.ms": (100, 45_000),
         "group.consumer.regex.pause.ms": (500, 10_000),
         "auto.create.topics.delay.ms": (0, 100),
+        "log.message.timestamp.after.max.ms": (2**63 - 1, 3_600_000),
         "coordinator.warm": (True, False),
         "fetch.wait.ends.at.next.request": (True, False),
         "sasl.enabled.mechanisms": (("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), ("GSSAPI",)),

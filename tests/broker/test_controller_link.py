@@ -26,6 +26,7 @@ from kafka_offsets.replication.elections import IsrProposal
 from tests.metadata.remote_cluster import RefusingStore
 
 LONG_MS = 60_000
+MEDIUM_MS = 4000
 SHORT_MS = 200
 PATIENCE_S = 20
 
@@ -84,6 +85,33 @@ class Controlled:
         go_on = threading.Event()
         self._loop.call_soon_threadsafe(go_on.wait)
         return go_on.set
+
+    def stop_process(self, *, is_interrupted: bool = True) -> Callable[[], None]:
+        """Let it do nothing until the returned function is called, as after SIGSTOP; more than a session has passed.
+
+        is_interrupted  whether it was stopped while it waited for input: the wait then ends without any
+        """
+        go_on = threading.Event()
+
+        def stop() -> None:
+            go_on.wait()
+            pass_session(self._loop, self._session_timeout_ms, is_interrupted=is_interrupted)
+
+        self._loop.call_soon_threadsafe(stop)
+        return go_on.set
+
+
+def pass_session(loop: Any, session_timeout_ms: int, *, is_interrupted: bool) -> None:
+    """Let the time of a loop be later by more than a session: its process was stopped and continues."""
+    time_of, select = loop.time, loop._selector.select
+
+    def interrupted(timeout: float | None) -> list[Any]:
+        loop._selector.select = select
+        return []
+
+    loop.time = lambda: time_of() + 1.5 * session_timeout_ms / 1000
+    if is_interrupted:
+        loop._selector.select = interrupted
 
 
 class Linked:
@@ -295,6 +323,31 @@ def test_a_broker_goes_on_while_it_waits_for_a_controller_that_hangs(monkeypatch
         run(main())
 
 
+def test_a_broker_may_be_fenced_until_what_it_sends_after_a_silence_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a stopped process finds in its socket was sent before it was stopped: it says nothing of the time since."""
+
+    async def main() -> None:
+        first, found = Linked(controlled.port, session_timeout_ms=PATIENCE_S * 500), []
+        await first.link.start()
+        assert not first.membership.may_be_fenced
+        first.membership.when_answering(lambda: found.append(first.membership.may_be_fenced))
+        controlled.finish()
+        time_of = first.link._loop.time
+        monkeypatch.setattr(first.link._loop, "time", lambda: time_of() + PATIENCE_S / 2 + 1)
+        assert first.membership.may_be_fenced
+        await until(lambda: found)
+        first.membership.when_answering(lambda: found.append(first.membership.may_be_fenced))
+        await until(lambda: not first.membership.may_be_fenced)
+        assert found[0]
+        await first.link.stop()
+        assert first.membership.is_reachable
+
+    with Controlled() as controlled:
+        run(main())
+
+
 def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -396,6 +449,89 @@ def test_brokers_that_do_not_return_are_fenced_after_their_session() -> None:
         await first.link.stop()
 
     with Controlled(SHORT_MS, image=image) as controlled:
+        run(main())
+
+
+async def two_brokers(port: int, session_timeout_ms: int = LONG_MS) -> tuple[Linked, Linked]:
+    """Return two brokers that take part, with a partition that both have in sync."""
+    first, second = Linked(port, 1, session_timeout_ms), Linked(port, 2, session_timeout_ms)
+    await first.link.start()
+    await second.link.start()
+    first.membership.create([NEW])
+    return first, second
+
+
+async def answered(broker: Linked) -> None:
+    """Return when the controller has answered a heartbeat, or is lost."""
+    event = asyncio.Event()
+    broker.membership.when_answering(event.set)
+    await event.wait()
+
+
+def test_a_controller_that_was_stopped_reads_what_brokers_have_sent_before_it_judges_them() -> None:
+    """It fenced all of its healthy brokers: their last message was as old as its own stop."""
+
+    async def main() -> None:
+        brokers = await two_brokers(controlled.port)
+        go_on = controlled.stop_process()
+        go_on()
+        for broker in brokers:
+            await answered(broker)
+            assert broker.membership.is_reachable
+        assert controlled.controller.image.topics["orders"].partitions[0].leader_epoch == 0
+        for broker in brokers:
+            await broker.link.stop()
+
+    with Controlled() as controlled:
+        run(main())
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+def test_brokers_that_have_given_up_a_stopped_controller_lead_on_when_it_continues(
+    is_interrupted: bool,
+) -> None:
+    async def main() -> None:
+        brokers = await two_brokers(controlled.port)
+        go_on = controlled.stop_process(is_interrupted=is_interrupted)
+        for broker in brokers:
+            broker.link._lose("nothing was received for a session")
+        go_on()
+        await until(lambda: all(broker.membership.is_reachable for broker in brokers))
+        assert controlled.controller.image.live == {1, 2}
+        assert controlled.controller.image.topics["orders"].partitions[0].leader_epoch == 0
+        for broker in brokers:
+            await broker.link.stop()
+
+    with Controlled() as controlled:
+        run(main())
+
+
+def test_a_broker_that_does_not_return_to_a_controller_that_was_stopped_is_fenced() -> None:
+    async def main() -> None:
+        first, second = await two_brokers(controlled.port)
+        go_on = controlled.stop_process()
+        await second.link.stop()
+        go_on()
+        await until(lambda: not controlled.controller.image.is_up(2))
+        await first.link.stop()
+
+    with Controlled(SHORT_MS) as controlled:
+        run(main())
+
+
+def test_a_broker_that_was_stopped_reads_what_the_controller_has_sent_before_it_gives_it_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        first, second = await two_brokers(controlled.port, MEDIUM_MS)
+        pass_session(asyncio.get_running_loop(), MEDIUM_MS, is_interrupted=True)
+        await answered(first)
+        await answered(second)
+        assert "is lost" not in caplog.text
+        await first.link.stop()
+        await second.link.stop()
+
+    with Controlled() as controlled:
         run(main())
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.api.row import Apis
+from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.idle_connections import IdleConnections
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
@@ -14,8 +15,10 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.storage.checkpoints import decode_offsets, encode_offsets
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
+from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.drivers.members import join_request
 from tests.storage.faults import FaultyFiles
@@ -592,3 +595,21 @@ def test_a_header_that_does_not_parse_is_reported_with_its_api(
     body = struct.pack(">hhih", 8, 8, 7, 100) + b"short"
     client.send_bytes(struct.pack(">i", len(body)) + body)
     assert "OffsetCommit v8, header: the client id extends past the end of the frame at byte 8" in caplog.text
+
+
+def test_the_log_says_what_of_a_directory_of_kafka_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """Its ACLs, quotas and passwords were gone without a word: with an authorizer of Kafka nothing was forbidden."""
+    files = MemoryFiles()
+    files.make_directory("__cluster_metadata-0")
+    core = BrokerCore(Config(), files)
+    core.topics.create("t", 1)
+    core.close()
+    assert [line for line in caplog.messages if "metadata log, __cluster_metadata-0" in line]
+    caplog.clear()
+    BrokerCore(Config(), files).close()
+    assert caplog.messages == [], "it was said once"
+    points = decode_offsets(files.read_all(RECOVERY_POINT_CHECKPOINT), RECOVERY_POINT_CHECKPOINT)
+    del points[GAPS_BEFORE]
+    files.replace_atomically(RECOVERY_POINT_CHECKPOINT, encode_offsets(points))
+    BrokerCore(Config(), files).close()
+    assert len(caplog.messages) == 1, "Kafka has used it since"

@@ -86,6 +86,17 @@ def test_expired_tokens_are_removed_at_the_interval() -> None:
     assert described(core) == {}
 
 
+@pytest.mark.parametrize(("lifetime_ms", "is_left"), [(HOUR_MS, True), (HOUR_MS - 1, False)])
+def test_a_token_is_valid_up_to_the_millisecond_in_which_it_expires(lifetime_ms: int, is_left: bool) -> None:
+    clock = ManualClock()
+    core = broker(clock=clock)
+    made = create(core, "alice", lifetime_ms)
+    assert made.expiry_timestamp_ms == clock.now().wall_ms + lifetime_ms
+    clock.advance(HOUR_MS)
+    core.run_due()
+    assert (made.token_id in described(core)) == is_left
+
+
 def test_what_the_disk_refuses_to_remove_is_removed_later(caplog: pytest.LogCaptureFixture) -> None:
     files, clock = FaultyFiles(), ManualClock()
     core = broker(files, clock)

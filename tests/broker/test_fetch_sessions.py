@@ -7,6 +7,7 @@ import pytest
 from kafka_offsets.broker.api import fetch_sessions
 from kafka_offsets.broker.api.fetch_sessions import EVICTION_MS
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol import messages
 from tests.drivers.partitions import PartitionCore, batch
 
 
@@ -21,6 +22,10 @@ def opened(core: PartitionCore, *partitions: int) -> int:
 def used(core: PartitionCore, session_id: int, epoch: int) -> ErrorCode:
     """Go on with a session; return how it went."""
     return ErrorCode(core.fetch(session_id=session_id, session_epoch=epoch).error_code)
+
+
+ZERO, OTHER = bytes(16), b"\x07" * 16
+"""Topic ids that no topic has."""
 
 
 @pytest.fixture
@@ -125,3 +130,30 @@ def test_a_partition_that_fails_is_in_each_answer_and_after_an_error_once_more(
     assert [told(core, session_id, epoch) for epoch in (3, 4)] == [[failed]] * 2
     assert told(core, session_id, 5, ("t", 1, 2)) == after
     assert told(core, session_id, 6) == []
+
+
+@pytest.mark.parametrize("version", [13, 17])
+@pytest.mark.parametrize("epoch", [-1, 0])
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ([(ZERO, 0)], 0),
+        ([(ZERO, 0), (ZERO, 0)], 0),
+        ([(ZERO, 0), (ZERO, 1)], -1),
+        ([(ZERO, 0), (OTHER, 0)], -1),
+        ([(OTHER, 0), (OTHER, 1)], 0),
+    ],
+)
+def test_the_zero_topic_id_beside_another_unknown_one_fails_the_request(
+    core: PartitionCore, asked: list[tuple[bytes, int]], error: int, epoch: int, version: int
+) -> None:
+    # Recorded from Kafka 4.4.0.
+    request = messages.FetchRequest
+    topics = [
+        request.FetchTopic(topic_id=topic_id, partitions=[request.FetchPartition(partition=index)])
+        for topic_id, index in asked
+    ]
+    response = core.send(request(max_wait_ms=0, min_bytes=0, session_epoch=epoch, topics=topics), version)
+    assert response.error_code == error
+    errors = [p.error_code for t in response.responses for p in t.partitions]
+    assert errors == ([] if error else [ErrorCode.UNKNOWN_TOPIC_ID] * len(set(asked)))

@@ -131,6 +131,20 @@ def test_a_partition_named_twice_is_refused_once(core: PartitionCore) -> None:
     assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [(0, 42), (1, 0)]
 
 
+def test_a_topic_with_two_entries_is_answered_once(core: PartitionCore) -> None:
+    request = messages.ListOffsetsRequest
+    topics = [("t", 0), ("compact", 0), ("t", 1)]
+    asked = [
+        request.ListOffsetsTopic(name, [request.ListOffsetsPartition(index, -1, -1)])
+        for name, index in topics
+    ]
+    response = core.send(request(-1, 0, asked), 7)
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in response.topics] == [
+        ("t", [0, 1]),
+        ("compact", [0]),
+    ]
+
+
 def test_later_epochs_are_distinguished_from_earlier_ones(core: PartitionCore) -> None:
     partition = core.topics.partition("t", 0)
     assert partition is not None

@@ -346,6 +346,25 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
     core.close()
 
 
+@pytest.mark.parametrize(("more", "segments"), [(0, 4), (1, 5)])
+def test_the_oldest_segment_is_deleted_when_the_others_have_retention_bytes_exactly(
+    more: int, segments: int
+) -> None:
+    core = make_core(log_retention_check_interval_ms=1000)
+    configs = {"internal.segment.bytes": "200", "retention.ms": "-1", "segment.ms": str(1 << 62)}
+    topic_admin.create_topic(core.context, "size", 1, configs)
+    log = core.topics.partition("size", 0).log  # type: ignore[union-attr]
+    for _ in range(10):
+        log.append(encode_batch([(b"k", b"v" * 30, (), 0)]))
+    log.sync()
+    assert len(log.segments) == 5
+    limit = log.size - log.segments[0].size + more
+    core.topics.set_configs("size", configs | {"retention.bytes": str(limit)})
+    advance(core, 1500, 100)
+    assert (len(log.segments), log.size >= limit) == (segments, True)
+    core.close()
+
+
 def old_segments(core: BrokerCore) -> Partition:
     """Return a partition of five segments whose records are all past their retention."""
     topic_admin.create_topic(

@@ -1,9 +1,9 @@
 """Logs that are opened while the broker serves: what clients hear meanwhile, and which logs are opened at all."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,36 +30,106 @@ def _all_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
 
 
-def produced(client: CoreClient, index: int) -> int:
+class Ask(NamedTuple):
+    """A request about one partition of the topic t, by its index, and where its answer has the error."""
+
+    request: Callable[[int], messages.MessageValue]
+    version: int
+    partitions: Callable[[Any], list[Any]]
+
+
+def _produce(index: int) -> messages.ProduceRequest:
     request = messages.ProduceRequest
     part = request.PartitionProduceData(index, bytes(batch([b"v"])))
     data = request.TopicProduceData("t", partition_data=[part])
-    answer = client.call(request(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
-    return int(answer.responses[0].partition_responses[0].error_code)
+    return request(acks=-1, timeout_ms=1000, topic_data=[data])
+
+
+def _fetch(*indexes: int, max_wait_ms: int = 0) -> messages.FetchRequest:
+    request = messages.FetchRequest
+    asked = [request.FetchPartition(index, fetch_offset=0, partition_max_bytes=1000) for index in indexes]
+    return request(max_wait_ms=max_wait_ms, topics=[request.FetchTopic("t", partitions=asked)])
+
+
+def _list(index: int, *, isolation_level: int = 0) -> messages.ListOffsetsRequest:
+    request = messages.ListOffsetsRequest
+    asked = request.ListOffsetsPartition(index, timestamp=-1)
+    return request(isolation_level=isolation_level, topics=[request.ListOffsetsTopic("t", [asked])])
+
+
+def _end(index: int) -> messages.OffsetForLeaderEpochRequest:
+    request = messages.OffsetForLeaderEpochRequest
+    asked = request.OffsetForLeaderPartition(index, leader_epoch=0)
+    return request(topics=[request.OffsetForLeaderTopic("t", [asked])])
+
+
+def _describe(index: int) -> messages.DescribeProducersRequest:
+    request = messages.DescribeProducersRequest
+    return request([request.TopicRequest("t", [index])])
+
+
+def _delete(index: int) -> messages.DeleteRecordsRequest:
+    request = messages.DeleteRecordsRequest
+    asked = request.DeleteRecordsPartition(index, 0)
+    return request([request.DeleteRecordsTopic("t", [asked])], timeout_ms=1000)
+
+
+def _mark(index: int) -> messages.WriteTxnMarkersRequest:
+    request = messages.WriteTxnMarkersRequest
+    topic = request.WritableTxnMarkerTopic("t", [index])
+    return request([request.WritableTxnMarker(7, 0, False, [topic], 0)])
+
+
+PRODUCE = Ask(_produce, 9, lambda answer: answer.responses[0].partition_responses)
+FETCH = Ask(_fetch, 6, lambda answer: answer.responses[0].partitions)
+LIST = Ask(_list, 4, lambda answer: answer.topics[0].partitions)
+END = Ask(_end, 2, lambda answer: answer.topics[0].partitions)
+DESCRIBE = Ask(_describe, 0, lambda answer: answer.topics[0].partitions)
+DELETE = Ask(_delete, 1, lambda answer: answer.topics[0].partitions)
+MARK = Ask(_mark, 1, lambda answer: answer.markers[0].topics[0].partitions)
+
+ASK = (PRODUCE, FETCH, LIST, END, DESCRIBE, DELETE, MARK)
+
+
+def called(client: CoreClient, ask: Ask, index: int) -> int:
+    """Return the error of a request that is answered at once."""
+    (partition,) = ask.partitions(client.call(ask.request(index), ask.version))
+    return int(partition.error_code)
+
+
+def produced(client: CoreClient, index: int) -> int:
+    return called(client, PRODUCE, index)
 
 
 def fetched(client: CoreClient, index: int) -> int:
-    request = messages.FetchRequest
-    asked = request.FetchPartition(index, fetch_offset=0, partition_max_bytes=1000)
-    answer = client.call(request(max_wait_ms=0, topics=[request.FetchTopic("t", partitions=[asked])]), 6)
-    return int(answer.responses[0].partitions[0].error_code)
+    return called(client, FETCH, index)
 
 
-def listed(client: CoreClient, index: int) -> int:
-    request = messages.ListOffsetsRequest
-    asked = request.ListOffsetsPartition(index, timestamp=-1)
-    answer = client.call(request(topics=[request.ListOffsetsTopic("t", [asked])]), 4)
-    return int(answer.topics[0].partitions[0].error_code)
+def begun(core: BrokerCore, index: int, ask: Ask = LIST) -> CoreClient:
+    """Send a request that waits, from a connection of its own."""
+    client = CoreClient(core)
+    client.send((ask.request(index), ask.version))
+    client.turn()
+    assert not client.take(), "it waits"
+    return client
 
 
-def ended(client: CoreClient, index: int) -> int:
-    request = messages.OffsetForLeaderEpochRequest
-    asked = request.OffsetForLeaderPartition(index, leader_epoch=0)
-    answer = client.call(request(topics=[request.OffsetForLeaderTopic("t", [asked])]), 2)
-    return int(answer.topics[0].partitions[0].error_code)
+def errors(client: CoreClient, ask: Ask) -> list[int]:
+    """Return the errors that one request of a client has been answered with; nothing while it waits."""
+    return [partition.error_code for answer in client.take() for partition in ask.partitions(answer)]
 
 
-ASK = (produced, fetched, listed, ended)
+def finish(core: BrokerCore, late: LateBackground) -> None:
+    """Let the thread open the log, and the requests go on that have waited for it."""
+    late.run(core)
+    pass_time(core, 1)
+
+
+def pass_time(core: BrokerCore, ms: int) -> None:
+    assert isinstance(core.clock, ManualClock)
+    core.clock.advance(ms)
+    core.run_due()
+    core.end_turn()
 
 
 @pytest.fixture
@@ -88,20 +158,148 @@ def is_open(core: BrokerCore, index: int) -> bool:
     return ("t", index) in core.directory.logs
 
 
-def test_a_long_log_is_opened_by_a_thread_and_clients_get_a_retriable_error(
+def test_requests_wait_for_a_long_log_that_a_thread_opens_and_others_are_served(
     root: Path, late: LateBackground
 ) -> None:
+    """They got NOT_LEADER_OR_FOLLOWER, which many clients do not retry; Kafka opens all logs before it listens."""
     client = started(root, late)
-    assert [ask(client, 0) for ask in ASK] == [BUSY] * len(ASK)
+    waiting = [(begun(client.core, 0, ask), ask) for ask in ASK]
     assert not is_open(client.core, 0)
     assert len(late.waiting) == 1, "once, however often it is asked for"
     assert produced(client, 2) == 0, "one that is not there yet has nothing to be read"
-    assert produced(client, 1) == BUSY
+    later = begun(client.core, 1)
+    finish(client.core, late)
+    assert [errors(each, ask) for each, ask in waiting] == [[0]] * len(ASK)
+    assert not errors(later, LIST), "its log comes next"
+    finish(client.core, late)
+    assert errors(later, LIST) == [0]
+    assert [called(client, ask, 0) for ask in ASK] == [0] * len(ASK)
+    client.core.close()
+
+
+def test_requests_of_a_connection_that_waits_keep_their_order(root: Path, late: LateBackground) -> None:
+    """Produce is pipelined: the second one must not be decided when the log opens, before the first one is."""
+    client = started(root, late)
+    client.send((_produce(0), 9), (_produce(2), 9), (_list(0), 4))
+    client.turn()
     late.run(client.core)
-    assert [ask(client, 0) for ask in ASK] == [0] * len(ASK)
-    assert produced(client, 1) == BUSY
-    late.run(client.core)
-    assert produced(client, 1) == 0
+    client.send((_produce(0), 9))
+    client.turn()
+    assert not client.take()
+    pass_time(client.core, 1)
+    for _ in range(3):
+        client.turn()
+    first, other, end, second = client.take()
+    (one,), (two,) = (PRODUCE.partitions(answer) for answer in (first, second))
+    assert (one.base_offset, two.base_offset) == (1, 2)
+    assert LIST.partitions(end)[0].offset == 2 and not PRODUCE.partitions(other)[0].error_code
+    client.core.close()
+
+
+def test_a_producer_without_acks_waits_as_well(root: Path, late: LateBackground) -> None:
+    client = started(root, late)
+    silent = _produce(0)
+    silent.acks = 0
+    client.send((silent, 9), (_list(0), 4))
+    client.turn()
+    finish(client.core, late)
+    client.turn()
+    (end,) = client.take()
+    assert LIST.partitions(end)[0].offset == 2
+    client.core.close()
+
+
+@pytest.mark.parametrize(
+    ("ask", "timeout_ms"),
+    [(PRODUCE, 1000), (DELETE, 1000), *((ask, 10_000) for ask in (FETCH, LIST, END, DESCRIBE, MARK))],
+)
+def test_a_request_waits_within_its_timeout(
+    root: Path, late: LateBackground, ask: Ask, timeout_ms: int
+) -> None:
+    client = started(root, late)
+    waiting = begun(client.core, 0, ask)
+    pass_time(client.core, timeout_ms - 1)
+    assert not errors(waiting, ask)
+    pass_time(client.core, 1)
+    pass_time(client.core, 1)
+    assert errors(waiting, ask) == [BUSY]
+    finish(client.core, late)
+    assert called(waiting, ask, 0) == 0
+    client.core.close()
+
+
+def test_a_fetch_waits_for_one_of_its_logs_as_long_as_for_records(root: Path, late: LateBackground) -> None:
+    """A consumer reads its other partitions meanwhile."""
+    client = started(root, late)
+    client.send((_fetch(0, 2, max_wait_ms=500), 6))
+    client.turn()
+    pass_time(client.core, 499)
+    assert not client.take()
+    pass_time(client.core, 1)
+    pass_time(client.core, 1)
+    (answer,) = client.take()
+    assert [partition.error_code for partition in FETCH.partitions(answer)] == [BUSY, 0]
+    client.core.close()
+
+
+def test_so_many_requests_wait_and_so_many_bytes(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = started(root, late)
+    monkeypatch.setattr(log_opener, "_MOST_WAITING", 2)
+    waiting = [begun(client.core, 0) for _ in range(2)]
+    assert called(client, LIST, 0) == BUSY
+    finish(client.core, late)
+    assert [errors(each, LIST) for each in waiting] == [[0], [0]]
+    monkeypatch.setattr(log_opener, "_MOST_WAITING_BYTES", 1)
+    large = begun(client.core, 1)
+    assert called(client, LIST, 1) == BUSY, "only the first one may be larger than the limit"
+    finish(client.core, late)
+    assert errors(large, LIST) == [0]
+    client.core.close()
+
+
+def test_a_client_that_closes_waits_no_longer(
+    root: Path, late: LateBackground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_opener, "_MOST_WAITING", 1)
+    client = started(root, late)
+    gone, core = begun(client.core, 0, PRODUCE), client.core
+    assert called(client, LIST, 0) == BUSY
+    core.disconnect(gone.connection)
+    pass_time(core, 1)
+    other = begun(core, 0)
+    finish(core, late)
+    assert errors(other, LIST) == [0]
+    assert core.directory.logs["t", 0].log_end_offset == 1, "its record is not written"
+    core.close()
+
+
+def test_a_broker_stops_while_requests_wait(root: Path, late: LateBackground) -> None:
+    client = started(root, late)
+    for ask in ASK:
+        begun(client.core, 0, ask)
+    ((work, done),) = late.waiting
+    client.core.close()
+    work()
+    done(None)
+    assert not is_open(client.core, 0)
+    again = CoreClient(make_core(DiskFiles(root)))
+    again.core.topics.opener = None
+    answer = again.call(_list(0), 4)
+    assert LIST.partitions(answer)[0].offset == 1
+    again.core.close()
+
+
+def test_a_request_for_a_topic_that_is_deleted_while_it_waits_is_told_so(
+    root: Path, late: LateBackground
+) -> None:
+    client = started(root, late)
+    waiting = [(begun(client.core, 0, ask), ask) for ask in ASK]
+    client.core.topics.delete("t")
+    pass_time(client.core, 1)
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [errors(each, ask) for each, ask in waiting] == [[missing]] * len(ASK)
     client.core.close()
 
 
@@ -135,10 +333,12 @@ def test_a_damaged_log_is_refused_without_being_read_again(root: Path, late: Lat
     path = root / "t-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     client = started(root, late)
-    assert produced(client, 0) == BUSY
-    late.run(client.core)
+    waiting = [(begun(client.core, 0, ask), ask) for ask in ASK]
+    finish(client.core, late)
+    refused = ErrorCode.KAFKA_STORAGE_ERROR
+    assert [errors(each, ask) for each, ask in waiting] == [[refused]] * len(ASK)
     for _ in range(2):
-        assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
+        assert [called(client, ask, 0) for ask in ASK] == [refused] * len(ASK)
     assert not late.waiting
     client.core.topics.delete("t")
     topic_admin.create_topic(client.core.context, "t", 1, {})
@@ -161,16 +361,17 @@ def test_a_damaged_log_is_logged_once_and_not_at_each_request(
     path.write_bytes(whole[:-1] + b"?")
     client = started(root, late)
     for ask in ASK * 2:
-        ask(client, 0)
-        late.run(client.core)
-    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
-    assert len(errors) == 1 and errors[0].startswith("t-0: t-0/00000000000000000000.log at byte ")
+        each = CoreClient(client.core)
+        each.send((ask.request(0), ask.version))
+        finish(client.core, late)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert len(told) == 1 and told[0].startswith("t-0: t-0/00000000000000000000.log at byte ")
     if long_bytes > 1:  # each try opens it
         path.write_bytes(whole[:10] + b"?" + whole[11:])
-        assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
+        assert [called(client, ask, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
         assert sum(record.levelname == "ERROR" for record in caplog.records) == 2, "another damage"
         path.write_bytes(whole)
-        assert [ask(client, 0) for ask in ASK] == [0] * len(ASK)
+        assert [called(client, ask, 0) for ask in ASK] == [0] * len(ASK)
     client.core.topics.delete("t")
     client.core.close()
 
@@ -185,11 +386,13 @@ def test_a_log_that_the_system_refused_is_tried_again(
             raise StorageError("no descriptors", "t-0")
 
         patched.setattr(data_directory.Log, "open", refuse)
-        assert produced(client, 0) == BUSY
-        late.run(client.core)
-    assert produced(client, 0) == BUSY
-    late.run(client.core)
-    assert produced(client, 0) == 0
+        waiting = begun(client.core, 0)
+        finish(client.core, late)
+        assert errors(waiting, LIST) == [BUSY]
+        late.run(client.core)  # the decision has tried again
+    waiting = begun(client.core, 0)
+    finish(client.core, late)
+    assert errors(waiting, LIST) == [0]
     client.core.close()
 
 
@@ -199,7 +402,7 @@ def test_a_log_that_cannot_be_synced_when_it_is_opened_is_not_opened_again(
     (root / ".kafka_cleanshutdown").unlink()
     (root / "recovery-point-offset-checkpoint").unlink()
     client = started(root, late, fsync="commit")
-    assert produced(client, 0) == BUSY
+    begun(client.core, 0)
     with monkeypatch.context() as patched:
 
         def refuse(segment: Segment) -> None:
@@ -219,7 +422,7 @@ def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_removed
 ) -> None:
     for is_opened in (False, True):
         client = started(root, late)
-        assert produced(client, 0) == BUSY
+        begun(client.core, 0)
         ((work, done),) = late.waiting
         late.waiting.clear()
         if is_opened:
@@ -264,11 +467,12 @@ def test_a_log_that_a_defect_keeps_from_being_opened_is_reported_and_does_not_de
             raise KeyError("a defect")
 
         patched.setattr(data_directory.Log, "open", fail)
-        assert produced(client, 0) == BUSY
-        late.run(client.core)
+        waiting = begun(client.core, 0)
+        finish(client.core, late)
+    assert errors(waiting, LIST) == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["t-0 cannot be opened"]
-    assert [ask(client, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
-    assert produced(client, 1) == BUSY
+    assert [called(client, ask, 0) for ask in ASK] == [ErrorCode.KAFKA_STORAGE_ERROR] * len(ASK)
+    begun(client.core, 1)
     late.run(client.core)
     assert produced(client, 1) == 0
     client.core.close()
@@ -306,7 +510,7 @@ def test_a_cancelled_opening_ends_at_the_next_batch(
 
     with monkeypatch.context() as patched:
         patched.setattr(segment_module, "walk", slowly)
-        assert produced(client, 0) == BUSY
+        begun(client.core, 0)
         ((work, done),) = late.waiting
         late.waiting.clear()
         worker = threading.Thread(target=work)

@@ -3,15 +3,19 @@
 import asyncio
 import math
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_offsets import Broker, testing
+from kafka_offsets import clock as plain_clock
 from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.clock import LATEST_MS
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing.clock import ManualClock
+from kafka_offsets.testing.seeding import records_of
 from tests.drivers.members import join_request
 
 SECOND_MS, MINUTE_MS, DAY_MS = 1000, 60_000, 86_400_000
@@ -261,6 +265,46 @@ def test_a_time_that_is_no_number_is_refused(ms: float) -> None:
         with pytest.raises(ValueError, match="time does not go back"):
             clock.advance(back)
     assert clock.now() == (5, 0)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda clock: clock.advance(days=1e300),
+        lambda clock: clock.advance(LATEST_MS - 999),
+        lambda clock: clock.set_wall(LATEST_MS + 1),
+        lambda clock: clock.set_wall(1e300),
+        lambda clock: clock.set_wall(-1),
+        lambda clock: ManualClock(1 << 63),
+        lambda clock: ManualClock(-1),
+        lambda clock: plain_clock.ManualClock(0, 1e300),
+    ],
+)
+def test_a_time_that_kafka_cannot_store_is_refused(move: Callable[[ManualClock], object]) -> None:
+    # `advance` took 6 s, and then every commit failed.
+    clock = ManualClock(1000)
+    with pytest.raises(
+        ValueError, match=r"clock shows 0 ms to 253402300799999 ms, .*; this would be -?[0-9]"
+    ):
+        move(clock)
+    assert clock.now() == (1000, 0)
+
+
+def test_a_broker_works_at_the_last_moment() -> None:
+    clock = ManualClock()
+    with testing.Broker(clock=clock) as broker:
+        broker.create_topic("orders")
+        clock.set_wall(LATEST_MS)
+        broker.commit("billing", {("orders", 0): 7})
+        assert broker.committed("billing")["orders", 0].offset == 7
+        with pytest.raises(ValueError, match="year 9999"):
+            clock.advance(1)
+
+
+@pytest.mark.parametrize("timestamp", [-1, 1 << 63, 1e300, math.inf])
+def test_a_timestamp_that_no_record_can_have_is_refused(timestamp: float) -> None:
+    with pytest.raises(ValueError, match="a timestamp is 0 to 9223372036854775807 ms, not "):
+        records_of([{"value": "v", "timestamp": timestamp}])
 
 
 def test_time_does_not_go_back_and_is_not_waited_for_in_the_brokers_own_thread() -> None:

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.nodes import metadata_file
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
 from kafka_offsets.errors import StorageError
@@ -16,8 +18,10 @@ from kafka_offsets.metadata.image import ClusterImage, TopicPartition
 from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.security.credential import ScramCredential
 from kafka_offsets.storage.checked_lines import encode_line
+from kafka_offsets.storage.checkpoints import decode_properties, encode_properties
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA, META_PROPERTIES, DataDirectory
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from tests.drivers.replicas import Node
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.faults import Crash, FaultyFiles
 
@@ -136,6 +140,26 @@ def test_one_broker_does_not_use_the_directory_of_a_cluster() -> None:
     changed(files)
     with pytest.raises(StorageError, match="belongs to a cluster, not to one broker: name another"):
         DataDirectory(files)
+
+
+@pytest.mark.parametrize("was_written_before", [False, True])
+def test_one_broker_does_not_use_the_directory_of_one_of_several(was_written_before: bool) -> None:
+    """It acknowledged records and commits there, which the cluster truncated when it was started again."""
+    files = FaultyFiles()
+    Node(files).close()
+    if was_written_before:  # by a release that did not note whose directory it is: the next start does
+        stored = decode_properties(files.read_all(META_PROPERTIES), META_PROPERTIES)
+        assert stored.pop("cluster.replicas") == "true"
+        files.replace_atomically(META_PROPERTIES, encode_properties(stored))
+        Node(files).close()
+    before = files.read_all(META_PROPERTIES)
+    for config in (Config(), Config.load({"node.id": "1"})):
+        with pytest.raises(
+            StorageError, match=r"of broker 1 of a cluster, .*: start the cluster, by `serve "
+        ):
+            BrokerCore(config, files)
+    assert files.read_all(META_PROPERTIES) == before
+    Node(files).close()
 
 
 def killed(fail_at: int) -> tuple[FaultyFiles, int]:

@@ -339,8 +339,9 @@ HOUR = 3_600_000
 @pytest.mark.parametrize(
     ("configs", "deltas", "bad"),
     [
-        ({}, [0, HOUR], []),
-        ({}, [0, HOUR + 1], [1]),
+        ({}, [0, 1 << 50], []),
+        ({"message.timestamp.after.max.ms": str(HOUR)}, [0, HOUR], []),
+        ({"message.timestamp.after.max.ms": str(HOUR)}, [0, HOUR + 1], [1]),
         ({}, [-(KNOWN_EPOCH), -(KNOWN_EPOCH - 5)], []),
         ({"message.timestamp.before.max.ms": "1000"}, [-1000, 0, 1000], []),
         ({"message.timestamp.before.max.ms": "1000"}, [-1001, 0, -5000], [0, 2]),
@@ -365,7 +366,9 @@ def test_timestamps_must_be_close_to_now(
 
 
 def test_a_missing_key_and_a_wrong_timestamp_are_both_named(core: PartitionCore) -> None:
-    core.topics.create("compact", 1, {"cleanup.policy": "compact"})
+    core.topics.create(
+        "compact", 1, {"cleanup.policy": "compact", "message.timestamp.after.max.ms": str(HOUR)}
+    )
     records = [(None, b"v", (), KNOWN_EPOCH), (b"k", b"v", (), KNOWN_EPOCH + 2 * HOUR)]
     answer = core.produce("compact", encode_batch(records))
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP

@@ -16,7 +16,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.drivers.core import CoreClient, make_core
-from tests.drivers.transactions import Producer, fetch
+from tests.drivers.transactions import Producer, fetch, fetch_request
 from tests.storage.keyed import mark, put
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -152,7 +152,7 @@ def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
     assert found.end_offset == log.log_end_offset, "a stop reads the rest"
 
 
-def test_a_reader_of_committed_records_is_asked_to_retry_and_all_others_are_served() -> None:
+def test_readers_of_committed_records_wait_for_the_reading_and_all_others_are_served() -> None:
     files, clock = MemoryFiles(), ManualClock()
     core = make_core(files, clock=clock, offsets_topic_num_partitions=1)
     topic_admin.create_topic(core.context, "t", 1, {})
@@ -165,23 +165,30 @@ def test_a_reader_of_committed_records_is_asked_to_retry_and_all_others_are_serv
     core = make_core(files.copy(), clock=clock, offsets_topic_num_partitions=1)
     client = CoreClient(core)
 
-    assert fetch(core, OFFSETS_TOPIC).error_code == NOT_LEADER
     wanted = messages.ListOffsetsRequest
     asked = wanted.ListOffsetsTopic(OFFSETS_TOPIC, [wanted.ListOffsetsPartition(0, timestamp=-1)])
-    listed = client.call(wanted(-1, 1, [asked]), 5).topics[0].partitions[0]
-    assert listed.error_code == NOT_LEADER
     describe = messages.DescribeProducersRequest(
         [messages.DescribeProducersRequest.TopicRequest(OFFSETS_TOPIC, [0])]
     )
-    assert client.call(describe, 0).topics[0].partitions[0].error_code == NOT_LEADER
+    readers = [CoreClient(core) for _ in range(3)]
+    for reader, request in zip(
+        readers, [(fetch_request(OFFSETS_TOPIC), 11), (wanted(-1, 1, [asked]), 5), (describe, 0)], strict=True
+    ):
+        reader.send(request)
+        reader.turn()
+        assert not reader.take()
     assert len(fetch(core, OFFSETS_TOPIC, isolation=0).records) > 1000
     assert client.commit("g", {("t", 0): 12}) == {("t", 0): 0}
 
     while core.next_deadline_ms is not None and core.next_deadline_ms <= clock.now().mono_ms + 10:
         clock.advance(10)
         client.turn()
-    found = fetch(core, OFFSETS_TOPIC)
-    assert found.error_code == ErrorCode.NONE
+    (found,), (listed,), (described,) = (
+        array[0].partitions
+        for (answer,) in (reader.take() for reader in readers)
+        for array in [getattr(answer, "responses", None) or answer.topics]
+    )
+    assert found.error_code == listed.error_code == ErrorCode.NONE
+    assert listed.offset == found.last_stable_offset
     assert found.last_stable_offset == found.high_watermark - 2, "after it the transaction, and a commit"
-    (described,) = client.call(describe, 0).topics[0].partitions
     assert [each.producer_id for each in described.active_producers] == [producer.id]

@@ -222,3 +222,31 @@ def test_quotas_throttle_no_client() -> None:
     set_quota(core, None, rate=1.0)
     answer = CoreClient(core).call(messages.DescribeClientQuotasRequest([], False), 1)
     assert answer.throttle_time_ms == 0
+
+
+RATES = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+
+
+@pytest.mark.parametrize(
+    ("requests", "described"),
+    [
+        ([[0], [1], [2], [3]], (0, 1, 3, 2)),
+        ([[3], [2], [1], [0]], (0, 1, 3, 2)),
+        ([[0, 1, 2, 3]], (0, 1, 3, 2)),
+        ([[0], [1]], (1, 0)),
+        ([[0, 3]], (3, 0)),
+        ([[0, 2]], (2, 0)),  # in one request, by their hashes
+        ([[0], [2]], (0, 2)),  # one after the other, as they came
+        ([[2], [0], [2]], (2, 0)),
+    ],
+)
+def test_values_are_described_in_the_order_of_kafkas_map(
+    requests: list[list[int]], described: tuple[int, ...]
+) -> None:
+    # Recorded from Kafka 4.4.0.
+    core = make_core()
+    client = CoreClient(core)
+    for keys in requests:
+        ops = [Quotas.OpData(RATES[key], 5.0, False) for key in keys]
+        client.call(Quotas([Quotas.EntryData([Quotas.EntityData("user", "u")], ops)], False), 1)
+    assert tuple(quotas(core)["u"]) == tuple(RATES[key] for key in described)

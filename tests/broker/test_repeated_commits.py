@@ -206,6 +206,24 @@ def test_the_fourth_commit_of_the_same_partitions_is_not_decoded(version, group,
         assert committed["t", partitions[0]] == 3 or partitions == OTHER_COLUMNS[1]
 
 
+@pytest.mark.parametrize("known", [KnownCommits, Forgetful])
+@pytest.mark.parametrize("partitions", [(1,), COLUMN])
+def test_a_member_that_only_commits_stays_in_its_group(known, partitions):
+    # Its session is 10 s. A repeated commit extends it as a decoded one does.
+    with closing((played := Played(known)).core):
+        for offset in range(20):
+            played.commit((shape("members", 8, 1, partitions), (offset, 2)))
+            for _ in range(4):
+                played.clock.advance(1000)
+                played.core.run_due()
+        assert played.repeated == 1
+        beat = messages.HeartbeatRequest("members", 1, MEMBER)
+        assert played.client.call(beat, 3).error_code == ErrorCode.NONE
+        assert played.client.committed("members") == dict.fromkeys(
+            [("t", index) for index in partitions], 19
+        ) or (partitions == COLUMN)
+
+
 @pytest.mark.parametrize("partitions", OTHER_COLUMNS[2:])
 def test_each_repeat_for_a_partition_that_does_not_exist_gets_its_error(partitions):
     with closing((known := Played(KnownCommits)).core), closing((decoded := Played(Forgetful)).core):

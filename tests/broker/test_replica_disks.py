@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 
 from kafka_offsets.broker.cluster.view import ClusterView
+from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import TopicPartition
@@ -12,6 +13,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.replication.follower import FollowerReplica
 from kafka_offsets.replication.leader import LeaderReplica, ReplicationSettings
+from tests.broker.test_shard_loader import LateBackground
 from tests.drivers.core import CoreClient
 from tests.drivers.replicas import OFFSETS, Node, broken, commit, errors, repair
 
@@ -25,7 +27,7 @@ def node():
 def test_a_partition_that_cannot_be_opened_is_led_once_it_can(node):
     # It was reported and never led until the broker was started again, but took records meanwhile.
     broken(node.files, "orders-0")
-    node.create("orders", [1, 2])
+    node.create("orders", [1])
     assert not ClusterView(node.membership.image).leads(node.core.context, "orders", 0)
     repair(node.files)
     node.pass_time(1100)
@@ -33,10 +35,94 @@ def test_a_partition_that_cannot_be_opened_is_led_once_it_can(node):
     assert ClusterView(node.membership.image).leads(node.core.context, "orders", 0)
 
 
+def list_offsets(index):
+    made = messages.ListOffsetsRequest
+    asked = made.ListOffsetsPartition(index, timestamp=-1)
+    return made(topics=[made.ListOffsetsTopic("orders", [asked])]), 4
+
+
+def produced(index):
+    made = messages.ProduceRequest
+    data = made.PartitionProduceData(index, bytes(encode_batch([(None, b"v", (), 0)])))
+    return made(None, 1, 1000, [made.TopicProduceData("orders", partition_data=[data])]), 7
+
+
+def fetched(*indexes):
+    made = messages.FetchRequest
+    asked = [made.FetchPartition(index, partition_max_bytes=1000) for index in indexes]
+    return made(max_wait_ms=0, topics=[made.FetchTopic("orders", partitions=asked)]), 6
+
+
+def codes(client):
+    """Return the error code of each partition in the responses of a client."""
+    return [
+        partition.error_code
+        for answer in client.take()
+        for topic in getattr(answer, "responses", None) or answer.topics
+        for partition in getattr(topic, "partition_responses", None) or topic.partitions
+    ]
+
+
+def test_requests_wait_for_the_log_of_a_partition_that_is_led_here(node, monkeypatch):
+    # They were refused until a second after the log was open. A partition led elsewhere is refused at once.
+    late = LateBackground()
+    node.files.outlives_process, node.core.workers.background = True, late
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 0)
+    node.create("orders", [1, 2], [2, 1], [1, 2])
+    clients = [CoreClient(node.core) for _ in range(3)]
+    for client, request in zip(clients, (list_offsets, produced, fetched), strict=True):
+        client.send(request(0))
+        client.turn()
+        assert not codes(client)
+    elsewhere = CoreClient(node.core)
+    for request in (list_offsets, produced, fetched):
+        elsewhere.send(request(1))
+        elsewhere.turn()
+        assert codes(elsewhere) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    late.run(node.core)
+    assert isinstance(node.partition().replica, LeaderReplica)
+    node.clock.advance(1)
+    node.core.run_due()
+    node.core.end_turn()
+    assert [codes(client) for client in clients] == [[0], [0], [0]]
+
+
+def test_a_partition_whose_leader_moves_while_its_log_is_opened_is_refused(node, monkeypatch):
+    late = LateBackground()
+    node.files.outlives_process, node.core.workers.background = True, late
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 0)
+    node.create("orders", [1, 2])
+    clients = [CoreClient(node.core) for _ in range(3)]
+    for client, request in zip(clients, (list_offsets, produced, fetched), strict=True):
+        client.send(request(0))
+        client.turn()
+    node.publish(node.metadata.controller.lead(TopicPartition("orders", 0), 2))
+    late.run(node.core)
+    node.clock.advance(1)
+    node.core.run_due()
+    node.core.end_turn()
+    assert [codes(client) for client in clients] == [[ErrorCode.NOT_LEADER_OR_FOLLOWER]] * 3
+    assert node.partition().log.log_end_offset == 0
+
+
+def test_another_replica_leads_a_partition_that_cannot_be_opened_here(node):
+    # The partition was down as long as this disk refused it.
+    broken(node.files, "orders-0")
+    node.create("orders", [1, 2], [1])
+    states = node.metadata.image.topics["orders"].partitions
+    assert [(state.leader, state.isr) for state in states] == [(2, (2,)), (1, (1,))]
+    assert not node.channels, "nothing is fetched while the disk refuses"
+    repair(node.files)
+    node.pass_time(2100)
+    ((request, _),) = node.channels[2].sent
+    assert request.replica_state.replica_epoch == node.metadata.image.brokers.by_id[1].epoch
+    assert isinstance(node.partition(index=1).replica, LeaderReplica)
+
+
 def test_a_topic_that_cannot_be_created_here_is_created_later_and_the_others_have_it_at_once(node):
     # The error reached the broker that had asked for the topic, and the brokers after this one never had the topic.
     broken(node.files, "")
-    node.publish(node.metadata.controller.create([PlacedTopic("orders", b"o" * 16, [[1, 2]], {})]))
+    node.publish(node.metadata.controller.create([PlacedTopic("orders", b"o" * 16, [[1]], {})]))
     assert node.core.topics.get("orders") is None
     assert "orders" in node.metadata._members[3].image.topics
     repair(node.files)
@@ -170,7 +256,12 @@ def test_a_topic_that_cannot_be_deleted_here_is_deleted_later(node):
     assert not node.core.replicas._by_log
 
 
-def test_groups_of_a_partition_that_cannot_be_loaded_are_served_once_it_can(node, caplog):
+def test_groups_of_a_partition_that_cannot_be_loaded_are_served_once_it_can(caplog):
+    with closing(Node(offsets_topic_replication_factor=1)) as node:
+        groups_are_served_once_their_partition_is_loaded(node, caplog)
+
+
+def groups_are_served_once_their_partition_is_loaded(node, caplog):
     node.create("t", [1])
     broken(node.files, f"{OFFSETS}-0")
     client = CoreClient(node.core)
@@ -182,15 +273,14 @@ def test_groups_of_a_partition_that_cannot_be_loaded_are_served_once_it_can(node
     repair(node.files)
     node.pass_time(1100)
     commit(client)
-    node.fetched_by(2, OFFSETS, node.partition(OFFSETS).log.log_end_offset)
     assert errors(client.take()) == [ErrorCode.NONE]
 
 
 def test_a_partition_that_cannot_be_added_here_is_refused_alone(node):
     # IndexError: every partition of the Produce got UNKNOWN_SERVER_ERROR.
-    node.create("orders", [1, 2])
+    node.create("orders", [1])
     broken(node.files, "topics")
-    node.publish(node.metadata.controller.grow({"orders": [[1, 2]]}))
+    node.publish(node.metadata.controller.grow({"orders": [[1]]}))
     assert node.core.topics.get("orders").partition_count == 1
     made = messages.ProduceRequest
     batch = bytes(encode_batch([(None, b"a", (), 0)]))

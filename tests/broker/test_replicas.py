@@ -8,10 +8,12 @@ import pytest
 from kafka_offsets.broker.coordination import loading
 from kafka_offsets.broker.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.replicas import coordinators
+from kafka_offsets.broker.replicas.channel import broker_client_id
 from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction, TransactionState
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.image import Delta, Placed, TopicPartition
+from kafka_offsets.metadata.in_process import InProcessMembership
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.follower import FollowerReplica
 from tests.drivers.core import CoreClient
@@ -36,6 +38,19 @@ def test_a_commit_that_no_follower_fetches_is_answered_after_its_timeout_and_tak
     end = node.partition(OFFSETS).log.log_end_offset
     node.fetched_by(2, OFFSETS, end)
     assert client.take() == []
+    assert client.committed("g") == {("t", 0): 5}
+
+
+def test_a_commit_that_is_answered_not_coordinator_may_take_effect(node):
+    # docs/commits.md said so of COORDINATOR_NOT_AVAILABLE alone.
+    node.create("t", [1])
+    client = CoreClient(node.core)
+    commit(client)
+    node.publish(node.metadata.controller.lead(TopicPartition(OFFSETS, 0), 2))
+    assert errors(client.take()) == [ErrorCode.NOT_COORDINATOR]
+    assert node.partition(OFFSETS).log.log_end_offset == 1, "a follower may have fetched it"
+    node.publish(node.metadata.controller.lead(TopicPartition(OFFSETS, 0), 1))
+    node.fetched_by(2, OFFSETS, 1)
     assert client.committed("g") == {("t", 0): 5}
 
 
@@ -351,8 +366,8 @@ TRANSACTIONS = "__transaction_state"
 
 
 @pytest.fixture
-def ending():
-    """Broker 1 has decided to commit transaction x in orders-0; no follower has the decision."""
+def coordinator():
+    """Broker 1 coordinates transactions, and leads orders-0."""
     settings = {
         "transaction_state_log_num_partitions": 1,
         "transaction_state_log_replication_factor": 2,
@@ -360,14 +375,23 @@ def ending():
     }
     with closing(Node(**settings)) as node:
         node.create("orders", [1, 2])
-        prepared = Transaction(
-            7, 1, 60_000, TransactionState.PREPARE_COMMIT, 0, 0, (("orders", 0),), client_version=2
-        )
-        decided = Decision(ErrorCode.NONE, prepared)
-        error, *_ = node.core.transactions.decide("x", lambda found: decided, node.clock.now())
-        assert not error
-        node.core.end_turn()
         yield node
+
+
+def decide_to_commit(node, *partitions):
+    """Decide to commit transaction x in these partitions; no follower has the decision."""
+    prepared = Transaction(7, 1, 60_000, TransactionState.PREPARE_COMMIT, 0, 0, partitions, client_version=2)
+    decided = Decision(ErrorCode.NONE, prepared)
+    error, *_ = node.core.transactions.decide("x", lambda found: decided, node.clock.now())
+    assert not error
+    node.core.end_turn()
+
+
+@pytest.fixture
+def ending(coordinator):
+    """Broker 1 has decided to commit transaction x in orders-0; no follower has the decision."""
+    decide_to_commit(coordinator, ("orders", 0))
+    return coordinator
 
 
 def transaction_state(node):
@@ -395,6 +419,122 @@ def test_a_marker_whose_leader_resigns_before_it_is_replicated_is_written_by_the
         each for each, _ in ending.channels[2].sent if isinstance(each, messages.WriteTxnMarkersRequest)
     )
     assert request.markers[0].producer_id == 7
+
+
+def markers_sent(node):
+    """Return the markers that wait for broker 2: the partitions of each request."""
+    return [
+        [(topic.name, index) for topic in request.markers[0].topics for index in topic.partition_indexes]
+        for request, _ in node.channels[2].sent
+        if isinstance(request, messages.WriteTxnMarkersRequest)
+    ]
+
+
+def answer_markers(node):
+    """Have broker 2 answer the markers that it has got: its partitions have them."""
+    made = messages.WriteTxnMarkersResponse
+    for sent in [
+        each for each in node.channels[2].sent if isinstance(each[0], messages.WriteTxnMarkersRequest)
+    ]:
+        node.channels[2].sent.remove(sent)
+        marker = sent[0].markers[0]
+        topics = [
+            made.WritableTxnMarkerTopicResult(
+                topic.name,
+                [made.WritableTxnMarkerPartitionResult(index, 0) for index in topic.partition_indexes],
+            )
+            for topic in marker.topics
+        ]
+        sent[1](made([made.WritableTxnMarkerResult(marker.producer_id, topics)]))
+    node.core.end_turn()
+
+
+@pytest.fixture
+def ending_in_two(coordinator):
+    """Only broker 1 has the marker of orders-0; broker 2 has not answered that of other-0."""
+    coordinator.create("other", [2, 1])
+    decide_to_commit(coordinator, ("orders", 0), ("other", 0))
+    coordinator.fetched_by(2, TRANSACTIONS, 1)
+    assert coordinator.partition().log.log_end_offset == 1
+    assert markers_sent(coordinator) == [[("other", 0)]]
+    return coordinator
+
+
+@pytest.mark.parametrize("moved", [{"leader": 2}, {"leader": 2, "replicas": (2, 3), "isr": (2, 3)}])
+def test_a_marker_whose_leader_resigns_while_another_broker_has_not_answered_is_written_by_the_next(
+    ending_in_two, moved
+):
+    # The wait for orders-0 began after the answer: nobody led it here by then, and it was never answered. The
+    # transaction stayed PrepareCommit, and consumers of committed records waited there. When the replica had gone from
+    # here as well, the transaction was complete without the marker.
+    node = ending_in_two
+    change(node, "orders", leader_epoch=1, **moved)
+    answer_markers(node)
+    node.pass_time(1100)
+    assert markers_sent(node) == [[("orders", 0)]]
+    assert transaction_state(node) is TransactionState.PREPARE_COMMIT
+    answer_markers(node)
+    node.fetched_by(2, TRANSACTIONS, 2)
+    assert transaction_state(node) is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_marker_that_is_truncated_before_its_leader_returns_is_written_again(ending_in_two):
+    node = ending_in_two
+    change(node, "orders", leader=2, leader_epoch=1)
+    node.partition().truncate(0)
+    change(node, "orders", leader=1, leader_epoch=2)
+    answer_markers(node)
+    assert node.partition().log.log_end_offset == 0
+    node.pass_time(1100)
+    assert node.partition().log.log_end_offset == 1
+    node.fetched_by(2, "orders", 1)
+    node.fetched_by(2, TRANSACTIONS, 2)
+    assert transaction_state(node) is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_marker_for_offsets_that_are_led_elsewhere_before_they_are_loaded_is_written_there(
+    coordinator, monkeypatch
+):
+    # It waited for the end of a load that had been given up.
+    monkeypatch.setattr(coordinators, "_MOST_AT_ONCE_BYTES", -1)
+    monkeypatch.setattr(coordinator.core.loader, "load", lambda hosted: None)  # it takes long
+    coordinator.create(OFFSETS, [1, 2])
+    decide_to_commit(coordinator, (OFFSETS, 0))
+    coordinator.fetched_by(2, TRANSACTIONS, 1)
+    change(coordinator, OFFSETS, leader=2, leader_epoch=1)
+    coordinator.pass_time(1100)
+    assert markers_sent(coordinator) == [[(OFFSETS, 0)]]
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_an_acknowledgement_of_a_partition_that_is_led_elsewhere_is_refused_at_once(node, leads):
+    node.create("orders", [1, 2])
+    partition = node.partition()
+    partition.append_marker(7, 0, 0, node.clock.now(), is_commit=True)
+    if not leads:
+        change(node, "orders", leader=2, leader_epoch=1)
+    outcomes = []
+    node.core.replicas.acknowledgements.wait([partition], 100, outcomes.append)
+    assert outcomes == ([] if leads else [{partition: ErrorCode.NOT_LEADER_OR_FOLLOWER}])
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_the_coordinator_learns_of_a_marker_only_when_it_is_replicated(node, moves):
+    # A coordinator elsewhere would complete the transaction, and the next leader of orders-0 would not have the marker.
+    node.create("orders", [1, 2])
+    made, client = messages.WriteTxnMarkersRequest, CoreClient(node.core)
+    topics = [made.WritableTxnMarkerTopic("orders", [0])]
+    client.send((made([made.WritableTxnMarker(7, 1, True, topics, 0)]), 1))
+    node.core.end_turn()
+    assert node.partition().log.log_end_offset == 1
+    assert client.take() == []
+    if moves:
+        change(node, "orders", leader=2, leader_epoch=1)
+    else:
+        node.fetched_by(2, "orders", 1)
+    (answer,) = client.take()
+    (found,) = answer.markers[0].topics[0].partitions
+    assert (found.error_code != ErrorCode.NONE) is moves
 
 
 def test_a_broker_that_coordinates_a_transaction_no_longer_writes_no_markers_for_it(ending):
@@ -708,6 +848,97 @@ def test_a_request_that_creates_a_topic_waits_for_the_controller_and_the_next_on
     client.turn()
     assert len(client.take()) == 1 and len(node.core.topics.names()) == 1
     assert client.call(request_of(), version) and not waiting
+
+
+@pytest.fixture
+def forwarding():
+    with closing(Node(offsets_forward=True)) as made:
+        made.create("t", [1])
+        CoreClient(made.core).call(messages.FindCoordinatorRequest("g"), 3)
+        lead(made, 2)
+        yield made
+
+
+def lead(node, leader):
+    """Let another broker coordinate all groups."""
+    node.publish(node.metadata.controller.lead(TopicPartition(OFFSETS, 0), leader))
+
+
+def forwarded(node, leader=2):
+    return [request for request, _ in node.channels[leader].sent if request.SCHEMA.name == "EnvelopeRequest"]
+
+
+def test_commits_wait_in_their_order_until_the_controller_has_answered_what_was_sent_after_a_silence(
+    forwarding, monkeypatch
+):
+    waiting, is_fenced = [], True
+    node, client = forwarding, CoreClient(forwarding.core)
+    node.membership.when_answering = waiting.append
+    monkeypatch.setattr(InProcessMembership, "may_be_fenced", property(lambda _: is_fenced))
+    commit(client, 5)
+    other = CoreClient(node.core)
+    commit(other, 6)
+    waiting.pop()()
+    assert (len(waiting), forwarded(node)) == (1, []), "this was the answer to an earlier heartbeat"
+    is_fenced = False
+    third = CoreClient(node.core)
+    commit(third, 7)
+    assert forwarded(node) == []
+    waiting.pop()()
+    sent = [bytes(request.request_data) for request in forwarded(node)]
+    assert [[n for n in (5, 6, 7) if n.to_bytes(8) in data] for data in sent] == [[5], [6], [7]]
+    assert not waiting
+
+
+def test_a_commit_gets_an_error_after_a_silence_if_the_controller_is_not_reached(forwarding, monkeypatch):
+    node, client, waiting = forwarding, CoreClient(forwarding.core), []
+    node.membership.when_answering = waiting.append
+    monkeypatch.setattr(InProcessMembership, "may_be_fenced", property(lambda _: True))
+    monkeypatch.setattr(InProcessMembership, "is_reachable", property(lambda _: False))
+    commit(client)
+    waiting.pop()()
+    node.core.end_turn()
+    assert (errors(client.take()), forwarded(node)) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
+
+
+class Gone:
+    """The owner of a connection whose peer has closed it; what it has sent is read now."""
+
+    def __init__(self):
+        self.is_gone = False
+
+    def has_left(self):
+        return self.is_gone
+
+    def flush(self):
+        """Nobody reads."""
+
+
+def test_nothing_of_a_connection_that_its_peer_has_closed_is_passed_on(forwarding):
+    client = CoreClient(forwarding.core)
+    client.connection.owner = owner = Gone()
+    owner.is_gone = True
+    commit(client)
+    assert forwarded(forwarding) == []
+    owner.is_gone = False
+    other = CoreClient(forwarding.core)
+    commit(other)
+    assert len(forwarded(forwarding)) == 1
+
+
+def test_the_coordinator_decides_nothing_of_a_connection_that_another_broker_has_closed(forwarding):
+    node = forwarding
+    commit(CoreClient(node.core))
+    (envelope,) = forwarded(node)
+    lead(node, 1)
+    end = node.partition(OFFSETS).log.log_end_offset
+    for is_gone in (True, False):
+        peer = CoreClient(node.core, broker_client_id(2, "cluster"))
+        peer.connection.owner = Gone()
+        peer.connection.owner.is_gone = is_gone
+        peer.send((envelope, 0))
+        node.core.end_turn()
+        assert (node.partition(OFFSETS).log.log_end_offset == end) == is_gone
 
 
 @pytest.mark.parametrize(

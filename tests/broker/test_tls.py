@@ -22,11 +22,13 @@ from kafka_offsets import Broker
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network import server_process
+from kafka_offsets.broker.network.accepting import ACCEPTED_PER_ROUND
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.security import listener_tls
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.testing.certificates import Certificate, CertificateAuthority
+from tests.interop.waiting import until
 
 SUBJECT = {
     NameOID.COUNTRY_NAME: "DE",
@@ -462,15 +464,100 @@ def test_another_protocol_is_named_in_the_log(
     assert "127.0.0.1: TLS handshake failed: HTTP_REQUEST" in caplog.text
 
 
+def client_hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    connection = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        connection.do_handshake()
+    return outgoing.read()
+
+
+HELLO = client_hello()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", HELLO[:20], HELLO, b"GET / HTTP/1.1\r\n\r\n"], ids=["nothing", "a part", "hello", "HTTP"]
+)
+@pytest.mark.parametrize("is_reset", [False, True])
+@pytest.mark.parametrize("is_read", [False, True])
 def test_a_handshake_that_fails_leaves_nothing_for_the_garbage_collector(
-    tmp_path: Path, authority: CertificateAuthority, server: Certificate
+    tmp_path: Path,
+    authority: CertificateAuthority,
+    server: Certificate,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: bytes,
+    *,
+    is_reset: bool,
+    is_read: bool,
 ) -> None:
     """The collector runs rarely, and the buffer of a connection with TLS has 256 KiB."""
+    shake_hands, ended = Handshake._shake_hands, []
+
+    async def counted(handshake: Handshake, transport: asyncio.Transport) -> None:
+        await shake_hands(handshake, transport)
+        ended.append(handshake._host)
+
+    monkeypatch.setattr(Handshake, "_shake_hands", counted)
+    with Broker(keys(tmp_path, server, authority)) as broker, no_collections():
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port)), 10) as plain:
+                plain.sendall(sent)
+                if is_read:
+                    broker._call(lambda server: None)
+                if is_reset:
+                    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: len(ended) == 3, "all handshakes have ended")
+        broker._call(lambda server: None)
+        assert encrypted_connections() == []
+
+
+def test_of_many_clients_a_few_are_accepted_at_a_time(
+    tmp_path: Path, authority: CertificateAuthority, server: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A thousand clients that left at once had a buffer of 256 KiB each: 20,000 took 1.3 GiB, which stayed.
+    begin, under_way = Server.begin_handshake, []
+
+    def counted(server: Server, handshake: Handshake, host: str) -> bool:
+        is_begun = begin(server, handshake, host)
+        under_way.append(len(server._handshakes))
+        return is_begun
+
+    monkeypatch.setattr(Server, "begin_handshake", counted)
+    with Broker(keys(tmp_path, server, authority)) as broker:
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+
+        def come_and_leave(server: Server) -> None:
+            """In the thread of the broker: all wait to be accepted."""
+            for _ in range(300):
+                socket.create_connection((host, int(port)), 10).close()
+
+        broker._call(come_and_leave)
+        until(lambda: len(under_way) == 300, "all were accepted")
+    assert max(under_way) <= 8 * ACCEPTED_PER_ROUND
+
+
+def test_a_broker_that_stops_leaves_nothing_of_a_handshake(
+    tmp_path: Path, authority: CertificateAuthority, server: Certificate
+) -> None:
+    with no_collections():
+        with Broker(keys(tmp_path, server, authority)) as broker:
+            host, _, port = broker.bootstrap_servers.rpartition(":")
+            with socket.create_connection((host, int(port)), 10):
+                until(lambda: encrypted_connections() != [], "the handshake has begun")
+                broker.stop()
+        assert encrypted_connections() == []
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
     gc.collect()
     gc.disable()
     try:
-        with Broker(keys(tmp_path, server, authority)) as broker:
-            send_another_protocol(broker)
-        assert [each for each in gc.get_objects() if isinstance(each, SSLProtocol)] == []
+        yield
     finally:
         gc.enable()
+
+
+def encrypted_connections() -> list[SSLProtocol]:
+    return [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]

@@ -459,3 +459,14 @@ def test_the_only_broker_is_not_removed() -> None:
     assert answer.error_message == "The only broker cannot be removed."
     answer = client.call(messages.UnregisterBrokerRequest(core.context.node_id + 1), 0)
     assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+def test_a_reassignment_of_nothing_does_not_repeat_what_the_request_allows() -> None:
+    # Kafka's controller returns before it looks at the request: QuorumController.alterPartitionReassignments.
+    client = CoreClient(make_core())
+    made = messages.AlterPartitionReassignmentsRequest
+    answer = client.call(made(60_000, False, []), 1)
+    assert (answer.allow_replication_factor_change, answer.error_message, answer.responses) == (True, "", [])
+    named = [made.ReassignableTopic("t", [made.ReassignablePartition(0, [1])])]
+    answer = client.call(made(60_000, False, named), 1)
+    assert (answer.allow_replication_factor_change, answer.error_message) == (False, None)

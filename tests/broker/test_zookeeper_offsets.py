@@ -397,6 +397,71 @@ def test_offsets_expire_after_their_last_change() -> None:
     assert "/consumers/g" not in broker.server.nodes
 
 
+# --- a znode that is no number: it blocked its group
+
+
+@pytest.fixture
+def unreadable() -> ZooKeeperCore:
+    """Group g has offset 12 of t-1, and another program has written nonsense for t-0."""
+    broker = ZooKeeperCore(offsets_retention_minutes=60, offsets_retention_check_interval_ms=60_000)
+    broker.server.put("/consumers/g/offsets/t/0", "twelve")
+    broker.server.put("/consumers/g/offsets/t/1", "12")
+    return broker
+
+
+def test_a_commit_overwrites_a_znode_that_is_no_number(unreadable: ZooKeeperCore) -> None:
+    client = CoreClient(unreadable.core)
+    assert client.commit("g", {("t", 0): 5, ("t", 1): 6}) == {("t", 0): 0, ("t", 1): 0}
+    assert unreadable.server.texts() == {"g/offsets/t/0": "5", "g/offsets/t/1": "6"}
+    assert offset_fetch(client, "g", [0, 1]) == [(5, 0), (6, 0)]
+
+
+def test_a_conditional_commit_overwrites_a_znode_that_is_no_number_if_it_expects_no_offset(
+    unreadable: ZooKeeperCore,
+) -> None:
+    client = CoreClient(unreadable.core)
+    assert commit_if(client, "g", expected=12, offset=5) != 0
+    assert commit_if(client, "g", expected=-1, offset=5) == 0
+    assert unreadable.server.texts()["g/offsets/t/0"] == "5"
+
+
+@pytest.mark.parametrize(("partition", "left"), [(0, "1"), (1, "0")])
+def test_an_offset_of_a_group_with_a_znode_that_is_no_number_is_deleted(
+    unreadable: ZooKeeperCore, partition: int, left: str
+) -> None:
+    assert delete_offset(CoreClient(unreadable.core), "g", partition) == (0, [0])
+    assert list(unreadable.server.texts()) == [f"g/offsets/t/{left}"]
+
+
+def test_a_group_with_a_znode_that_is_no_number_is_deleted(unreadable: ZooKeeperCore) -> None:
+    client = CoreClient(unreadable.core)
+    assert listed(client) == ["g"]
+    assert delete_group(client, "g") == 0
+    assert unreadable.server.texts() == {} and listed(client) == []
+
+
+def test_a_znode_that_is_no_number_expires(unreadable: ZooKeeperCore) -> None:
+    unreadable.advance(30 * 60_000)
+    unreadable.server.put("/consumers/g/offsets/t/1", "13")
+    for _ in range(32):
+        unreadable.advance(60_000)
+    assert unreadable.server.texts() == {"g/offsets/t/1": "13"}
+
+
+def test_a_znode_that_is_no_number_is_logged_once(
+    unreadable: ZooKeeperCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = CoreClient(unreadable.core)
+    for _ in range(3):
+        assert fetch_error(client, "g") == offset_fetch(client, "g", [0])[0][1] == -1
+        assert offset_fetch(client, "g", [1]) == [(12, 0)]
+        unreadable.advance(60_000)
+    (line,) = [record.getMessage() for record in caplog.records if "twelve" in record.getMessage()]
+    assert line == (
+        "group g: the znode /consumers/g/offsets/t/0 holds b'twelve', which is no offset; a commit overwrites it"
+    )
+
+
 def test_a_commit_that_expiration_did_not_see_survives_it() -> None:
     broker = ZooKeeperCore(offsets_retention_minutes=60, offsets_retention_check_interval_ms=DAY_MS)
     client = CoreClient(broker.core)

@@ -441,17 +441,23 @@ def _decided(core: Any, group: str) -> bool | None:
 
 
 def test_a_fetch_at_another_broker_is_forwarded() -> None:
-    """[3b] A broker that is not the leader forwards the request to it, over a pool of channels.
+    """[3b] A broker that is not the leader forwards the request to it, over a channel.
 
-    The channels are used again; a leader that has moved is found in the metadata, which the controller updates.
+    Each client's connection has its own, which is used again; a leader that has moved is found in the metadata, which
+    the controller updates.
     """
     with Cluster({"offsets.forward": "true"}) as cluster:
         cluster.create_topic("t")
         cluster.commit("g", {("t", 0): 7})
 
-        def pools() -> list[dict[Any, Any]]:
+        def channels() -> list[Any]:
             return cluster._call(
-                lambda server: [dict(each.core.replicas.peers._pools) for each in server.servers]
+                lambda server: [
+                    channel
+                    for each in server.servers
+                    for of_client in each.core.replicas.peers._of_clients.values()
+                    for channel in of_client.values()
+                ]
             )
 
         def fetch_everywhere() -> None:
@@ -464,10 +470,10 @@ def test_a_fetch_at_another_broker_is_forwarded() -> None:
                 stack.enter_context(Connection(each.host, each.port, 20)) for each in cluster.nodes
             ]
             fetch_everywhere()
-            opened = pools()
-            assert sum(map(len, opened)) == 2
+            opened = channels()
+            assert len(opened) == 2
             fetch_everywhere()
-            assert pools() == opened
+            assert channels() == opened
             cluster.move_coordinator("g")
             fetch_everywhere()
 

@@ -87,7 +87,7 @@ def test_a_second_address_is_tried_when_the_first_does_not_answer(broker: Broker
     admin = Admin({"bootstrap.servers": f"{first},{broker.bootstrap_servers}"})
     assert admin.list_groups() == []
     with pytest.raises(ConnectionLostError, match=first):
-        Admin({"bootstrap.servers": first}).list_groups()
+        Admin({"bootstrap.servers": first, "default.api.timeout.ms": "100"}).list_groups()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.testing.faults.call import Call
 from tests.documents import pages
 
 START_MS = 1_700_000_000_000
@@ -433,6 +434,83 @@ def test_the_watched_lag_is_printed_as_on_its_page(
         printed.partition("  ")[2].partition("\n")[0],
         *printed.splitlines()[1:],
     ]
+
+
+def test_a_watch_goes_on_after_a_broken_connection_and_an_answer_without_brokers(
+    running: Broker, group: str, tell: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended for good with the first broken connection, and printed that no group had committed offsets."""
+    pauses = 0
+
+    def without_brokers(call: Call) -> messages.MetadataResponse:
+        return messages.MetadataResponse()
+
+    def sleep(seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        if pauses == 1:
+            running.faults.control("Metadata", without_brokers, n=1)
+            running.faults.close("ListOffsets", n=1)
+        elif pauses == 2:
+            running.faults.close()
+        elif pauses == 3:
+            running.faults.clear()
+        else:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    try:
+        lines = tell("lag", group, "--watch", "0.5", "--timeout", "300", code=130)
+    finally:
+        running.faults.clear()
+    tables = [line for line in lines if line.endswith(" records of lag in all")]
+    assert len(tables) == 3 and not any("no group" in line for line in lines)
+    said = tell.error.splitlines()
+    assert any("knows none of its cluster yet; trying again for up to 0.3 s" in line for line in said)
+    assert any("closed the connection before it answered" in line for line in said)
+
+
+def test_an_offset_after_the_log_end_takes_nothing_from_the_sum(
+    running: Broker, tell: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 records to read, and an offset 20 after its end, were 0 records of lag in all."""
+    running.commit("twenty", {("orders", 0): 80, ("orders", 1): 20})
+
+    def sleep(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    total, *_ = tell("lag", "twenty", "--watch", code=130)
+    assert total.endswith("  20 records of lag in all")
+
+
+def test_a_partition_whose_offset_is_refused_is_shown_without_it(
+    running: Broker, group: str, tell: Told
+) -> None:
+    """Its offset was -1, and its lag one more than the end of its log."""
+
+    def answer(call: Call) -> messages.OffsetFetchResponse:
+        made = messages.OffsetFetchResponse
+        partitions = [made.Partition(0, 40, -1, "", 0), made.Partition(1, -1, -1, "", 29)]
+        return made(topics=[made.Topic("orders", partitions)])
+
+    reason = (
+        f"kafka-offsets: group {group}: the committed offset of orders-1 is not known: "
+        "TOPIC_AUTHORIZATION_FAILED (29)"
+    )
+    with running.faults.control("OffsetFetch", answer):
+        for words in (("lag", group), ("groups", "describe", group)):
+            rows = [line.split()[1:6] for line in tell(*words, code=1)[1:]]
+            assert rows == [["orders", "0", "40", "100", "60"], ["orders", "1", "-", "0", "-"]]
+            assert reason in tell.error.splitlines()
+        assert tell("offsets", "export", group, code=1) == [f'"{group}","orders",0,40']
+        assert [line.split()[:3] for line in tell("offsets", "list", group, code=1)[1:]] == [
+            ["orders", "0", "40"]
+        ]
+        tell("groups", "reset", group, "--to-current", code=1)
+        assert tell.error == (
+            f"kafka-offsets: offset of orders-1 of group {group}: TOPIC_AUTHORIZATION_FAILED (29)\n"
+        )
 
 
 # ---- client properties ----------------------------------------------------------------------------------------

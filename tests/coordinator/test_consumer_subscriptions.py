@@ -8,6 +8,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ABC, Asked, ShardDriver, id_of, subscription
@@ -94,6 +95,23 @@ def test_an_expression_is_resolved_although_the_clock_was_set_back() -> None:
     driver.beat("m1", subscribed_topic_regex="b")
     driver.tick()
     assert driver.consumers.regexes.keys() == {"a", "b"}
+
+
+def test_an_expression_whose_last_member_leaves_while_it_is_resolved_is_not_stored() -> None:
+    # Nothing would remove the record, and the group would count as subscribed to its topics.
+    driver, little = Coordinator(), StepBudget()
+    little.left = 1
+    driver.beat("m0", subscribed_topic_regex="a")
+    driver.beat("m1", subscribed_topic_regex="b")
+    for result in driver.shard.tick(driver.clock.now()):
+        driver.take(result)
+    for result in driver.shard.work(driver.clock.now(), little):
+        driver.take(result)
+    assert driver.shard.resolving, "the resolution has more than one step"
+    driver.beat("m1", -1)
+    driver.tick()
+    assert driver.consumers.regexes.keys() == {"a"}
+    assert driver.consumers.is_subscribed_to("a") and not driver.consumers.is_subscribed_to("b")
 
 
 def test_a_member_that_is_about_to_change_its_protocol_keeps_a_group_from_the_consumer_protocol() -> None:

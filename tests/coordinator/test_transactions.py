@@ -93,6 +93,17 @@ def test_a_recovery_needs_the_present_epoch_or_the_one_whose_answer_was_lost(
     assert (decided.transaction and decided.transaction.producer_epoch) == epoch
 
 
+def test_a_producer_that_has_recovered_before_does_not_recover_after_another_one_has_fenced_it() -> None:
+    # The epoch before its recovery is the one whose answer was lost, until another producer begins.
+    found = None
+    for expected, epoch in ((None, 0), ((7, 0), 1), ((7, 0), 1), (None, 2)):
+        error, found = init_producer_id(found, 1000, expected, ids(), NOW)
+        assert error is ErrorCode.NONE and found is not None and found.producer_epoch == epoch
+    for epoch in (0, 1):
+        fenced = init_producer_id(found, 1000, (7, epoch), ids(), NOW)
+        assert fenced == Decision(ErrorCode.PRODUCER_FENCED)
+
+
 @pytest.mark.parametrize(("expected", "last"), [(None, NO_EPOCH), ((7, LAST_EPOCH), LAST_EPOCH)])
 def test_a_producer_whose_epochs_are_used_up_gets_another_id(
     expected: tuple[int, int] | None, last: int

@@ -25,6 +25,9 @@ CHANGES = REPOSITORY / "CHANGES.md"
 CONSUMER_GROUP_HEARTBEAT = 68
 
 DIFFERENT = {
+    "DeleteRecords up to an offset inside a batch of a transaction: the last stable offset": (
+        "the last stable offset is that of the batch, before the log start offset"
+    ),
     "OffsetDelete: a subscription to more topics than it has bytes": "claims more topics than it has bytes",
     "members that join again, unchanged and changed, in each state of the group": (
         "if a member is removed while its request waits, the request never gets a response"

@@ -13,6 +13,7 @@ from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
+from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result
@@ -221,6 +222,9 @@ class ShardDriver:
         now = self.clock.now()
         for result in self.shard.tick(now):
             self.take(result)
+        while self.shard.resolving:
+            for result in self.shard.work(now, StepBudget()):
+                self.take(result)
         due_ms = self.shard.next_deadline_ms
         assert due_ms is None or due_ms > now.mono_ms
 

@@ -84,16 +84,23 @@ def fetch(
     max_bytes: int = 1 << 20,
 ) -> Any:
     """Return what a reader is answered of one partition."""
+    wanted = fetch_request(topic, offset, isolation, partition, max_bytes)
+    return CoreClient(core).call(wanted, 11).responses[0].partitions[0]
+
+
+def fetch_request(
+    topic: str, offset: int = 0, isolation: int = 1, partition: int = 0, max_bytes: int = 1 << 20
+) -> messages.FetchRequest:
+    """Return the request of a reader of one partition."""
     request = messages.FetchRequest
     asked = request.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
-    wanted = request(
+    return request(
         max_wait_ms=0,
         min_bytes=0,
         isolation_level=isolation,
         session_epoch=-1,
         topics=[request.FetchTopic(topic=topic, partitions=[asked])],
     )
-    return CoreClient(core).call(wanted, 11).responses[0].partitions[0]
 
 
 def read(core: BrokerCore, topic: str, partition: int = 0, max_bytes: int = 1 << 20) -> list[bytes]:

@@ -250,6 +250,17 @@ def test_a_fault_ends_when_it_is_deleted(broker: OneBroker) -> None:
         ("faults/drop", {"cleint_id": "a"}, "did you mean client_id?"),
         ("faults/drop", {"node": 7}, "there is no node 7"),
         ("clock/advance", {"ms": -1}, "time does not go back"),
+        (
+            "clock/advance",
+            {"days": 1e300},
+            "the wall clock shows 0 ms to 253402300799999 ms, the end of the year 9999",
+        ),
+        (
+            "clock/set_wall",
+            {"wall_ms": 1e18},
+            "the wall clock shows 0 ms to 253402300799999 ms, the end of the year",
+        ),
+        ("faults/delay", {"api": "Fetch", "ms": 10**30}, "a delay is 1 to 253402300799999 ms"),
         ("produce", {"topic": "t", "records": "abc"}, "records: a list or an object is expected"),
         ("create_topic", {"name": ""}, "the empty string is not allowed"),
         ("commit", {"group": "g", "offsets": {"t": {"0": -1}}}, "the offset is -1"),

@@ -4,6 +4,7 @@ What was acknowledged is found again, by real clients.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -287,3 +288,24 @@ def test_a_signal_while_brokers_start_stops_all_of_them(tmp_path: Path) -> None:
     assert process.wait(PATIENCE_S) == 0, rest
     assert "Traceback" not in rest
     cluster.wait_until_ended(cluster.processes())
+
+
+def test_other_brokers_serve_what_a_broker_without_its_directory_has_served(cluster: ClusterProcess) -> None:
+    """acks=all waited for 30 s, and what it led and coordinated was down until the next start."""
+    client = Client(cluster.address)
+    client.create_topic()
+    client.produce()
+    client.commit()
+    gone = coordinator(cluster)
+    shutil.rmtree(cluster.data_dir / f"broker-{gone}")
+    until(lambda: any("takes no writes" in line for line in list(cluster.log)), "it is noticed")
+    client.produce()
+    client.commit()
+    until(lambda: client.in_sync("orders") == [{1, 2, 3} - {gone}], "it has left the ISR")
+    until(lambda: coordinator(cluster) != gone, "another one coordinates the group")
+    client.check()
+    client.close()
+    assert sum("takes no writes" in line for line in cluster.log) == 1
+    assert [line for line in cluster.log if "ERROR" in line and "takes no writes" not in line] == []
+    assert cluster.processes()[gone], "it serves on"
+    cluster.kill()

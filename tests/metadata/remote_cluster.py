@@ -74,6 +74,11 @@ class RemoteBroker:
     def probe(self) -> None:
         self.send(to_json({"heartbeat": True}))
 
+    def answered(self) -> None:
+        """There is no time here."""
+
+    may_be_fenced = False
+
     def soon(self, callback: Callable[[], None]) -> None:
         self.soon_calls.append(callback)
 

@@ -152,6 +152,39 @@ def test_a_proposal_whose_answer_is_wrong_fails(cluster: RemoteCluster) -> None:
     assert errors == [ErrorCode.NETWORK_EXCEPTION]
 
 
+def test_a_broker_resigns_and_joins_an_isr_only_by_a_later_fetch(cluster: RemoteCluster) -> None:
+    first = cluster.brokers[1].membership
+    epoch = first.image.brokers.by_id[1].epoch
+    cluster.store.error = StorageError("No space left on device")
+    first.resign()
+    cluster.receive()
+    assert state(first.image).leader == 1
+    cluster.store.error = None
+    first.resign()
+    cluster.receive()
+    for broker in cluster.brokers.values():
+        assert (state(broker.membership.image).leader, state(broker.membership.image).isr) == (2, (2, 3))
+        assert broker.membership.image.is_up(1), "it serves what others do not have in sync"
+    stale = IsrProposal(2, 1, state(first.image).partition_epoch, (2, 3, 1), (-1, -1, epoch))
+    errors: list[ErrorCode] = []
+    cluster.brokers[2].membership.alter_isr(ORDERS, stale, errors.append)
+    cluster.receive()
+    assert errors == [ErrorCode.INELIGIBLE_REPLICA], "the fetch came before it resigned"
+    assert first.image.brokers.by_id[1].epoch > epoch
+    cluster.brokers[1].disconnect()
+    first.resign()  # nothing happens
+
+
+def test_the_last_in_sync_replica_does_not_resign(cluster: RemoteCluster) -> None:
+    for broker_id in (2, 3):
+        cluster.brokers[broker_id].disconnect()
+    before = cluster.controller.image.copy()
+    cluster.brokers[1].membership.resign()
+    cluster.receive()
+    assert same(cluster.controller.image, before)
+    assert state(cluster.controller.image).leader == 1
+
+
 def test_other_replicas_lead_after_a_connection_is_lost(cluster: RemoteCluster) -> None:
     assert state(cluster.controller.image).leader == 1
     cluster.brokers[1].disconnect()
@@ -211,6 +244,7 @@ def test_a_connection_of_the_same_process_replaces_the_earlier_one(cluster: Remo
     first.receive()
     cluster.service.lost(earlier)
     assert cluster.controller.image.is_up(1)
+    assert state(first.membership.image).leader_epoch == 0, "it leads on"
     assert same(first.membership.image, cluster.controller.image)
 
 
@@ -563,7 +597,8 @@ def test_a_controller_that_is_deposed_closes_every_connection(cluster: RemoteClu
 
 
 def test_a_connection_that_deposes_the_controller_gets_no_image(cluster: RemoteCluster) -> None:
-    """To fence the earlier connection of the same process shows that another controller decides."""
+    """To take its broker back shows that another controller decides."""
+    cluster.brokers[1].disconnect()
     cluster.store.error = AnotherControllerError("broker 2 is the controller")
     again = RemoteBroker(cluster.service, 1)
     again.register()

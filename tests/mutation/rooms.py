@@ -81,6 +81,17 @@ ROOMS = {
         last=("tests/protocol", "tests/properties/test_codecs.py"),
     ),
     "replication": Room(judges=("tests/replication",)),
+    "security": Room(
+        judges=(
+            "tests/security",
+            "tests/broker/test_authentication.py",
+            "tests/broker/test_authorization.py",
+            "tests/broker/test_delegation_tokens.py",
+            "tests/broker/test_oauthbearer.py",
+            "tests/broker/test_quotas_and_credentials.py",
+            "tests/broker/test_tls.py",
+        ),
+    ),
     "testing": Room(
         judges=(
             "tests/testing",

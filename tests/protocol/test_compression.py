@@ -69,8 +69,7 @@ def test_a_snappy_block_of_an_impossible_size_is_refused(size: int) -> None:
     frame = compress(Compression.SNAPPY, b"")
     with pytest.raises(ProtocolError, match="beyond the end"):
         decompress(Compression.SNAPPY, frame + struct.pack(">i", size) + b"123456789", 1 << 20)
-    with pytest.raises(ProtocolError, match="without a size"):
-        decompress(Compression.SNAPPY, frame + b"\0\0\0", 1 << 20)
+    assert decompress(Compression.SNAPPY, frame + b"\0\0\0", 1 << 20) == b""  # as Kafka
 
 
 def test_a_snappy_block_that_announces_too_much_is_refused_before_it_is_allocated() -> None:
@@ -101,6 +100,28 @@ def test_the_header_checksum_of_lz4_counts_except_in_message_format_0(options: d
         except ProtocolError:
             continue
         assert right == data
+
+
+@pytest.mark.parametrize("size", [1, 18, 19, 5000])
+def test_bytes_after_gzip_members_are_ignored(size: int) -> None:
+    first, second = (compress(Compression.GZIP, data) for data in (b"first ", b"second" * 1000))
+    for rest in (bytes(size), b"\x1f\x8b" + bytes(size), b"\xff" * size):
+        assert decompress(Compression.GZIP, first + rest, 1 << 20) == b"first "
+        assert decompress(Compression.GZIP, first + second + rest, 1 << 20) == b"first " + b"second" * 1000
+    with pytest.raises(ProtocolError, match="is cut"):
+        decompress(Compression.GZIP, first + second[:-1], 1 << 20)
+
+
+def test_one_frame_of_lz4_is_read_and_the_checksum_of_its_content_is_not() -> None:
+    frame = compress(Compression.LZ4, b"first")
+    with_checksum = frame[:4] + b"\x64\x40\xa7" + frame[7:] + b"any!"
+    skippable = b"\x50\x2a\x4d\x18" + b"\3\0\0\0" + b"abc"
+    for one in (frame, with_checksum):
+        for rest in (b"", b"\0", frame, skippable):
+            assert decompress(Compression.LZ4, one + rest, 1 << 20) == b"first"
+    for refused in (b"", skippable + frame, frame[:-1], with_checksum[:-1]):
+        with pytest.raises(ProtocolError, match="lz4"):
+            decompress(Compression.LZ4, refused, 1 << 20)
 
 
 @given(codec=st.sampled_from(Compression), data=st.binary(max_size=200), message_format=st.integers(0, 2))

@@ -306,6 +306,21 @@ def test_a_reassignment_waits_for_every_added_replica() -> None:
     assert (error, changed) == (ErrorCode.NONE, MOVING._replace(isr=(1, 2, 3, 4), partition_epoch=10))
 
 
+def test_a_reassignment_ends_when_only_added_replicas_are_in_the_isr() -> None:
+    """The ISR is exactly what was added: no other replica needs to be in it."""
+    moving = PartitionState((4, 1), (1,), 1, 5, 9, adding=(4,), removing=(1,))
+    _, changed = alter_isr(moving, IsrProposal(1, 5, 9, (1, 4)), {1: 0, 4: 0})
+    assert changed == PartitionState((4,), (4,), 4, 6, 10)
+
+
+def test_a_reassignment_does_not_end_without_an_isr() -> None:
+    """Only a replica that leaves is in the ISR: with nothing added, nothing else would be left in it."""
+    state = PartitionState((1, 2), (2,), 2, 5, 9)
+    changed = reassign(state, (1,), {1, 2})
+    assert changed is not None
+    assert (changed.replicas, changed.isr, changed.removing) == ((1, 2), (2,), (2,))
+
+
 def test_a_reassignment_that_keeps_its_size_does_not_wait_for_the_replicas_that_stay() -> None:
     moving = PartitionState((1, 4, 2), (1, 2), 1, 5, 9, adding=(4,), removing=(2,))
     three = moving._replace(replicas=(1, 3, 4, 2))

@@ -68,3 +68,15 @@ def test_a_distinguished_name_is_written_as_java_does() -> None:
         r"CN=käthe,1.2.840.113549.1.9.1=#1603614062,O=\ #a\, \"b\"\; \<c\>\+\\\ ,DC=com,C=US"
     )
     assert isinstance(x509.load_der_x509_certificate(certificate), x509.Certificate)
+
+
+@pytest.mark.parametrize("size", [1, 110, 127, 128, 300])
+def test_a_value_without_a_keyword_is_written_as_its_bytes_of_any_length(size: int) -> None:
+    address = "a" * size
+    name = x509.Name([x509.NameAttribute(NameOID.EMAIL_ADDRESS, address)])
+    certificate = CertificateAuthority().sign(name).certificate.public_bytes(Encoding.DER)
+    length = (
+        bytes([size]) if size < 128 else b"\x81" + bytes([size]) if size < 256 else b"\x82" + size.to_bytes(2)
+    )
+    expected = (b"\x16" + length + address.encode()).hex()
+    assert distinguished_name(certificate) == f"1.2.840.113549.1.9.1=#{expected}"

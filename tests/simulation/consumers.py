@@ -538,7 +538,7 @@ class Consumers(Membership):
     # Committing and fetching
 
     def _check_member_commit(
-        self, version: int | None, group: Modern, epoch: int, member_id: str, places: list[Place]
+        self, version: int | None, group: Modern, epoch: int, member_id: str, places: list[Place | None]
     ) -> int:
         """`places` are the partitions that are asked for and would be accepted; `version` is None in a transaction."""
         member = group.members.get(member_id)
@@ -547,7 +547,7 @@ class Consumers(Membership):
         if member.protocols is None and version is not None and version < 9:
             return 35
         has = member.assigned | member.revoking
-        since_then = version is not None and all(place in has and epoch >= has[place] for place in places)
+        since_then = all(place in has and epoch >= has[place] for place in places)
         if epoch == member.epoch or (epoch < member.epoch and since_then):
             return 0
         return 113 if member.protocols is None and version is not None else 22

@@ -14,7 +14,7 @@ that are off by default such as offsets.commit.owner.check, other brokers.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from tests.simulation.consumer_model import Modern, Place, loaded
@@ -152,21 +152,28 @@ class Oracle(Consumers):
         }
         group, error = self.groups.get(group_id), 0
         if len(missing) < len(items):
-            longest = self.settings.max_metadata
-            places = [(self.topic_ids[t], p) for t, p, _, _, text, _ in items
-                      if (t, p) not in missing and len(text or "") <= longest]  # fmt: skip
+            places = self._judged(items, missing)
             error = self._check_commit(version, group_id, generation, member, instance, places)
             if not error and isinstance(group, Group) and group.state != EMPTY and member in group.members:
                 self._arm(group.members[member])
         expires = -1 if retention_ms == -1 else self.wall + retention_ms
         self._accept(token, group_id, items, missing, error, expires)
 
+    def _judged(self, items: list[Item], missing: Collection[tuple[str, int]]) -> list[Place | None]:
+        """The partitions for which the epoch of a member counts; None for one whose topic is gone."""
+        longest = self.settings.max_metadata
+        return [
+            (self.topic_ids[t], p) if t in self.topics else None
+            for t, p, _, _, text, _ in items
+            if (t, p) not in missing and len(text or "") <= longest
+        ]
+
     def missing(self, items: list[Item]) -> set[tuple[str, int]]:
         """Those of the partitions that do not exist."""
         return {(topic, p) for topic, p, *_ in items if not 0 <= p < self.topics.get(topic, 0)}
 
     def _check_commit(self, version: int | None, group_id: str, generation: int, member: str, instance: str | None,
-                      places: list[Place]) -> int:  # fmt: skip
+                      places: list[Place | None]) -> int:  # fmt: skip
         """What a group has against a commit; `version` is None in a transaction."""
         group = self.groups.get(group_id)
         if group is None:
@@ -215,7 +222,8 @@ class Oracle(Consumers):
                               member: str, instance: str | None, items: list[Item],
                               missing: dict[tuple[str, int], int]) -> None:  # fmt: skip
         """`missing` are the partitions that there were not when it was asked; answered as a commit is."""
-        error = self._check_commit(None, group_id, generation, member, instance, [])
+        places = self._judged(items, missing)
+        error = self._check_commit(None, group_id, generation, member, instance, places)
         if self._accept(token, group_id, items, missing, error, -1, producer[0]):
             self.transactions.written(name, producer, self.shard_of(group_id))
 

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_offsets.columns import last_offsets
 from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.spark import options, schema
-from kafka_offsets.spark.reader import arrays, columnar, groups, latest, plain, segments
+from kafka_offsets.spark.reader import arrays, columnar, groups, latest, plain, query, segments
 from kafka_offsets.storage.log.segment_names import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
@@ -414,34 +415,108 @@ def test_segments_that_overlap_are_an_error(mode: str, tmp_path: Path) -> None:
         assert "offset 1 found, and the next segment begins at 1: bytes" in error["error"]
         assert (error["log_offset"], error["position"]) == (1, len(batches[0]))
         offsets = [row["log_offset"] for row in read if not row["error"]]
-        assert offsets == sorted(set(offsets)) and offsets[-1] == 2
+        assert len(offsets) == len(set(offsets)) and max(offsets) == 2
+        assert mode == "latest" or offsets == sorted(offsets)
 
 
-@pytest.mark.parametrize("held_rows", [1, 5, 1000])
-def test_the_winners_of_a_task_are_those_of_all_its_segments(
-    held_rows: int, rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(latest, "HELD_ROWS", held_rows)
-    folder = tmp_path / "__consumer_offsets-0"
+def write_segments(folder: Path, rng: random.Random, keys: int) -> dict[tuple[str, str, int], int]:
+    """Write six segments of some batches; return the last committed offset of each key."""
     folder.mkdir()
     last: dict[tuple[str, str, int], int] = {}
-    for number in range(6):
-        keys = [(rng.choice("gh"), rng.choice(["t", "u"]), rng.randrange(3)) for _ in range(8)]
-        records = [commit(*key, 8 * number + place) for place, key in enumerate(keys)]
-        content = b"".join(
-            encode_batch([record], base_offset=8 * number + n) for n, record in enumerate(records)
-        )
-        (folder / f"{8 * number:020d}.log").write_bytes(content)
-        last |= {key: 8 * number + place for place, key in enumerate(keys)}
+    for first in range(0, 48, 8):
+        places = [(rng.choice("gh"), rng.choice(["t", "u"]), rng.randrange(keys)) for _ in range(8)]
+        records = [commit(*key, first + place) for place, key in enumerate(places)]
+        content = [encode_batch(records[at : at + 2], base_offset=first + at) for at in range(0, 8, 2)]
+        (folder / segment_name(first)).write_bytes(b"".join(content))
+        last |= {key: first + place for place, key in enumerate(places)}
+    return last
+
+
+@pytest.mark.parametrize("keys", [1, 3, 100])
+@pytest.mark.parametrize(
+    ("range_bytes", "held_bytes"), [(1 << 20, 1 << 20), (1, 1 << 20), (200, 1), (1 << 20, 1)]
+)
+def test_the_winners_of_a_task_are_those_of_all_its_segments(
+    range_bytes: int,
+    held_bytes: int,
+    keys: int,
+    rng: random.Random,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(segments, "RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(query, "HELD_BYTES", held_bytes)
+    last = write_segments(tmp_path / "__consumer_offsets-0", rng, keys)
     asked = {"columns": "group,topic,partition,log_offset,committed_offset", "mode": "latest"}
     rows = reference.read(tmp_path, **asked)
-    offsets = [row["log_offset"] for row in rows]
-    assert offsets == sorted(set(offsets)), "in the order of the log"
+    assert len({row["log_offset"] for row in rows}) == len(rows)
+    rows.sort(key=lambda row: int(row["log_offset"]))
     found = {(row["group"], row["topic"], row["partition"]): row["committed_offset"] for row in rows}
     assert found == last, "a later row of a key is the one that counts"
-    assert (len(rows) == len(last)) is (held_rows == 1000), "no key comes again while all of them fit"
+    assert held_bytes == 1 or len(rows) == len(last), "no key comes again"
     alone = reference.read(tmp_path, splitBytes="1", **asked)
     assert len(alone) >= len(rows) >= len(last)
+
+
+def test_a_table_of_keys_that_grows_returns_each_key_once(
+    rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latest, "_FEW_KEYS", 1)
+    monkeypatch.setattr(last_offsets, "_FEWEST", 2)
+    last = write_segments(tmp_path / "__consumer_offsets-0", rng, 1000)
+    rows = reference.read(tmp_path, mode="latest", columns="committed_offset")
+    assert sorted(row["committed_offset"] for row in rows) == sorted(last.values())
+    assert len(last) > 30
+
+
+def test_a_key_that_is_too_long_for_the_table_is_returned(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    records = [commit(group, "t", 0, offset) for offset, group in enumerate(["g" * 600, "h", "g" * 600, "h"])]
+    (folder / segment_name(0)).write_bytes(encode_batch(records))
+    rows = reference.read(tmp_path, mode="latest", columns="committed_offset")
+    assert [row["committed_offset"] for row in rows] == [0, 2, 3]
+
+
+def test_what_a_task_reads_from_its_end_has_the_damage_and_the_transactions_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment is divided at each batch, and so among damage, before markers and in an overlap."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    content, offset = [], 0
+    for number in range(12):
+        producer_id = number % 3 or -1
+        batch = encode_batch(
+            [commit("g", "t", number % 5, 100 + number), commit("g", "u", number, number)],
+            base_offset=offset,
+            producer_id=producer_id,
+            producer_epoch=0,
+            transactional=producer_id >= 0,
+        )
+        if number in (4, 7):
+            batch[8:17] = bytes(9)
+        content.append(bytes(batch))
+        offset += 2
+        if number == 8:
+            content.append(bytes(marker(offset, 1, committed=True)))
+            offset += 1
+    content.append(bytes(marker(offset, 2, committed=False)))
+    (folder / segment_name(0)).write_bytes(b"".join(content))
+    (folder / segment_name(offset)).write_bytes(encode_batch([commit("g", "t", 0, 1)], base_offset=offset))
+    for isolation in ("committed", "uncommitted"):
+        asked = {"columns": "log_offset,topic,partition,tombstone,outcome,error", "isolation": isolation}
+        whole = reference.read(tmp_path, **asked)
+        expected = [row for row in whole if row["error"] or row["outcome"] in ("aborted", "open")]
+        last = {
+            (row["topic"], row["partition"]): row for row in whole if row["topic"] and row not in expected
+        }
+        monkeypatch.setattr(segments, "RANGE_BYTES", 1)
+        found = reference.read(tmp_path, mode="latest", **asked)
+        monkeypatch.undo()
+        assert sorted(found, key=str) == sorted([*expected, *last.values()], key=str)
+        assert len([row for row in found if row["error"]]) == 3
+        assert isolation == "committed" or {"open", "aborted"} & {row["outcome"] for row in found}
 
 
 def test_types_and_offsets_choose_records() -> None:

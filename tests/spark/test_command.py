@@ -228,6 +228,105 @@ def test_lag_is_printed_by_group_and_names_offsets_after_the_log_end(
     assert beyond in limited.err
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[Any]]:
+    """Returns a function that runs a command without Spark, and returns the rows that it prints as JSON."""
+    from kafka_offsets.commands import spark as command
+
+    monkeypatch.setattr(command, "_session", lambda options: pytest.fail("a JVM would be started"))
+
+    def run(*words: object) -> list[Any]:
+        assert cli.main(["spark", *map(str, words), "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_with_and_without_spark_the_state_and_the_lag_are_the_same(
+    spark_command: Command,
+    alone: Callable[..., list[Any]],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    for name in ("classic", "txn", "compact-after", "codec-zstd"):
+        words = ("latest", DATA / "logs" / name, "--keep-tombstones")
+        found = alone(*words)
+        assert found and sorted(found, key=str) == sorted(spark_command.rows(*words), key=str)
+    with Broker(data_directory=tmp_path / "data") as first, Broker() as kafka:
+        for each in (first, kafka):
+            each.create_topic("orders", 3)
+        first.create_topic("gone")
+        first.commit("audit", {("orders", 0): 1499, ("orders", 1): 2, ("orders", 2): 7, ("gone", 0): 3})
+        first.commit("billing", {("orders", 0): 10, ("orders", 1): 20})
+        first.commit("late", {("orders", 0): 1500})
+        kafka.produce("orders", [b"x"] * 1500, partition=0)
+        kafka.produce("orders", [b"x"] * 20, partition=1)
+        words = ("lag", tmp_path / "data", "--ends", kafka.bootstrap_servers)
+        for more in ([], ["--no-times"]):
+            pair = alone(*words, *more), spark_command.rows(*words, *more)
+            assert pair[0] and [list(row) for row in pair[0]] == [list(row) for row in pair[1]]
+            for row in (*pair[0], *pair[1]):
+                if row.get("time_lag_ms"):
+                    row["time_lag_ms"] = "until a moment that is not the same"
+            assert pair[0] == pair[1]
+        assert {row["status"] for row in pair[0]} == {"current", "behind", "ahead", "gone"}
+        assert cli.main(["spark", *map(str, words), "--no-times"]) == 0
+        printed = capsys.readouterr()
+        assert spark_command.code(*words, "--no-times") == 0
+        assert capsys.readouterr() == printed
+
+
+def test_a_lag_is_counted_from_the_committed_offset_or_the_log_start() -> None:
+    from kafka_offsets.spark import state_table
+
+    ends = {10: (0, 10), 4: (0, 10), 2: (6, 10), 99: (0, 10), -1: (0, 10), 1: None}
+    found = {offset: state_table._lag({"committed_offset": offset}, each) for offset, each in ends.items()}
+    assert {
+        offset: (row["status"], row["lag"], row["skipped"], row["position"]) for offset, row in found.items()
+    } == {
+        10: ("current", 0, 0, 10),
+        4: ("behind", 6, 0, 4),
+        2: ("truncated", 4, 4, 6),
+        99: ("ahead", 0, 0, 99),
+        -1: ("truncated", 10, 0, 0),
+        1: ("gone", None, None, None),
+    }
+
+
+def test_a_command_without_spark_refuses_or_skips_what_cannot_be_read(
+    alone: Callable[..., list[Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.copytree(LOG, tmp_path / "log")
+    segment = tmp_path / "log" / "__consumer_offsets-1" / f"{0:020d}.log"
+    data = bytearray(segment.read_bytes())
+    data[MAGIC_AT] = 9
+    segment.write_bytes(data)
+    assert cli.main(["spark", "latest", str(tmp_path / "log")]) == 2
+    printed = capsys.readouterr()
+    assert "a record of the offsets log cannot be read: partition 1" in printed.err and printed.out == ""
+    assert alone("latest", tmp_path / "log", "--skip-unreadable")
+
+
+@pytest.mark.parametrize(
+    "words", [["--output", "x"], ["--master", "local"], ["--conf", "a=b"], ["--storage-options", "{}"]]
+)
+def test_options_for_spark_start_it(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from kafka_offsets.commands import spark as command
+
+    def ask(options: argparse.Namespace) -> None:
+        raise KafkaOffsetsError("a session is asked for")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "_session", ask)
+    parser = argparse.ArgumentParser()
+    command.add_actions(parser)
+    options = parser.parse_args(["latest", str(LOG), *words])
+    with pytest.raises(KafkaOffsetsError, match="a session is asked for"):
+        command.run(options)
+
+
 def test_the_tasks_of_all_jobs_of_a_command_are_counted(
     spark_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

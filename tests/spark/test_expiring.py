@@ -10,6 +10,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets import expiry
 from kafka_offsets.coordinator.shard import Shard
+from tests.conftest import DATA
 from tests.spark.pipelines import read, shard_of, write_log
 from tests.spark.test_state import REAL, drawn_logs
 
@@ -85,3 +86,41 @@ def test_of_the_groups_of_a_real_log_the_same_offsets_are_stale(
     rows = stale(raw, now_ms, retention_ms).collect()
     assert {(row.log_partition, row.group, row.topic, row.partition) for row in rows} == expected
     raw.unpersist()
+
+
+def test_offsets_of_a_streams_group_stay_while_a_member_runs_the_topology_that_reads_their_topic(
+    spark: "SparkSession",
+) -> None:
+    from pyspark.sql import functions as sf
+
+    from kafka_offsets.spark.pipelines import stale
+
+    raw = read(spark, DATA / "logs" / "streams").persist()
+    now_ms = 1 << 42  # long after every commit
+    topics = ["in", "in", "st-1-counts-repartition", "st-1-counts-repartition"]
+    rows = stale(raw, now_ms, RETENTION_MS, keep_others=True).collect()
+    assert sorted(row.topic for row in rows) == topics
+    assert {(row.group_type, row.members, row.is_stale) for row in rows} == {("streams", 1, False)}
+    assert {row.why for row in rows} == {"a member subscribes to the topic"}
+    # The members leave: the topology stays in the log.
+    left = raw.where("kind = 'streams_group_member_metadata'")
+    left = left.withColumn("log_offset", sf.col("log_offset") + 1000)
+    left = left.withColumn("tombstone", sf.lit(True)).withColumn("value", sf.lit(None).cast("binary"))
+    rows = stale(raw.unionByName(left), now_ms, RETENTION_MS).collect()
+    assert sorted(row.topic for row in rows) == topics
+    assert {(row.group_type, row.members) for row in rows} == {("streams", 0)}
+    raw.unpersist()
+
+
+def test_share_and_streams_groups_have_their_members_and_topics(spark: "SparkSession") -> None:
+    from kafka_offsets.spark.pipelines import groups
+
+    found = []
+    for log in ("share", "streams"):
+        rows = groups(read(spark, DATA / "logs" / log), in_driver=True).collect()
+        found += [(row.group, row.type, row.protocol_type, row.members, row.topics) for row in rows]
+    assert sorted(found) == [
+        ("s-1", "share", "share", 1, ["orders"]),
+        ("s-2", "share", "share", 0, []),
+        ("st-1", "streams", "streams", 1, ["in", "st-1-counts-repartition"]),
+    ]

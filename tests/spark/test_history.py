@@ -1,10 +1,12 @@
 """What groups did over time, and what their log consists of."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.pipelines import as_dicts, at, table
+from tests.conftest import DATA
+from tests.spark.pipelines import as_dicts, at, read, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,3 +91,28 @@ def test_an_audit_finds_gaps_rewinds_unreadable_records_and_the_groups_that_fill
     assert as_dicts(found.problems, "log_offset", "error") == [
         {"log_offset": 16, "error": "a key of unknown record type 99"}
     ]
+
+
+@pytest.mark.parametrize("name", ["share", "streams"])
+def test_members_and_rebalances_of_share_and_streams_groups_are_those_that_kafka_tells(
+    spark: "SparkSession", name: str
+) -> None:
+    from kafka_offsets.spark.pipelines import activity
+
+    log = DATA / "logs" / name
+    raw = read(spark, log).persist()
+    epochs: dict[str, set[int]] = {}
+    for row in raw.where(f"kind = '{name}_group_metadata' and not tombstone").collect():
+        epochs.setdefault(row.group, set()).add(row.generation)
+    rows = activity(raw, "1 day").collect()
+    expected = json.loads((log / "expected.json").read_text())
+    described = expected[f"describe{name.capitalize()}Groups"]
+    members = {group: len(told["members"]) for group, told in described.items() if type(told) is dict}
+    found = {row.group: row for row in rows}
+    modern = members.keys() & epochs.keys()
+    assert modern
+    assert {group: found[group].members for group in modern} == {group: members[group] for group in modern}
+    assert {group: found[group].rebalances for group in modern} == {
+        group: len(epochs[group]) for group in modern
+    }
+    raw.unpersist()

@@ -16,11 +16,20 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 def test_lag_is_that_of_the_log_and_not_of_the_last_commit(spark: "SparkSession") -> None:
     from kafka_offsets.spark.pipelines import lag, lagging, latest
 
-    committed = {"idle": 10, "stopped": 4, "truncated": 2, "ahead": 99, "gone": 1, "compacted": 3}
+    committed = {
+        "idle": 10,
+        "stopped": 4,
+        "truncated": 2,
+        "ahead": 99,
+        "gone": 1,
+        "compacted": 3,
+        "reset": -1,
+    }
     state = latest(
         table(spark, [{"topic": topic, "committed_offset": to} for topic, to in committed.items()])
     )
     logs = {"idle": (0, 10), "stopped": (0, 10), "truncated": (6, 10), "ahead": (0, 10), "compacted": (0, 10)}
+    logs["reset"] = (3, 10)
     ends = spark.createDataFrame([(topic, 0, *ends) for topic, ends in logs.items()], lagging.ENDS)
     times = spark.createDataFrame(
         [("stopped", 0, offset, at(offset)) for offset in range(10)]
@@ -37,6 +46,7 @@ def test_lag_is_that_of_the_log_and_not_of_the_last_commit(spark: "SparkSession"
         "ahead": ("ahead", 0, 0, 0),
         "gone": ("gone", None, None, None),
         "compacted": ("behind", 7, 0, 30 * minute),
+        "reset": ("truncated", 7, 3, None),
     }
     with pytest.raises(ValueError, match="go together"):
         lag(state, ends, times)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_offsets import Broker
+from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.settings import secured_settings
 from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError
 from kafka_offsets.protocol.records import MAGIC_POSITION, encode_batch
@@ -189,14 +190,14 @@ def test_a_cluster_without_commits_has_an_empty_log(broker: Broker) -> None:
         assert topic.offsets(end=True) == {}
 
 
-def test_leaders_that_move_are_looked_for_until_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaders_that_move_are_looked_for_until_they_are_found() -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(live.time, "sleep", pauses.append)
     with Broker({"offsets.topic.num.partitions": 1}) as kafka:
         kafka.create_topic("orders")
         kafka.commit("billing", {("orders", 0): 7})
         kafka.faults.leader_moved(live.TOPIC, n=3)
         with topic_of(kafka) as topic:
+            topic._retries = Retries(0.8, clock=lambda: sum(pauses), pause=pauses.append)
             assert topic.offsets(end=True) == {0: 1}
             assert len(pauses) == 3
             kafka.faults.leader_moved(live.TOPIC)

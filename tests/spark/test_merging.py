@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.spark.pipelines import collected, table
+from tests.spark.pipelines import collected, state_of, table, write_log
+from tests.spark.test_state import drawn_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +58,32 @@ def test_pieces_are_merged_into_the_state_of_the_whole(
     assert (version.number, version.deltas, version.base_rows) == (3, (), 3)
     assert collected(read_state(spark, path)) == expected
     assert len(collected(read_state(spark, path, 1))) == 3
+
+
+def test_the_last_records_of_each_key_are_merged_like_all_records(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    from kafka_offsets.spark import read_table
+    from kafka_offsets.spark.pipelines import latest, merge_state, next_offsets, read_state
+
+    drawn = drawn_logs()
+    for number, batches in enumerate(drawn):
+        write_log(tmp_path / "logs", number, batches, segments=1 + number % 3)
+    rows = {
+        mode: spark.createDataFrame(
+            read_table(tmp_path / "logs", pipeline="merge_state", mode=mode)
+        ).persist()
+        for mode in ("all", "latest")
+    }
+    assert rows["latest"].count() < rows["all"].count()
+    for mode, raw in rows.items():
+        merge_state(str(tmp_path / mode), raw)
+    expected = state_of(tmp_path / "logs", range(len(drawn)))
+    assert collected(latest(rows["latest"], is_reduced=True)) == expected
+    assert collected(read_state(spark, str(tmp_path / "latest"))) == expected
+    assert next_offsets(spark, str(tmp_path / "latest")) == next_offsets(spark, str(tmp_path / "all")) != {}
+    for raw in rows.values():
+        raw.unpersist()
 
 
 def test_deltas_that_are_twice_as_large_as_the_base_become_one(spark: "SparkSession", tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def test_a_worker_that_has_read_a_log_does_not_search_its_modules_for_garbage() 
 
 def test_a_schema_names_the_columns(spark: "SparkSession") -> None:
     reader = spark.read.format("consumer_offsets")
-    named = reader.schema("topic STRING, committed_offset BIGINT").load(str(LOGS / "classic"))
-    assert named.columns == ["topic", "committed_offset"]
+    named = reader.schema("topic STRING, Committed_Offset BIGINT").load(str(LOGS / "classic"))
+    assert named.columns == ["topic", "Committed_Offset"]
     expected = spark.read.format("consumer_offsets").load(str(LOGS / "classic")).select(*named.columns)
     assert sorted(map(repr, named.collect())) == sorted(map(repr, expected.collect()))
 

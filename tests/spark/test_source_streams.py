@@ -82,7 +82,7 @@ def steps(reader: StreamReader, start: Mapping[str, int]) -> list[list[int | str
             for batch in reader.read(share)
             for row in reference.listed(batch)
         ]
-        found.append(["damage" if row["error"] else row["committed_offset"] for row in rows])
+        found.append(["damage" if row.get("error") else row["committed_offset"] for row in rows])
         start = end
     return found
 
@@ -102,6 +102,21 @@ def test_a_stream_begins_at_the_beginning_of_the_log_and_ends_with_its_last_whol
     end = reader.latestOffset(begin, ReadAllAvailable())
     assert end == {"0": 3}
     assert list(read(reader, begin, end)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("reader", [StreamReader, BatchReader])
+def test_names_of_columns_may_have_any_case_as_in_spark(
+    log: Log, reader: type[StreamReader] | type[BatchReader]
+) -> None:
+    log.commit(1)
+    fields = [options.Field("Topic", "string", True), options.Field("COMMITTED_OFFSET", "bigint", True)]
+    for given in ({}, {"columns": "TOPIC,Committed_Offset"}):
+        asked = options.parse({"path": str(log.root), **given}, fields)
+        (share,) = BatchReader(asked).partitions()
+        (batch,) = reader(asked).read(share)
+        assert batch.to_pylist() == [{"Topic": "t", "COMMITTED_OFFSET": 1}]
+    with pytest.raises(options.OptionError, match="the schema: column 'TOPIC' is named twice"):
+        options.parse({"path": str(log.root)}, [fields[0], fields[0]._replace(name="TOPIC")])
 
 
 def test_a_stream_can_begin_at_the_end(log: Log) -> None:
@@ -172,6 +187,48 @@ def test_a_limit_is_exceeded_by_a_transaction_that_ends_after_it(log: Log) -> No
     end = stream(log).latestOffset({"0": 0}, ReadMaxRows(1))
     assert end == {"0": 4}
     assert list(read(stream(log), {"0": 0}, end)) == [1, 2, 3]
+
+
+def test_a_partition_that_waits_for_a_transaction_leaves_the_limit_to_the_others(log: Log) -> None:
+    other = Log(log.root, "__consumer_offsets-1")
+    log.commit(0, producer_id=7)
+    for number in range(1, 1000):
+        log.commit(number)
+    for number in range(100):
+        other.commit(number)
+    found = steps(stream(log, maxRecordsPerBatch="10"), {"0": 0, "1": 0})
+    assert [len(step) for step in found] == [10] * 10
+
+
+def test_partitions_share_the_limit_by_the_size_of_what_they_have_left(log: Log) -> None:
+    other = Log(log.root, "__consumer_offsets-1")
+    for number in range(90):
+        log.commit(number)
+    for number in range(10):
+        other.commit(number)
+    reader = stream(log, maxRecordsPerBatch="20")
+    assert reader.latestOffset({"0": 0, "1": 0}, ReadMaxRows(20)) == {"0": 18, "1": 2}
+    assert [len(step) for step in steps(reader, {"0": 0, "1": 0})] == [20] * 5
+
+
+@pytest.mark.parametrize("isolation", ["committed", "uncommitted"])
+def test_the_limit_counts_records_and_not_the_offsets_that_compaction_has_left(
+    log: Log, isolation: str
+) -> None:
+    for number in range(20):
+        log.offset = 10_000 * number
+        log.commit(number)
+        if number == 7:
+            log.roll()
+    found = steps(stream(log, maxRecordsPerBatch="5", isolation=isolation), {"0": 0})
+    assert found == [[*range(at, at + 5)] for at in range(0, 20, 5)]
+
+
+def test_a_batch_of_the_log_is_never_divided(log: Log) -> None:
+    log.commit(1, 2, 3)
+    log.commit(4)
+    log.commit(5)
+    assert steps(stream(log, maxRecordsPerBatch="2"), {"0": 0}) == [[1, 2, 3], [4, 5]]
 
 
 def test_an_aborted_transaction_is_passed_over(log: Log) -> None:

@@ -59,6 +59,13 @@ def test_pipelines_name_the_columns_and_types_that_they_need() -> None:
     assert "producer_id" not in read_table(LOG, pipeline="activity").column_names
 
 
+def test_pipelines_of_states_read_the_last_record_of_each_key() -> None:
+    rows = read_table(LOG, pipeline="latest,lag,merge_state")
+    keys = rows.select(["log_partition", "group", "topic", "partition"])
+    assert rows.num_rows == keys.group_by(keys.column_names).aggregate([]).num_rows
+    assert rows.num_rows < read_table(LOG, pipeline="latest", mode="all").num_rows
+
+
 def test_a_parquet_file_has_the_rows_of_the_table(tmp_path: Path) -> None:
     file = tmp_path / "log.parquet"
     rows = read_table(LOG)
@@ -134,8 +141,8 @@ def test_what_is_asked_wrongly_is_refused(tmp_path) -> None:
             read_table(LOG, **given)
     with pytest.raises(OptionError, match="option 'pipeline': no 'lags'; there are latest"):
         read_table(LOG, pipeline="lags")
-    with pytest.raises(OptionError, match="'pipeline' is for mode 'all'"):
-        read_table(LOG, pipeline="latest", mode="latest")
+    with pytest.raises(OptionError, match="'pipeline' is 'latest,stale', which needs mode 'all'"):
+        read_table(LOG, pipeline="latest,stale", mode="latest")
     with pytest.raises(NoLogError, match="no segments"):
         read_table(tmp_path)
 

@@ -1,5 +1,6 @@
 """Files in memory that refuse a call, or at which the process dies."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,7 @@ class FaultyFiles(MemoryFiles):
             self.failed = True
             if self.crash:
                 raise Crash
-            raise StorageError(f"injected: cannot {operation}", path)
+            raise StorageError(f"injected: cannot {operation}", path) from OSError(errno.EIO, "injected")
 
     def open(self, path: str, create: bool = False) -> File:
         self.check("open", path)

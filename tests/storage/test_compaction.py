@@ -136,6 +136,73 @@ def test_a_tombstone_stays_until_its_horizon_which_its_first_cleaning_sets() -> 
     assert table(log).keys() == {b"b", b"c", b"x"}
 
 
+def test_a_batch_that_loses_records_again_keeps_the_horizon_of_its_tombstone() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"))
+    put(log, (b"a", None), (b"b", b"2"), (b"c", b"3"))
+    clean(log, WALL + 10)
+    horizon = WALL + 10 + DAY
+    for key, wall_ms in ((b"b", WALL + 20), (b"c", horizon - 1)):
+        put(log, (key, b"4"))
+        clean(log, wall_ms)
+        assert log_horizons(log)[1] == horizon
+        assert (1, b"a", None) in records(log)
+        assert key not in {each for offset, each, _ in records(log) if offset < 4}
+    put(log, (b"x", b"5"))
+    assert clean(log, horizon).tombstones_dropped == 1
+    assert (1, b"a", None) not in records(log)
+
+
+def log_horizons(log: Log) -> dict[int, int | None]:
+    """Return the delete horizon of each batch by its base offset."""
+    return {each.header.base_offset: each.header.delete_horizon_ms for each in log.batches()}
+
+
+def test_the_marker_of_a_removed_transaction_keeps_its_horizon() -> None:
+    log = new_log()
+    put(log, (b"a", b"1"), producer=7, sequence=0, transactional=True)
+    mark(log, 7, commit=True)
+    put(
+        log, (b"b", b"2"), producer=7, sequence=1, transactional=True
+    )  # a later one keeps the producer's state
+    mark(log, 7, commit=True)
+    put(log, (b"a", b"3"))
+    clean(log)
+    put(log, (b"x", b"1"))
+    clean(log, WALL + 10)
+    horizon = WALL + 10 + DAY
+    assert log_horizons(log)[1] == horizon
+    for wall_ms in (WALL + 20, horizon - 1):
+        put(log, (b"x", b"%d" % wall_ms))
+        clean(log, wall_ms)
+        assert log_horizons(log)[1] == horizon
+    put(log, (b"x", b"4"))
+    clean(log, horizon)
+    assert 1 not in log_horizons(log)
+
+
+@pytest.mark.parametrize("rolls", [False, True])
+def test_no_batch_of_an_open_transaction_is_cleaned_however_many_it_has(rolls: bool) -> None:
+    log = new_log()
+    put(log, (b"a", b"1"))
+    for sequence in range(3):
+        put(log, (b"a", b"2"), producer=7, sequence=sequence, transactional=True)
+        if rolls:
+            log.roll()
+    put(log, (b"a", b"3"), producer=8, sequence=0, transactional=True)
+    mark(log, 8, commit=True)
+    log.roll()
+    (result,) = compact(log, CONFIG, WALL)
+    assert result.end_offset == 1
+    assert [offset for offset, _, _ in records(log)] == [0, 1, 2, 3, 4]
+    mark(log, 7, commit=False)
+    log.roll()
+    (result,) = compact(log, CONFIG, WALL, cleaned_to=result.end_offset)
+    assert result.end_offset == 7
+    assert table(log) == {b"a": (4, b"3")}
+    check_legal(log)
+
+
 def test_an_aborted_transaction_is_removed_and_its_marker_later() -> None:
     log = new_log()
     put(log, (b"a", b"1"))

@@ -6,9 +6,10 @@
 Recording starts a new Kafka by benchmarks/peers/kafka.sh for each setting, on the port and the next one. An AREA is a
 file of tests/stories without its ending, for example `commits`; of `admin_default` and `admin_refusing` both are
 recorded. `consumer_capture` records frames and records for tests/coordinator/test_captures.py, `assignors` the answers
-of Kafka's assignors for test_assignors.py; these two are not text. Without an AREA, all files of tests/stories are
-recorded. With `--only`, situations without this in their name stay as they are. Nothing else writes these files, but
-for offsets_shard.txt, which has answers of ours.
+of Kafka's assignors for test_assignors.py, `topic_patterns` those about regular expressions for
+test_topics_of_groups.py; these three are not text. Without an AREA, all files of tests/stories are recorded. With
+`--only`, situations without this in their name stay as they are. Nothing else writes these files, but for
+offsets_shard.txt, which has answers of ours.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from tests.broker import expiry_story
 from tests.broker.admin_exchange import exchanged
 from tests.broker.admin_situations import SCENARIOS
 from tests.broker.admin_situations import SETTINGS as SCENARIO_SETTINGS
-from tests.coordinator import record_assignor_answers, record_consumer_sessions
+from tests.coordinator import record_assignor_answers, record_consumer_sessions, record_topic_patterns
 from tests.differential.brokers import RemoteBroker
 from tests.differential.play import TOPICS, Client, Event, Play
 from tests.differential.stories import STORIES, file_of, stored
@@ -183,12 +184,19 @@ def record_consumer_capture(port: int) -> None:
     CONSUMER_RECORDS.write_bytes(gzip.compress(stored_records.encode(), mtime=0))
 
 
+def record_patterns(port: int) -> None:
+    """Record what Kafka says of the regular expressions of record_topic_patterns.py."""
+    with kafka({}, port):
+        record_topic_patterns.record(port)
+
+
 OTHER_AREAS: dict[str, Callable[[int], None]] = {
     "admin_default": record_administration,
     "admin_refusing": record_administration,
     "expiry_by_time": record_expiry,
     "consumer_capture": record_consumer_capture,
     "assignors": lambda port: record_assignor_answers.record(),
+    "topic_patterns": record_patterns,
 }
 """What is not of the table."""
 

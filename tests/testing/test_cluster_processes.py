@@ -283,3 +283,23 @@ def test_what_is_sent_when_a_node_is_fast_again_does_not_overtake_what_is_under_
     send("fourth")
     advance(0)
     assert arrived[-1] == "fourth"
+
+
+@pytest.mark.parametrize("sides", [({1}, {2, 3}), ({2, 3}, {1}), ({1, 2}, {3}), ({1}, {2}, {3})])
+def test_a_leader_alone_in_the_isr_acknowledges_when_the_followers_that_it_kept_out_are_gone(
+    clock: ManualClock, sides: tuple[set[int], ...]
+) -> None:
+    """Followers that cannot fetch were proposed for the ISR, to a controller that was not reached, and waited for."""
+    with Cluster({"broker.session.timeout.ms": 600_000}, clock=clock) as cluster:
+        cluster.create_topic("orders", 1)
+        assert produce(cluster, 1, "a").error_code == 0
+        assert {cluster.shrink_isr("orders"), cluster.shrink_isr("orders")} == {2, 3}
+        cluster.partition(*sides)
+        clock.advance(LAG_MS)
+        assert cluster.in_sync("orders") == [1]
+        assert produce(cluster, 1, "b", acks=1).error_code == 0
+        assert values(fetch(cluster, 1)) == ["a"], "they were caught up until now"
+        for _ in range(3):
+            clock.advance(LAG_MS // 2)
+        assert values(fetch(cluster, 1)) == ["a", "b"]
+        assert produce(cluster, 1, "c").error_code == 0

@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -218,6 +218,108 @@ def test_a_late_answer_is_abandoned() -> None:
         cluster.wait_for(Event("it came", lambda core: len(cluster.requests.of(node=other)) or None, str))
         clock.advance(seconds=5)
         assert error.result(20) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class Waiting:
+    """A client that has sent a commit to a node and has no answer yet."""
+
+    def __init__(self, cluster: Cluster, node: int, group: str, offset: int) -> None:
+        found = next(each for each in cluster.nodes if each.id == node)
+        self._socket = socket.create_connection((found.host, found.port), 20)
+        request = commits.request(group, {PLACE: offset}, {})
+        self._socket.sendall(encode_request(request, commits.VERSION, 1, "client"))
+
+    def leave(self) -> None:
+        self._socket.close()
+
+    def error(self) -> int:
+        with self._socket, self._socket.makefile("rb") as received:
+            (size,) = struct.unpack(">i", received.read(4))
+            frame = received.read(size)
+        answer = decode_response(messages.OffsetCommitRequest, commits.VERSION, frame, 1)
+        return answer.topics[0].partitions[0].error_code
+
+
+def settled(cluster: Cluster, node: int) -> dict[Any, Any]:
+    """Return what is committed once a node has passed on something newer than all that it had to pass on."""
+    assert commit(cluster, node, "billing", 100) == 0
+    return {group: cluster.committed(group).get(PLACE) for group in ("billing", "late")}
+
+
+Groups = tuple[Cluster, ManualClock, int, int]
+
+
+@pytest.fixture
+def groups() -> Iterator[Groups]:
+    """A cluster whose groups have one coordinator, and another node."""
+    clock = ManualClock()
+    configs = {
+        "offsets.forward": "true",
+        "offsets.topic.num.partitions": 1,
+        "offsets.topic.replication.factor": 1,
+    }
+    with Cluster(configs, clock=clock) as cluster:
+        cluster.create_topic("orders")
+        cluster.commit("late", {PLACE: 1})
+        yield cluster, clock, cluster.coordinator("late"), elsewhere(cluster, "late")
+
+
+def test_nothing_of_a_closed_connection_is_passed_on(groups: Groups) -> None:
+    """A stopped broker found a commit in a socket that its client had closed, and passed it on after a later one."""
+    cluster, _, coordinator, other = groups
+    cluster.pause(other)
+    Waiting(cluster, other, "late", 2).leave()
+    assert commit(cluster, coordinator, "late", 4) == 0
+    cluster.resume(other)
+    assert settled(cluster, other)["late"].offset == 4
+
+
+def test_a_broker_that_was_fenced_passes_nothing_on_until_the_controller_answers(groups: Groups) -> None:
+    cluster, clock, coordinator, other = groups
+    cluster.pause(other)
+    waiting = Waiting(cluster, other, "late", 2)
+    clock.advance(seconds=15)
+    assert commit(cluster, coordinator, "late", 4) == 0
+    cluster.resume(other)
+    assert waiting.error() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert settled(cluster, other)["late"].offset == 4
+
+
+def test_a_commit_that_the_client_was_told_had_failed_is_not_decided_when_the_coordinator_reads_it(
+    groups: Groups,
+) -> None:
+    """Between stopping and its session's end a coordinator read the abandoned commit of one broker after a later
+    commit that another broker had passed on: a group went backwards.
+    """
+    cluster, clock, coordinator, other = groups
+    cluster.pause(coordinator)
+    waiting = Waiting(cluster, other, "late", 2)
+    while not passed_on(cluster, other):
+        pass
+    clock.advance(seconds=5)
+    assert waiting.error() == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    cluster.resume(coordinator)
+    assert settled(cluster, other)["late"].offset == 1
+
+
+def test_a_commit_whose_client_has_left_is_not_decided_when_the_coordinator_reads_it(groups: Groups) -> None:
+    cluster, _, coordinator, other = groups
+    cluster.pause(coordinator)
+    waiting = Waiting(cluster, other, "late", 2)
+    while not passed_on(cluster, other):
+        pass
+    waiting.leave()
+    while passed_on(cluster, other):
+        pass
+    cluster.resume(coordinator)
+    assert settled(cluster, other)["late"].offset == 1
+
+
+def passed_on(cluster: Cluster, node: int) -> int:
+    """Return how many channels a node has for its clients."""
+    return cluster._call(  # type: ignore[attr-defined]
+        lambda server: len(server._network.server(node).core.replicas.peers._of_clients)
+    )
 
 
 def test_a_client_may_find_the_coordinator_by_itself(cluster: Cluster) -> None:

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.broker.partition import log_opener
+from kafka_offsets.broker.partition import log_opener, producer_recovery
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.client.cluster import LATEST, ClusterClient
+from kafka_offsets.client.connection import parse_address
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.testing import Broker, record_produced
 
 
@@ -47,3 +51,17 @@ def test_the_thread_of_the_loop_gets_an_error_instead_of_waiting_for_a_long_log(
     with Broker(data_directory=tmp_path / "data") as broker:
         broker.produce("orders", ["a"])
     asyncio.run(ask())
+
+
+def test_committed_records_of_a_long_offsets_log_in_memory_can_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker in memory never read its producers, and answered NOT_LEADER_OR_FOLLOWER for ever."""
+    monkeypatch.setattr(producer_recovery, "_FEW_RECORDS", 4)
+    place = OFFSETS_TOPIC, partition_for("g", 50)
+    with Broker() as broker:
+        broker.create_topic("orders", 1)
+        for offset in range(8):
+            broker.commit("g", {("orders", 0): offset})
+        with ClusterClient(parse_address(broker.bootstrap_servers)) as cluster:
+            assert cluster.offsets_at({place: LATEST}, committed_only=True) == {place: 8}

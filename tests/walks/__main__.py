@@ -1,12 +1,14 @@
 """Play walks with a real Kafka and ours; shrink what differs.
 
-python -m tests.walks [--walks 500] [--only KIND] [--seed N] [--port 19492]      # `make walks`; Java 17 and Maven
+python -m tests.walks [--walks 500] [--only EXPRESSION] [--seed N] [--port 19492]      # `make walks`; Java 17 and Maven
+python -m tests.walks --only "^requests of"    # `make requests`: requests of each API, drawn from the schemas
 python -m tests.walks --record --walks 84      # keeps some of what is alike in tests/stories/walks
 python -m tests.walks --again                  # records what is kept there again
 """
 
 import argparse
 import itertools
+import re
 import sys
 import time
 from collections import Counter
@@ -16,7 +18,7 @@ from tests.walks.compare import Difference, difference, play, sendable, shrink
 from tests.walks.found import walks as found_walks
 from tests.walks.kinds import load
 from tests.walks.peers import KafkaPeer, kafka
-from tests.walks.plan import KINDS, Walk, plan
+from tests.walks.plan import KINDS, REQUESTS, Walk, plan
 from tests.walks.recorded import Recorded, kept, read, texts, write
 
 RESTARTS_IN = 60
@@ -29,15 +31,15 @@ SHRINKING_PATIENCE_MS = 700
 
 def chosen(count: int, only: str, first_seed: int) -> list[Walk]:
     """Return walks of all kinds by turns, and the short ones that found something."""
-    plain = [kind for kind in KINDS if "restart" not in kind and only in kind]
-    restarting = [kind for kind in KINDS if "restart" in kind and only in kind]
+    plain = [kind for kind in KINDS if "restart" not in kind and re.search(only, kind)]
+    restarting = [kind for kind in KINDS if "restart" in kind and re.search(only, kind)]
     found = []
     for number in range(count):
         wants_restart = restarting and (not plain or number % RESTARTS_IN == RESTARTS_IN - 1)
         kinds = restarting if wants_restart else plain
         turn = number // RESTARTS_IN if wants_restart and plain else number
         found.append(sendable(plan(kinds[turn % len(kinds)], first_seed + number)))
-    return [*(walk for walk in found_walks() if only in walk.kind), *found]
+    return [*(walk for walk in found_walks() if re.search(only, walk.kind)), *found]
 
 
 class Tally:
@@ -85,7 +87,7 @@ def main() -> None:
     """Play walks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--walks", type=int, default=500)
-    parser.add_argument("--only", default="", help="kinds with this in their name")
+    parser.add_argument("--only", default=f"^(?!{REQUESTS})", help="kinds whose name this expression matches")
     parser.add_argument("--seed", type=int, default=1, help="of the first walk")
     parser.add_argument(
         "--port", type=int, default=19492, help="of the Kafka that is started, and the next one"
@@ -96,7 +98,7 @@ def main() -> None:
     load()
     stored = read(texts().values())
     walks = (
-        [each.walk for each in stored if given.only in each.walk.kind]
+        [each.walk for each in stored if re.search(given.only, each.walk.kind)]
         if given.again
         else chosen(given.walks, given.only, given.seed)
     )
@@ -105,7 +107,7 @@ def main() -> None:
     print(tally)
     if given.record or given.again:
         found = kept(alike)
-        others = [each for each in stored if given.only not in each.walk.kind]
+        others = [each for each in stored if not re.search(given.only, each.walk.kind)]
         write([*found, *others])
         print(f"{len(found)} of {len(walks)} walks are kept")
     sys.exit(bool(tally.found))

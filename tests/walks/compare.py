@@ -16,6 +16,7 @@ from tests.walks.known import Known
 from tests.walks.peers import OwnPeer
 from tests.walks.plan import RESTART, Step, Walk
 from tests.walks.play import Peer, Side, settle, step_after, step_alone
+from tests.walks.simpler import simpler_steps
 
 Steps = list[list[Event]]
 """The events of each step."""
@@ -159,24 +160,38 @@ def difference(walk: Walk, ours: Steps, kafkas: Steps) -> Difference | None:
 
 
 def shrink(found: Difference, find: Callable[[Walk], Difference | None]) -> Difference:
-    """Return the difference with the fewest requests that still differ in the same answer.
+    """Return the difference with the fewest and simplest requests that still differ in the same answer.
 
     find  plays a walk
     """
-    kind = _kind(found)
+
+    def smaller(steps: list[Step]) -> Difference | None:
+        seen = find(sendable(found.walk._replace(steps=steps))) if steps else None
+        return seen if seen and _kind(seen) == _kind(found) else None
+
     size = max(1, len(found.walk.steps) // 2)
-    while True:
+    while size:
         start = 0
         while start < len(found.walk.steps):
-            steps = found.walk.steps[:start] + found.walk.steps[start + size :]
-            smaller = find(found.walk._replace(steps=steps)) if steps else None
-            if smaller and _kind(smaller) == kind:
-                found = smaller
+            if seen := smaller(found.walk.steps[:start] + found.walk.steps[start + size :]):
+                found = seen
             else:
                 start += size
-        if size == 1:
-            return found
         size //= 2
+    return _simplified(found, smaller)
+
+
+def _simplified(found: Difference, smaller: Callable[[list[Step]], Difference | None]) -> Difference:
+    """Return the difference with the least in each request."""
+    for number in reversed(range(len(found.walk.steps))):
+        is_simplest = False
+        while not is_simplest:
+            steps = found.walk.steps
+            simpler = ([*steps[:number], step, *steps[number + 1 :]] for step in simpler_steps(steps[number]))
+            seen = next(filter(None, map(smaller, simpler)), None)
+            is_simplest = seen is None
+            found = seen or found
+    return found
 
 
 def _kind(found: Difference) -> Any:

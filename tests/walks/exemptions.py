@@ -5,6 +5,7 @@ that these differ.
 """
 
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 from tests.differential.play import Event
@@ -13,18 +14,37 @@ from tests.walks.plan import Step
 NEVER = "silence"
 """What is noted where an answer should have come."""
 
-OFFSET_METADATA_TOO_LARGE, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 12, 25, 27
+UNKNOWN_TOPIC_OR_PARTITION, OFFSET_METADATA_TOO_LARGE, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = (
+    3,
+    12,
+    25,
+    27,
+)
 CLUSTER_WIDE, DEFAULT = 3, 5
+UNKNOWN_SERVER_ERROR, INCONSISTENT_GROUP_PROTOCOL = -1, 23
 GROUP = 32
+OTHER_GROUPS = "share.", "streams.", "errors.deadletterqueue."
+"""The beginnings of the keys of groups that ours does not serve."""
+NEWER_KEYS = {
+    "errors.deadletterqueue.group.enable",
+    "max.decompressed.message.bytes",
+    "remote.copy.lag.bytes",
+    "remote.copy.lag.ms",
+}
+"""The keys of topics that Kafka has since 4.4."""
 
 ROWS: dict[str, str] = {
     "shown_for_the_cluster": "shows a cluster-wide `min.insync.replicas`",
     "without_other_groups": "any number of groups can have a configuration, also share and streams groups",
+    "without_newer_keys": "Kafka 4.4 has four more keys of topics",
     "without_begun_batch": "fills a limit up with the beginning of a batch",
+    "with_reasons": "gives no reason when it refuses bytes that are no batch",
+    "with_older_error": "Kafka 4.4 answers INCONSISTENT_GROUP_PROTOCOL",
     "may_be_forgotten": "a member id that an empty consumer group does not know makes the coordinator forget the group",
     "may_be_half_made": "a request whose offsets are all refused for their metadata creates the group",
     "is_replaced_join": "if a member joins again while its earlier join waits, the earlier one never gets a response",
     "is_replaced_sync": "if a member syncs again while its earlier sync waits, the earlier one never gets a response",
+    "is_lost_marker": "if one of several markers has no partition that exists, or if a marker names a partition twice",
     "is_sync_of_removed": "if a member is removed while its request waits, the request never gets a response",
 }
 """By function: what docs/differences.md says."""
@@ -44,10 +64,20 @@ def without_other_groups(value: Any) -> Any:
     if isinstance(value, list):
         return [without_other_groups(each) for each in value]
     if isinstance(value, dict) and value.get("resource_type") == GROUP and "configs" in value:
-        kept = [each for each in value["configs"] if not each["name"].startswith(("share.", "streams."))]
+        kept = [each for each in value["configs"] if not each["name"].startswith(OTHER_GROUPS)]
         return value | {"configs": kept}
     if isinstance(value, dict):
         return {name: without_other_groups(each) for name, each in value.items()}
+    return value
+
+
+def without_newer_keys(value: Any) -> Any:
+    """Return what Kafka answers without the keys of topics that are new in 4.4."""
+    if isinstance(value, list):
+        kept = [each for each in value if not (isinstance(each, dict) and each.get("name") in NEWER_KEYS)]
+        return [without_newer_keys(each) for each in kept]
+    if isinstance(value, dict):
+        return {name: without_newer_keys(each) for name, each in value.items()}
     return value
 
 
@@ -65,6 +95,38 @@ def without_begun_batch(ours: Any, kafkas: Any) -> Any:
         if mine and theirs.startswith(mine) and is_begun:
             shown["records"] = mine
     return shown
+
+
+def with_reasons(ours: Any, kafkas: Any) -> Any:
+    """Return what Kafka answers to Produce with the words of ours about a refused batch where Kafka says nothing."""
+    if isinstance(ours, list) and isinstance(kafkas, list) and len(ours) == len(kafkas):
+        return [with_reasons(mine, theirs) for mine, theirs in zip(ours, kafkas, strict=True)]
+    if not isinstance(ours, dict) or not isinstance(kafkas, dict) or ours.keys() != kafkas.keys():
+        return kafkas
+    shown = {name: with_reasons(ours[name], theirs) for name, theirs in kafkas.items()}
+    if "base_offset" in kafkas and "error_message" in kafkas and kafkas["error_message"] is None:
+        shown["error_message"] = ours["error_message"]
+    return shown
+
+
+def with_older_error(ours: list[Event], kafkas: list[Event]) -> list[Event]:
+    """Return what Kafka 4.4 answers to a JoinGroup with the error that 4.3 has for a subscription it cannot read."""
+    shown = []
+    for mine, theirs in zip_longest(ours, kafkas):
+        is_newer = (
+            mine
+            and theirs
+            and isinstance(mine[-1], dict)
+            and isinstance(theirs[-1], dict)
+            and mine[-1].get("error_code") == UNKNOWN_SERVER_ERROR
+            and theirs[-1].get("error_code") == INCONSISTENT_GROUP_PROTOCOL
+        )
+        shown.append(
+            mine
+            if is_newer and mine[-1] | {"error_code": INCONSISTENT_GROUP_PROTOCOL} == theirs[-1]
+            else theirs
+        )
+    return [each for each in shown if each is not None]
 
 
 def may_be_forgotten(step: Step, ours: list[Event], state: Callable[[str], str]) -> bool:
@@ -137,7 +199,30 @@ def is_sync_of_removed(step: Step, request: dict[str, Any], answer: Any) -> bool
     )
 
 
-UNANSWERED = is_replaced_join, is_replaced_sync, is_sync_of_removed
+def is_lost_marker(step: Step, request: dict[str, Any], answer: Any) -> bool:
+    """Whether one of several markers has no partition that exists, or one names a partition twice."""
+    if step.api != "WriteTxnMarkers" or not isinstance(answer, dict):
+        return False
+    unknown = {
+        (marker["producer_id"], topic["name"], partition["partition_index"])
+        for marker in answer["markers"]
+        for topic in marker["topics"]
+        for partition in topic["partitions"]
+        if partition["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+    }
+    named = [
+        [
+            (m["producer_id"], topic["name"], index)
+            for topic in m["topics"]
+            for index in topic["partition_indexes"]
+        ]
+        for m in request["markers"]
+    ]
+    is_skipped = len(named) > 1 and any(unknown.issuperset(each) for each in named)
+    return is_skipped or any(len(set(each)) < len(each) for each in named)
+
+
+UNANSWERED = is_replaced_join, is_replaced_sync, is_sync_of_removed, is_lost_marker
 
 
 def never_answered(step: Step, ours: list[Event]) -> set[str]:
@@ -153,6 +238,12 @@ def as_ours(step: Step, ours: list[Event], kafkas: list[Event]) -> list[Event]:
     kafkas = without_begun_batch(ours, shown_for_the_cluster(kafkas))
     if step.api == "DescribeConfigs":
         kafkas = without_other_groups(kafkas)
+    if step.api in ("DescribeConfigs", "CreateTopics"):
+        kafkas = without_newer_keys(kafkas)
+    if step.api == "JoinGroup":
+        kafkas = with_older_error(ours, kafkas)
+    if step.api == "Produce":
+        kafkas = with_reasons(ours, kafkas)
     if NEVER not in (event[-1] for event in kafkas):
         return kafkas
     exempt = never_answered(step, ours)

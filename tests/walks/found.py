@@ -296,6 +296,232 @@ def unknown_operations() -> list[Step]:
     ]
 
 
+def negative_size_of_several() -> list[Step]:
+    def read(*partitions: tuple[int, int]) -> Step:
+        wanted = [
+            {"partition": index, "fetch_offset": offset, "partition_max_bytes": 0}
+            for index, offset in partitions
+        ]
+        topics = [{"topic": TOPIC, "topic_id": TOPIC, "partitions": wanted}]
+        return step("Fetch", 11, max_wait_ms=0, min_bytes=0, max_bytes=-1, isolation_level=0, topics=topics)
+
+    def write(index: int) -> Step:
+        data = [{"index": index, "records": {"$batch": {"values": ["one"]}}}]
+        topics = [{"name": TOPIC, "topic_id": TOPIC, "partition_data": data}]
+        return step("Produce", 9, transactional_id=None, acks=-1, timeout_ms=5000, topic_data=topics)
+
+    reads = [
+        read((1, 0), (0, 0)),
+        read((1, 5), (0, 0)),
+        read((9, 0), (0, 0)),
+        read((0, 0), (0, 0), (1, 0)),
+        read((0, 0), (2, 0), (1, 0)),
+    ]
+    return [make_topic(), write(0), write(2), *reads]
+
+
+def odd_quota_entities() -> list[Step]:
+    def alter(*parts: tuple[str, str]) -> Step:
+        entity = [{"entity_type": kind, "entity_name": name} for kind, name in parts]
+        ops = [{"key": "producer_byte_rate", "value": 1000.0, "remove": False}]
+        return step("AlterClientQuotas", 1, entries=[{"entity": entity, "ops": ops}], validate_only=True)
+
+    wrong = [("client-id", ""), ("", "@a"), ("nonsense", "@a"), ("user", ""), ("ip", "")]
+    pairs = [(one, other) for one in wrong for other in wrong if one[0] != other[0]]
+    return [*(alter(*pair) for pair in pairs), *(alter(*wrong[at : at + 3]) for at in range(3))]
+
+
+def refused_without_partitions() -> list[Step]:
+    written = {"$batch": {"values": ["one"], "transactional": True}}
+    data = [{"index": 0, "records": written}]
+    topics = [{"name": "@never", "partition_data": []}, {"name": TOPIC, "partition_data": data}]
+    return [
+        make_topic(),
+        *(
+            step("Produce", version, transactional_id=None, acks=-1, timeout_ms=5000, topic_data=topics)
+            for version in (3, 9, 12)
+        ),
+    ]
+
+
+def replica_ids() -> list[Step]:
+    def read(version: int, replica_id: int) -> Step:
+        own: dict[str, Any] = {"replica_id": replica_id}
+        if version >= 15:
+            own = {"replica_state": {"replica_id": replica_id, "replica_epoch": -1}}
+        return fetch(version, 1, **own)
+
+    reads = [read(version, replica_id) for version in (6, 12, 18) for replica_id in (-2, -3, -4)]
+    return [make_topic(), produce(), *reads]
+
+
+def marked_with_versions() -> list[Step]:
+    def mark(*versions: int) -> Step:
+        topics = [{"name": name, "partition_indexes": [0, 9]} for name in (TOPIC, "__consumer_offsets")]
+        own = {"producer_id": 5_000_000, "producer_epoch": 0, "transaction_result": False, "topics": topics}
+        markers = [own | {"coordinator_epoch": 0, "transaction_version": version} for version in versions]
+        return step("WriteTxnMarkers", 2, markers=markers)
+
+    return [make_topic(), mark(-1), mark(-2), mark(3), produce()]
+
+
+def nameless_protocol() -> list[Step]:
+    protocols = [{"name": "", "metadata": {"$subscription": ["orders"]}}]
+    joins = [join("b", protocols=protocols)._replace(version=version) for version in (3, 6, 7, 9)]
+    return [heartbeat("a"), *joins]
+
+
+def marked_twice() -> list[Step]:
+    """Kafka never answers the second request, and appends as many markers as ours."""
+
+    def mark(*indexes: int) -> Step:
+        topics = [{"name": TOPIC, "partition_indexes": list(indexes)}]
+        own = {"producer_epoch": 0, "transaction_result": False, "coordinator_epoch": 0}
+        return step("WriteTxnMarkers", 1, markers=[own | {"producer_id": 5_000_000, "topics": topics}])
+
+    return [make_topic(), mark(0), mark(0, 0, 1), produce(), mark(1, 9), produce()]
+
+
+def null_for_a_logger() -> list[Step]:
+    def replace(*values: str | None) -> Step:
+        configs = [{"name": "kafka", "value": value} for value in values]
+        resources = [{"resource_type": 8, "resource_name": "1", "configs": configs}]
+        return step("AlterConfigs", 2, resources=resources, validate_only=True)
+
+    return [replace(None), replace("INFO", "INFO"), replace("INFO"), replace()]
+
+
+def refused_acks() -> list[Step]:
+    def write(version: int, topic: str, acks: int) -> Step:
+        batch = {
+            "values": ["one"],
+            "producer_id": "$producer.a",
+            "producer_epoch": "$producer_epoch.a",
+            "base_sequence": 0,
+            "transactional": True,
+        }
+        data = [{"index": 0, "records": {"$batch": batch}}]
+        topics = [{"name": topic, "topic_id": topic, "partition_data": data}]
+        return step("Produce", version, transactional_id="@x", acks=acks, timeout_ms=5000, topic_data=topics)
+
+    return [
+        make_topic(),
+        step("InitProducerId", 4, transactional_id="@x", transaction_timeout_ms=60_000),
+        write(3, TOPIC, 2),
+        write(11, TOPIC, 2),
+        write(11, "__consumer_offsets", -1),
+        step("DescribeTransactions", 0, transactional_ids=["@x"]),
+        write(12, TOPIC, 2),
+        step("DescribeTransactions", 0, transactional_ids=["@x"]),
+    ]
+
+
+def one_unknown_operation() -> list[Step]:
+    def change(*resources: tuple[int, str, int, str | None]) -> Step:
+        changed = [
+            {
+                "resource_type": kind,
+                "resource_name": name,
+                "configs": [{"name": "retention.ms", "config_operation": operation, "value": value}],
+            }
+            for kind, name, operation, value in resources
+        ]
+        return step("IncrementalAlterConfigs", 1, resources=changed, validate_only=False)
+
+    good, bad = (2, TOPIC, 0, "3600000"), (2, "orders", 7, "1")
+    wanted = [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": ["retention.ms"]}]
+    return [
+        make_topic(),
+        change(good, bad),
+        change((32, "@g", 7, "1"), good),
+        change((2, "@never", 7, "1"), good),
+        step("DescribeConfigs", 2, resources=wanted, include_synonyms=False),
+        *(
+            change(bad, other)
+            for other in ((2, TOPIC, 0, None), (77, "x", 0, "1"), (4, "9", 0, "1"), (2, "", 0, "1"))
+        ),
+        change(bad, bad, good),
+        change((2, "orders", 7, None), good),
+        step("DescribeConfigs", 2, resources=wanted, include_synonyms=False),
+    ]
+
+
+def unreadable_acls() -> list[Step]:
+    described = {"resource_type_filter": 2, "pattern_type_filter": 3, "operation": 3, "permission_type": 3}
+    created = {"resource_type": 2, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+    return [
+        *(step("DescribeAcls", 3, **described | {name: code}) for name in described for code in (0, 77)),
+        *(step("DeleteAcls", 3, filters=[described, described | {name: 0}]) for name in described),
+        *(step("CreateAcls", 3, creations=[created, created | {name: 0}]) for name in created),
+        step("DeleteAcls", 3, filters=[described]),
+        step("CreateAcls", 3, creations=[created]),
+    ]
+
+
+def transaction_twice() -> list[Step]:
+    def add(*partitions: list[int], **more: Any) -> Step:
+        own = {
+            "transactional_id": "@x",
+            "producer_id": "$producer.a",
+            "producer_epoch": "$producer_epoch.a",
+            "verify_only": False,
+        }
+        transactions = [own | {"topics": [{"name": TOPIC, "partitions": each}]} | more for each in partitions]
+        return step("AddPartitionsToTxn", 4, transactions=transactions)
+
+    verify = {"verify_only": True}
+    return [
+        make_topic(),
+        add([0], [1], transactional_id="@never"),
+        step("InitProducerId", 4, transactional_id="@x", transaction_timeout_ms=60_000),
+        add([1], [0], **verify),
+        add([0], [1, 9]),
+        add([0, 9], [1]),
+        step("DescribeTransactions", 0, transactional_ids=["@x"]),
+        add([2], [0], **verify),
+        add([0], [], [2]),
+        step("DescribeTransactions", 0, transactional_ids=["@x"]),
+    ]
+
+
+def topics_twice() -> list[Step]:
+    def create(*names: str) -> Step:
+        own = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        return step("CreateTopics", 4, topics=[{"name": name} | own for name in names], timeout_ms=10_000)
+
+    return [create("@m", "@m", "@n"), create("@m", "__cluster_metadata", "@n", "@m", ""), create("@n", "@n")]
+
+
+def odd_quota_filters() -> list[Step]:
+    def describe(*components: tuple[str, int, str | None]) -> Step:
+        asked = [{"entity_type": kind, "match_type": how, "match": match} for kind, how, match in components]
+        return step("DescribeClientQuotas", 1, components=asked, strict=False)
+
+    return [
+        *(describe(("", how, match)) for how, match in ((0, None), (1, "@a"), (9, "@a"))),
+        *(describe(("nonsense", how, match)) for how, match in ((0, None), (1, "@a"), (9, "@a"))),
+        *(
+            describe(("user", 0, "@a"), ("user", how, match))
+            for how, match in ((0, None), (2, "@a"), (9, None))
+        ),
+    ]
+
+
+def unknown_follower() -> list[Step]:
+    def follow(version: int, epoch: int) -> Step:
+        wanted = {
+            "partition": 0,
+            "current_leader_epoch": epoch,
+            "fetch_offset": 0,
+            "partition_max_bytes": 1 << 20,
+        }
+        topics = [{"topic": TOPIC, "topic_id": TOPIC, "partitions": [wanted]}]
+        own = {"replica_id": 9} if version < 15 else {"replica_state": {"replica_id": 9, "replica_epoch": -1}}
+        return step("Fetch", version, max_wait_ms=0, min_bytes=0, topics=topics, **own)
+
+    return [make_topic(), *(follow(version, epoch) for version in (11, 12, 18) for epoch in (-1, 0, 1))]
+
+
 FOUND = {
     "a refused read names no aborted transactions": refused_reads,
     "an isolation level that does not exist": levels,
@@ -316,6 +542,21 @@ FOUND = {
     "the latest record is deleted": latest_deleted,
     "transactional offsets of no topic": offsets_of_no_topic,
     "an unknown operation on a configuration": unknown_operations,
+    "a limit below nothing for several partitions": negative_size_of_several,
+    "an entity of quotas with two errors": odd_quota_entities,
+    "a refused write that names a topic alone": refused_without_partitions,
+    "markers for a partition that is named twice": marked_twice,
+    "a reader of committed records with the id of a replica": replica_ids,
+    "markers of odd transaction versions": marked_with_versions,
+    "a protocol without a name in a consumer group": nameless_protocol,
+    "a logger whose configuration is replaced": null_for_a_logger,
+    "a transactional batch with acks that do not exist": refused_acks,
+    "one of several changes has an unknown operation": one_unknown_operation,
+    "ACLs that cannot be read": unreadable_acls,
+    "a transaction that is named twice": transaction_twice,
+    "topics that are named twice": topics_twice,
+    "a filter of quotas with two errors": odd_quota_filters,
+    "a follower that the leader does not know": unknown_follower,
 }
 
 

@@ -16,6 +16,9 @@ T = TypeVar("T")
 RESTART = "restart"
 """The step that stops and starts both brokers."""
 
+REQUESTS = "requests of "
+"""How the kinds begin whose walks are requests of one API, drawn from its schema."""
+
 OLDEST = {"OffsetCommit": 2, "OffsetFetch": 1, "Produce": 3}
 """Where Kafka's versions begin after ours do."""
 

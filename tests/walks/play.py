@@ -30,6 +30,8 @@ CATALOGUE_APIS = {
     "AlterConfigs",
     "IncrementalAlterConfigs",
     "AlterPartitionReassignments",
+    "AlterClientQuotas",
+    "AlterUserScramCredentials",
 }
 """What Kafka's controller answers before its broker has followed."""
 
@@ -37,7 +39,7 @@ TRANSACTION_APIS = {"EndTxn", "InitProducerId"}
 """What is answered before all markers are written."""
 
 
-SHUFFLED = {"DeleteTopics": "responses", "CreatePartitions": "results"}
+SHUFFLED = {"DeleteTopics": "responses", "CreatePartitions": "results", "WriteTxnMarkers": "markers"}
 """Lists whose order Kafka leaves to chance or to a hash map of names."""
 
 MADE_ID = re.compile(r"(?<=Static member )[\w-]{22}(?= with)")
@@ -96,7 +98,7 @@ class Side:
         while label in self.waiting:
             label += "'"
         if label not in self.clients:
-            self.clients[label] = WalkClient(self.play, label)
+            self.clients[label] = WalkClient(self.play, label, "ANONYMOUS")
         at = self.clients[label]
         fields = self.known.resolve(step.fields)
         at._send(step.api, step.version, fields)
@@ -115,6 +117,8 @@ class Side:
             return False
         if step.api in SHUFFLED and answer is not None:
             self.play.events[-1][-1][SHUFFLED[step.api]].sort(key=str)
+        if step.api == "CreateTopics" and answer is not None:
+            sort_duplicates(self.play.events[-1][-1]["topics"])
         at.pending.pop(0)
         del self.waiting[label]
         if answer is None:
@@ -166,6 +170,14 @@ class Side:
 
     def close(self) -> None:
         self.broker.close()
+
+
+def sort_duplicates(topics: list[dict[str, Any]]) -> None:
+    """Sort what Kafka adds to its answer in the order of a hash map: the names that a request has twice."""
+    start = len(topics)
+    while start and topics[start - 1].get("error_message", "") == "Duplicate topic name.":
+        start -= 1
+    topics[start:] = sorted(topics[start:], key=str)
 
 
 def masked(value: Any, prefix: str) -> Any:

@@ -4,14 +4,16 @@ import uuid
 
 import pytest
 
+from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.protocol import messages
 from tests.conftest import REPOSITORY
 from tests.differential.printed import Names
 from tests.walks import exemptions
 from tests.walks.compare import Difference, difference, play_ours, sendable, shrink
 from tests.walks.drawn import Ids, as_kafka_drew, draws
 from tests.walks.found import FOUND, heartbeat
-from tests.walks.kinds import load
-from tests.walks.plan import KINDS, Step, Walk, plan
+from tests.walks.kinds import load, requests
+from tests.walks.plan import KINDS, OLDEST, REQUESTS, Draw, Step, Walk, plan
 from tests.walks.recorded import Recorded, read, texts, written
 
 load()
@@ -37,10 +39,37 @@ def test_a_file_is_what_the_recorder_writes() -> None:
 
 
 def test_walks_of_every_kind_are_recorded() -> None:
-    plain = {kind for kind in KINDS if "restart" not in kind}
+    drawn = {kind for kind in KINDS if kind.startswith(REQUESTS)}
+    plain = {kind for kind in KINDS if "restart" not in kind} - drawn
     recorded = {recorded.walk.kind for recorded in RECORDED}
     assert plain | {*FOUND} < recorded <= {*KINDS, *FOUND}, "make walks WALKS_ARGS=--record"
     assert len(RECORDED) >= 40
+    assert len(drawn & recorded) >= 50, "make requests WALKS_ARGS=--record"
+
+
+def test_requests_of_every_api_are_drawn_in_every_version() -> None:
+    """Each can be sent; lists are empty, null, and name a thing twice."""
+    seen = ""
+    for row in SERVED:
+        assert (row.name in requests.LEFT_OUT) != (f"{REQUESTS}{row.name}" in KINDS)
+        for version in range(max(row.min_version, OLDEST.get(row.name, 0)), row.max_version + 1):
+            draw = Draw(f"{row.name} {version}")
+            struct = messages.find(f"{row.name}Request").SCHEMA.struct
+            made = [requests.Drawing(draw, row.name, version, "a").struct(struct) for _ in range(20)]
+            walk = Walk("any", 1, [Step("a", "a", row.name, version, fields) for fields in made])
+            assert sendable(walk) == walk, (row.name, version)
+            seen += f"{made}"
+    assert "'topics': []" in seen and "'topics': None" in seen
+    assert "'groups': ['@g', '@g']" in seen
+    assert "{'name': '@t', 'partitions': [0]}, {'name': '@t', 'partitions': [0]}" in seen
+
+
+def test_what_is_not_drawn_has_a_reason_that_is_a_row_of_the_differences() -> None:
+    text = (REPOSITORY / "docs" / "differences.md").read_text(encoding="utf-8")
+    reasons = [*requests.NOT_EMPTY.values(), *requests.NOT_TWICE.values()]
+    silences = [reason for reason in reasons if "never" in reason]
+    assert len(silences) == 4
+    assert [reason for reason in silences if reason not in text] == []
 
 
 def test_a_seed_gives_one_walk() -> None:
@@ -149,3 +178,22 @@ def test_a_walk_shrinks_to_the_requests_that_show_its_difference() -> None:
     found = find(walk)
     assert found is not None
     assert [step.client for step in shrink(found, find).walk.steps] == ["first", "last"]
+
+
+def test_the_requests_that_are_left_become_as_simple_as_they_can() -> None:
+    def find(walk: Walk) -> Difference | None:
+        (only,) = walk.steps
+        named = [
+            each.get("partition_index") for topic in only.fields["topics"] for each in topic["partitions"]
+        ]
+        return Difference(walk, [[["a", 0]]], [[["a", 1]]]) if 7 in named else None
+
+    topics = [
+        {"name": name, "partitions": [{"partition_index": index, "offset": 5} for index in (0, number)]}
+        for number, name in enumerate("abcdefghij")
+    ]
+    fields = {"topics": topics, "timeout_ms": 5000}
+    found = find(Walk("any", 1, [Step("a", "a", "DeleteRecords", 2, fields)]))
+    assert found is not None
+    (left,) = shrink(found, find).walk.steps
+    assert left.fields == {"topics": [{"name": "h", "partitions": [{"partition_index": 7}]}]}

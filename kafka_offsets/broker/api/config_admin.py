@@ -53,6 +53,8 @@ class AlterOperation(IntEnum):
 
 _TYPES = frozenset(Resource)
 _OPERATIONS = frozenset(AlterOperation)
+_BY_BROKER = Resource.BROKER, Resource.BROKER_LOGGER
+"""What the broker decides about before it asks its controller."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -185,13 +187,39 @@ def _described(
 def incremental_alter_configs(
     broker: Context, request: messages.IncrementalAlterConfigsRequest, context: RequestContext, now: Now
 ) -> messages.IncrementalAlterConfigsResponse:
-    """Change keys of each resource, all of its changes or none."""
+    """Change keys of each resource, all of its changes or none.
+
+    An unknown operation fails the whole request, as in Kafka, whose controller fails then; what needs no controller is
+    decided before.
+    """
     answer = messages.IncrementalAlterConfigsResponse
-    return answer(
-        responses=_alter_each(
-            broker, request, answer.AlterConfigsResourceResponse, lambda _, resource: list(resource.configs)
-        )
+
+    def changes_of(broker: Context, resource: Any) -> list[Change]:
+        changes = list(resource.configs)
+        _check_changes(resource.resource_type, changes)
+        if is_failing and resource.resource_type not in _BY_BROKER:
+            raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+        return changes
+
+    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    is_failing = any(
+        _fails_all(resource)
+        for resource in request.resources
+        if times[resource.resource_type, resource.resource_name] == 1
     )
+    return answer(responses=_alter_each(broker, request, answer.AlterConfigsResourceResponse, changes_of))
+
+
+def _fails_all(resource: Any) -> bool:
+    """Whether an unknown operation of a resource reaches the controller."""
+    known = all(change.config_operation in _OPERATIONS for change in resource.configs)
+    if known or resource.resource_type in _BY_BROKER:
+        return False
+    try:
+        _check_changes(resource.resource_type, resource.configs)
+    except _RefusedError:
+        return False
+    return True
 
 
 def _alter_each(
@@ -230,11 +258,12 @@ def alter_configs(
 
 def _replacing(broker: Context, resource: Any) -> list[Change]:
     """The changes after which only the named keys of a topic or a group are set."""
-    if resource.resource_type == Resource.BROKER_LOGGER:
-        raise _invalid(f"Unknown resource type {resource.resource_type}")  # as Kafka, to this API alone
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
     changes = [change(each.name, AlterOperation.SET, each.value) for each in resource.configs]
     named = {each.name for each in changes}
+    _check_changes(resource.resource_type, changes)
+    if resource.resource_type == Resource.BROKER_LOGGER:
+        raise _invalid(f"Unknown resource type {resource.resource_type}")  # as Kafka, to this API alone
     unnamed = (key for key in _set_of(broker, resource) if key not in named)
     return changes + [change(key, AlterOperation.DELETE, None) for key in unnamed]
 
@@ -253,7 +282,6 @@ def _alter(
     broker: Context, resource_type: int, name: str, changes: list[Change], *, validate_only: bool
 ) -> None:
     """Make all changes of one resource, or none when it raises _RefusedError or StorageError."""
-    _check_changes(resource_type, changes)
     if resource_type == Resource.TOPIC:
         _alter_topic(broker, name, changes, validate_only=validate_only)
     elif resource_type == Resource.BROKER:
@@ -279,14 +307,6 @@ def _check_changes(resource_type: int, changes: list[Change]) -> None:
         raise _invalid(f"Null value not supported for : {', '.join(absent)}")
     if resource_type not in _TYPES:
         raise _invalid(f"Unknown resource type {resource_type}")
-    if resource_type not in (Resource.BROKER, Resource.BROKER_LOGGER):
-        for change in changes:
-            _check_operation(change)
-
-
-def _check_operation(change: Change) -> None:
-    if change.config_operation not in _OPERATIONS:
-        raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # as in Kafka, where an exception causes it
 
 
 def _without_deletions(changes: Iterable[Change]) -> list[Change]:
@@ -409,7 +429,10 @@ def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> 
     if int(name) != broker.node_id:
         raise _invalid(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
     for change in changes:
-        _check_operation(change)
+        if change.config_operation not in _OPERATIONS:
+            raise _RefusedError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, None
+            )  # as in Kafka, where an exception causes it
         if change.config_operation > AlterOperation.DELETE:
             verb = AlterOperation(change.config_operation).name
             raise _invalid(f"{verb} operation is not allowed for the BROKER_LOGGER resource")

@@ -11,10 +11,11 @@ missing topic does not keep the other partitions from waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
@@ -23,7 +24,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts
 from kafka_offsets.protocol.records import Buffer, batch_headers
 from kafka_offsets.replication.divergence import OutOfRange, divergence
-from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.replication.follower import FollowerReplica
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
@@ -54,6 +55,9 @@ _SIZE_BYTES = 4
 """The size of a frame counts towards a quota of bytes; the header of the response does not."""
 
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
+_FUTURE_REPLICA = -3
+"""The replica id of a log that is moved to another directory: it reads all records, as followers do."""
+
 
 _ASIDE_BYTES = 1 << 15
 """Records of a partition from this size on are not copied into the response."""
@@ -141,6 +145,35 @@ Refuses = Callable[[str, int], ErrorCode]
 """(topic, partition) -> the error that refuses it, whatever is readable; NONE to read it."""
 
 
+def _places(
+    broker: Context,
+    request: messages.FetchRequest,
+    context: RequestContext,
+    refuses: Refuses | None = None,
+) -> Iterator[Place]:
+    """Yield what a request may read, with the partitions of its session."""
+    topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
+    named = [
+        (topics.by_id(each.topic_id) if by_id else topics.get(each.topic), asked.partition)
+        for each in request.topics
+        for asked in each.partitions
+    ]
+    followed = [(topics.get(name), index) for name, index in broker.fetch_sessions.places(request.session_id)]
+    for topic, index in named + followed:
+        if refuses is None or topic is None or not refuses(topic.name, index):
+            yield topic, index
+
+
+def _reads_committed(request: messages.FetchRequest, version: int) -> bool:
+    return request.isolation_level == _READ_COMMITTED
+
+
+def _opening_timeout(request: messages.FetchRequest, *, is_all: bool) -> int:
+    """Return how long a request waits for logs: if others can be read, as long as for records."""
+    return timeout_of(request, is_all=is_all) if is_all else request.max_wait_ms
+
+
+@awaits_logs(Awaiting(_places, _reads_committed, _opening_timeout))
 def fetch(
     broker: Context,
     request: messages.FetchRequest,
@@ -157,6 +190,8 @@ def fetch(
         return messages.FetchResponse(error_code=plan.error)
     is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
     if not is_level and any(_exists(broker, wanted) for wanted in plan.wanted):
+        return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    if version >= TOPIC_IDS_SINCE and _confuses_kafka(plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     reading = _read(broker, request, plan, version, (), refuses)
     least = reading.least
@@ -182,6 +217,12 @@ def fetch(
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
+
+
+def _confuses_kafka(wanted: Sequence[Wanted]) -> bool:
+    """Whether the zero topic id is among several partitions of unknown topic ids: Kafka fails to compare them."""
+    unknown = {(each.topic_id, each.asked.partition) for each in wanted if not each.topic}
+    return len(unknown) > 1 and any(not any(topic_id) for topic_id, _ in unknown)
 
 
 def _exists(broker: Context, wanted: Wanted) -> bool:
@@ -378,6 +419,7 @@ class _Reader:
         "least",
         "left",
         "parked_at",
+        "reads_all",
         "refuses",
         "size",
         "version",
@@ -400,10 +442,15 @@ class _Reader:
         self.left = _most_bytes(broker, request)
         self.least = min(request.min_bytes, self.left)
         self.at_least_one = True
-        self.aborted = request.isolation_level == _READ_COMMITTED
+        self.reads_all = self.follower[0] >= 0 or self.follower[0] == _FUTURE_REPLICA
+        self.aborted = request.isolation_level == _READ_COMMITTED and not self.reads_all
         self.size = 0
         self.watched: list[_Watched] = []
         self.is_final = False
+
+    def denies_follower(self, index: int) -> bool:
+        """Whether the sender is a follower without the right to be one: then it does not learn which ids exist."""
+        return self.follower[0] >= 0 and self.refuses is not None and self.refuses("", index) is _DENIED
 
     def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
         """Read one partition, or return why not; None when it did not exist either when the request was parked."""
@@ -417,9 +464,9 @@ class _Reader:
             if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
                 return self._refusal(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return None
-        if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
-            return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
         try:
+            if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
+                return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
             partition = self.broker.topics.partition_of(topic, asked.partition)
             assert partition is not None
             return self._read_log(partition, asked)
@@ -428,6 +475,8 @@ class _Reader:
         except StorageError as error:
             self.broker.topics.report(topic.name, asked.partition, error)
             return self._refusal(asked, _storage_error(self.version))
+        finally:
+            self.left = max(0, self.left)  # less than nothing is a limit of the first partition alone
 
     def _read_log(
         self, partition: Partition, asked: messages.FetchRequest.FetchPartition
@@ -440,19 +489,20 @@ class _Reader:
             return self._refusal(asked, error, partition.leader_epoch)
         is_follower = self.follower[0] >= 0
         is_replicated = is_follower or partition.replica is not None
-        if is_replicated and (error := self._check_role(partition, is_follower=is_follower)):
+        if is_replicated and (error := self._check_role(partition, epoch, is_follower=is_follower)):
             return self._refusal(asked, error, partition.leader_epoch)
         start, high_watermark = log.log_start_offset, log.high_watermark
-        end = log.log_end_offset if is_follower else high_watermark
+        end = log.log_end_offset if self.reads_all else high_watermark
         if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
             return found
         # The high watermark of a new leader may be lower than that of the previous one: such a consumer waits.
         if not start <= asked.fetch_offset <= log.log_end_offset:
             return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower:
-            assert self.broker.replicas is not None
-            self.broker.replicas.fetched(partition, *self.follower, asked)
-            high_watermark = log.high_watermark
+            if not self.parked_at:  # else it counted when it arrived, and its follower may be gone
+                assert self.broker.replicas is not None
+                self.broker.replicas.fetched(partition, *self.follower, asked)
+                high_watermark = log.high_watermark
             # Answer at once: DeleteRecords waits until the follower has the new log start.
             self.is_final = self.is_final or 0 <= asked.log_start_offset < start
         # A log whose transactions are not known yet is not scanned for a number that only readers of committed
@@ -468,7 +518,7 @@ class _Reader:
             if records:
                 self.at_least_one = False
                 self.size += len(records)
-                self.left = max(0, self.left - len(records))
+                self.left -= len(records)
         self.watched.append(_Watched(partition, records, max(asked.partition_max_bytes, 0)))
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,
@@ -480,18 +530,22 @@ class _Reader:
             records=records,  # type: ignore[arg-type]  # it is only encoded, and that takes views
         )
 
-    def _check_role(self, partition: Partition, *, is_follower: bool) -> ErrorCode:
+    def _check_role(self, partition: Partition, epoch: int, *, is_follower: bool) -> ErrorCode:
         """Return why a request may not read here: brokers and old clients read from leaders alone (KIP-392).
 
         A broker may not if it follows no partition of this one, or of another epoch.
         """
         replica = partition.replica
-        if isinstance(replica, LeaderReplica):
-            if is_follower:
-                return replica.check_fetch(self.follower[0], partition.leader_epoch, self.follower[1])
-        elif is_follower or (replica is not None and self.version < FOLLOWERS_SERVE_SINCE):
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.NONE
+        if isinstance(replica, FollowerReplica):
+            is_refused = is_follower or self.version < FOLLOWERS_SERVE_SINCE
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_refused else ErrorCode.NONE
+        if not is_follower:
+            return ErrorCode.NONE
+        error = ErrorCode.UNKNOWN_LEADER_EPOCH  # the leader may not know the replica yet
+        if replica is not None:
+            error = replica.check_fetch(self.follower[0], partition.leader_epoch, self.follower[1])
+        is_unknown = error == ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_unknown and epoch < 0 else error
 
     def _diverging(
         self, partition: Partition, asked: messages.FetchRequest.FetchPartition
@@ -548,7 +602,11 @@ def _read(
     missing: list[Read] = []
     for wanted in plan.wanted:
         name, topic_id, asked = wanted
-        data = reader.read(wanted) if name or version < TOPIC_IDS_SINCE else None
+        is_known = bool(name) or version < TOPIC_IDS_SINCE
+        if not is_known and reader.denies_follower(asked.partition):
+            missing.append(Read(name, topic_id, _unknown(asked.partition, _DENIED)))
+            continue
+        data = reader.read(wanted) if is_known else None
         if data is not None:
             (missing if data.error_code == _DENIED else answers).append(Read(name, topic_id, data))
         elif name or version < TOPIC_IDS_SINCE:

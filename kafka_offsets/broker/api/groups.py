@@ -463,7 +463,7 @@ def _described_groups(
         else:
             described.append(membership.describe(hosted.shard, group_id, api_version))
         if budget.spend(_DESCRIPTION_US + _MEMBER_US * len(described[-1].members)):
-            yield
+            yield None
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
@@ -489,7 +489,7 @@ def _described_consumer_groups(
         else:
             described.append(consumer_heartbeat.describe(hosted.shard, group_id))
         if budget.spend(_DESCRIPTION_US + _CONSUMER_US * len(described[-1].members)):
-            yield
+            yield None
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = _ALL_GROUP_OPERATIONS
@@ -518,7 +518,7 @@ def _listed_groups(
             return refuse(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
         groups += group_requests.list_groups(hosted.shard, request.states_filter, request.types_filter)
         if budget.spend(_LISTED_US * hosted.shard.groups.most):
-            yield
+            yield None
     return messages.ListGroupsResponse(groups=groups)
 
 
@@ -551,7 +551,7 @@ def _deletions(
         else:
             by_shard.setdefault(hosted, []).append(index)
         if budget.spend(_NAME_US):
-            yield
+            yield None
     for hosted, indexes in by_shard.items():
         for index in indexes:
             decided_at = broker.clock.now()
@@ -559,5 +559,5 @@ def _deletions(
                 hosted, names[index], aggregator.part(index), decided_at
             )
             if budget.spend(_DELETION_US + _TOMBSTONE_US * records):
-                yield
+                yield None
     return None

@@ -6,9 +6,10 @@ The answers were recorded from Kafka 4.3.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.replicas.deletions import Deleted
 from kafka_offsets.clock import Now
@@ -61,13 +62,25 @@ class _Found(NamedTuple):
 _NOTHING = _Found()
 
 
+def _places_by_name(broker: Context, request: Any, context: RequestContext) -> Iterator[Place]:
+    for named in request.topics:
+        topic = broker.topics.get(named.name)
+        for asked in named.partitions:
+            yield topic, asked.partition_index
+
+
+def _reads_committed(request: messages.ListOffsetsRequest, version: int) -> bool:
+    return request.isolation_level == 1
+
+
+@awaits_logs(Awaiting(_places_by_name, _reads_committed))
 def list_offsets(
     broker: Context, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
 ) -> messages.ListOffsetsResponse:
     """Answer an offset for each requested timestamp.
 
     Isolation level 1 sees nothing after the last stable offset. A partition that is named twice is refused. A topic
-    without partitions is not in the response.
+    without partitions is not in the response, and one of several entries is in it once.
     """
     version = context.api_version
     if request.isolation_level not in (0, 1):
@@ -76,9 +89,9 @@ def list_offsets(
     repeated = len(set(names)) < len(names) and {name for name, times in Counter(names).items() if times > 1}
     response = messages.ListOffsetsResponse
     answered = set()
-    topics = []
+    by_topic: dict[str, list[messages.ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for named in request.topics:
-        answers = []
+        answers = by_topic.setdefault(named.name, [])
         for asked in named.partitions:
             key = named.name, asked.partition_index
             if not repeated or key not in repeated:
@@ -86,9 +99,7 @@ def list_offsets(
             elif key not in answered:
                 answered.add(key)
                 answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
-        if answers:
-            topics.append(response.ListOffsetsTopicResponse(named.name, answers))
-    return response(topics=topics)
+    return response(topics=[response.ListOffsetsTopicResponse(*item) for item in by_topic.items() if item[1]])
 
 
 class SameEnd(NamedTuple):
@@ -228,6 +239,16 @@ def _partition_error(broker: Context, topic: str, index: int, failure: StorageEr
     return ErrorCode.KAFKA_STORAGE_ERROR
 
 
+def _places_of_epochs(
+    broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
+) -> Iterator[Place]:
+    for named in request.topics:
+        topic = broker.topics.get(named.topic)
+        for asked in named.partitions:
+            yield topic, asked.partition
+
+
+@awaits_logs(Awaiting(_places_of_epochs, lambda request, version: False))
 def offset_for_leader_epoch(
     broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
 ) -> messages.OffsetForLeaderEpochResponse:
@@ -257,6 +278,7 @@ def _end_of_epoch(
     return _at_partition(broker, topic, asked.partition, find, refused)
 
 
+@awaits_logs(Awaiting(_places_by_name, lambda request, version: True))
 def delete_records(
     broker: Context, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteRecordsResponse | None:

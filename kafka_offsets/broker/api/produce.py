@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
 from kafka_offsets.broker.network.socket_writer import KEPT_BYTES
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.partition.batch_validation import (
     DecompressionBudget,
     Refused,
@@ -24,7 +25,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.protocol.records import TRANSACTIONAL, BatchHeader
+from kafka_offsets.protocol.records import BatchHeader
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
@@ -53,6 +54,21 @@ _LARGE_BYTES = 32 << 10
 logger = new_logger(__name__)
 
 
+def _places(broker: Context, request: messages.ProduceRequest, context: RequestContext) -> Iterator[Place]:
+    for named in request.topic_data:
+        topic = _topic(broker, named, context)
+        for data in named.partition_data:
+            yield topic, data.index
+
+
+def _is_idempotent(request: messages.ProduceRequest, version: int) -> bool:
+    batches = (
+        find_batch(data.records, version) for named in request.topic_data for data in named.partition_data
+    )
+    return any(not isinstance(header, Refused) and header.producer_id >= 0 for header in batches)
+
+
+@awaits_logs(Awaiting(_places, _is_idempotent))
 def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
     """Append one batch to each partition; the response is sent once they are durable.
 
@@ -112,7 +128,7 @@ def _append_verified(
             header = find_batch(data.records, context.api_version)
             if topic is None or isinstance(header, Refused) or not _is_in_transaction(header):
                 continue
-            if not 0 <= data.index < topic.partition_count or _forbidden(request, topic, header):
+            if not 0 <= data.index < topic.partition_count:
                 continue
             partition = broker.topics.partition_of(topic, data.index)
             assert partition is not None
@@ -195,6 +211,7 @@ def _refuse_all(
     """Give every partition the same answer, each once."""
     _keep_last(request, context)
     response: messages.ProduceResponse = refuse(request, refused.error, context.api_version)
+    response.responses = [topic for topic in response.responses if topic.partition_responses]
     for topic in response.responses:
         for answer in topic.partition_responses:
             answer.error_message = refused.message
@@ -218,7 +235,7 @@ def _joining(
         topic = _topic(broker, named, context)
         for data in named.partition_data:
             header = find_batch(data.records, context.api_version)
-            if topic is None or isinstance(header, Refused) or _forbidden(request, topic, header):
+            if topic is None or isinstance(header, Refused):
                 continue
             try:
                 partition = broker.topics.partition_of(topic, data.index)
@@ -349,16 +366,13 @@ def _produce_one(
     header = find_batch(data.records, context.api_version)
     if isinstance(header, Refused):
         return _refused(data.index, header, -1)
-    error = _forbidden(request, topic, header)
-    if error:
-        return _refusal(data.index, error)
+    if request.transactional_id is None and header.is_transactional:
+        return _refusal(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         partition = broker.topics.partition_of(topic, data.index)
         assert partition is not None
-        if partition.replica is not None and (error := _check_leader(partition, request.acks)):
-            is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
-            return _refusal(data.index, error, partition.log.log_start_offset if is_leader else -1)
-        if _is_in_transaction(header):
+        is_led = partition.replica is None or isinstance(partition.replica, LeaderReplica)
+        if is_led and _is_in_transaction(header):  # Kafka asks the coordinator before it looks at the rest
             if verified is None:
                 error = _join_transaction(broker, request, context, partition, header, now)
             else:
@@ -368,6 +382,11 @@ def _produce_one(
                 if error is ErrorCode.INVALID_TXN_STATE:
                     refusal.error_message = "Partition was not added to the transaction"
                 return refusal
+        if error := _forbidden(request, topic):
+            return _refusal(data.index, error)
+        if partition.replica is not None and (error := _check_leader(partition, request.acks)):
+            is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
+            return _refusal(data.index, error, partition.log.log_start_offset if is_leader else -1)
         return _append(broker, context, partition, topic, data, header, logs, allowance, now)
     except LogLoadingError:
         return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -384,14 +403,12 @@ def _check_leader(partition: Partition, acks: int) -> ErrorCode:
     return replica.check_min_isr(acks)
 
 
-def _forbidden(request: messages.ProduceRequest, topic: Topic, header: BatchHeader) -> ErrorCode:
+def _forbidden(request: messages.ProduceRequest, topic: Topic) -> ErrorCode:
     """Return the error that refuses a batch before its records are validated."""
     if request.acks not in _ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
-    if request.transactional_id is None and header.attributes & TRANSACTIONAL:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     return ErrorCode.NONE
 
 

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer.java_order import OrderedByHash
+from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
@@ -122,6 +122,12 @@ def _filter_of(components: list[Component]) -> tuple[dict[str, str | None], set[
 
 def _check_component(component: Component, seen: set[str]) -> None:
     kind, how, text = component.entity_type, component.match_type, component.match
+    if not kind:
+        raise _RefusedError("Invalid empty entity type.")
+    if kind in seen:
+        raise _RefusedError(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in _ENTITIES:
+        raise _RefusedError(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
     if how not in _MATCHES:
         raise _RefusedError(f"Unknown match type {how}")
     if how == Match.EXACT and text is None:
@@ -130,12 +136,6 @@ def _check_component(component: Component, seen: set[str]) -> None:
         raise _RefusedError(
             f"Request specified MATCH_TYPE_{Match(how).name}, but also specified a match string."
         )
-    if not kind:
-        raise _RefusedError("Invalid empty entity type.")
-    if kind in seen:
-        raise _RefusedError(f"Entity type {kind} cannot appear more than once in the filter.")
-    if kind not in _ENTITIES:
-        raise _RefusedError(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
 
 
 def fail_describe_client_quotas(
@@ -158,12 +158,12 @@ def alter_client_quotas(
     after = dict(broker.directory.clients.quotas)
     errors: dict[Entity, _RefusedError | None] = {}
     for entry in request.entries:
-        parts = {part.entity_type: part.entity_name for part in entry.entity}
+        parts = _in_java_order({part.entity_type: part.entity_name for part in entry.entity})
         entity: Entity = frozenset(parts.items())
         try:
             if entity in errors or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise _RefusedError(f"Ignoring duplicate entity {_java_text(parts)}")
-            _alter(after, entity, entry)
+            _alter(after, entity, _keys_of(parts), entry)
             errors[entity] = None
         except _RefusedError as refused:
             errors[entity] = refused
@@ -189,22 +189,37 @@ def _altered(errors: Mapping[Entity, _RefusedError | None]) -> messages.AlterCli
     return answer(entries=entries)
 
 
-def _alter(quotas: dict[Entity, Mapping[str, float]], entity: Entity, entry: Entry) -> None:
-    """Make all changes of one entity, or none when it raises _RefusedError."""
-    keys = _keys_of(entity)
-    values = dict(quotas.get(entity, {}))
+def _alter(
+    quotas: dict[Entity, Mapping[str, float]], entity: Entity, keys: Mapping[str, str], entry: Entry
+) -> None:
+    """Make all changes of one entity, or none when it raises _RefusedError.
+
+    keys  the quotas that the entity may have, and their types
+    """
+    before = quotas.get(entity, {})
     for op in entry.ops:
-        if op.remove:
-            values.pop(op.key, None)
-        else:
+        if not op.remove:
             _check_value(keys, op.key, op.value)
-            values[op.key] = op.value
+    values = _ordered(before, {op.key: None if op.remove else op.value for op in entry.ops})
     if not values:
         quotas.pop(entity, None)
         return
     if entity not in quotas:
         _check_room(quotas, entity)
     quotas[entity] = values
+
+
+def _ordered(before: Mapping[str, float], changes: Mapping[str, float | None]) -> dict[str, float]:
+    """Return the changed values in the order of Kafka's hash map, which decides in which order they are described.
+
+    Source: ClientQuotaDelta.apply.
+    """
+    after = {**before, **{key: changes[key] for key in hash_order(changes, string_hash)}}
+    values = {key: value for key, value in after.items() if value is not None}
+    keys = OrderedByHash(string_hash, len(before))
+    for key in values:
+        keys.append(key)
+    return {key: values[key] for key in keys}
 
 
 def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) -> None:
@@ -216,9 +231,8 @@ def _check_room(quotas: Mapping[Entity, Mapping[str, float]], entity: Entity) ->
         raise _RefusedError(f"there are quotas of {MOST_ENTITIES} entities, the most allowed")
 
 
-def _keys_of(entity: Entity) -> dict[str, str]:
+def _keys_of(parts: Mapping[str, str | None]) -> dict[str, str]:
     """Return the quotas that an entity may have, and their types. Raises _RefusedError for an invalid entity."""
-    parts = dict(entity)
     for kind, name in parts.items():
         if kind not in _ENTITIES:
             raise _RefusedError(f"Unhandled client quota entity type: {kind}")
@@ -260,10 +274,15 @@ def _check_value(keys: Mapping[str, str], key: str, value: float) -> None:
         raise _RefusedError(f"{key} cannot be a fractional value.")
 
 
-def _java_text(parts: Mapping[str, str | None]) -> str:
-    """Return an entity as Java writes it, in the order of its hash map."""
+def _in_java_order(parts: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return an entity in the order of Kafka's hash map, in which it is checked and written."""
     order = OrderedByHash(string_hash, len(parts))
     for kind in parts:
         order.append(kind)
-    named = ", ".join(f"{kind}={'null' if parts[kind] is None else parts[kind]}" for kind in order)
+    return {kind: parts[kind] for kind in order}
+
+
+def _java_text(parts: Mapping[str, str | None]) -> str:
+    """Return an entity as Java writes it."""
+    named = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in parts.items())
     return f"ClientQuotaEntity(entries={{{named}}})"

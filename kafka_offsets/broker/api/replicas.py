@@ -38,10 +38,14 @@ def alter_partition_reassignments(
     now: Now,
 ) -> messages.AlterPartitionReassignmentsResponse:
     """Accept a partition's current replicas, and refuse any others (KIP-455)."""
-    if request.topics and is_too_late(request.timeout_ms):
+    answer = messages.AlterPartitionReassignmentsResponse
+    if not request.topics:
+        return answer(
+            error_message=""
+        )  # Kafka's controller looks no further, not even at what the request allows
+    if is_too_late(request.timeout_ms):
         timed_out = ErrorCode.REQUEST_TIMED_OUT
         return fail_alter_partition_reassignments(request, timed_out, context.api_version)
-    answer = messages.AlterPartitionReassignmentsResponse
     responses = []
     for topic in request.topics:
         partitions = []
@@ -51,7 +55,7 @@ def alter_partition_reassignments(
         responses.append(answer.ReassignableTopicResponse(topic.name, partitions))
     return answer(
         allow_replication_factor_change=request.allow_replication_factor_change,
-        error_message=None if responses else "",  # as Kafka
+        error_message=None,
         responses=responses,
     )
 

@@ -239,7 +239,10 @@ def create_topics(
 
 
 def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
-    """Decide about every topic of a request. A name that occurs more than once is refused once."""
+    """Decide about every topic of a request, in the order of Kafka's answer.
+
+    A name that occurs more than once is refused once, after the others, and the log of the metadata after these.
+    """
     topics = list(wanted)
     if sum(_asked_partitions(broker, topic) for topic in topics) > _MOST_PARTITIONS:
         return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
@@ -247,9 +250,10 @@ def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.Creata
     by_name = {topic.name: topic for topic in topics}
     collisions = Collisions(broker.topics.names)
     plans = [
-        _plan(broker, topic, collisions) if times[name] == 1 else _Plan(name, refusal=_TWICE)
-        for name, topic in by_name.items()
+        *(_plan(broker, topic, collisions) for topic in topics if times[topic.name] == 1),
+        *(_Plan(name, refusal=_TWICE) for name, count in times.items() if count > 1),
     ]
+    plans.sort(key=lambda plan: plan.name == CLUSTER_METADATA_TOPIC)
     new = [NewTopic(plan.name, plan.partition_count, plan.configs) for plan in _accepted(plans)]
     if costs_too_much(new):
         return [_Plan(name, refusal=_TOO_MANY_RECORDS) for name in by_name]

@@ -6,33 +6,40 @@ Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.coordination.transactions import transactional_ids
 from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
+from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
 from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context import Context
 
-_STEP_COST = 10_000
-"""What a step of ListTransactions may cost, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
+_STEP_COST = 1_000_000
+"""What a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""
 
-_COST_OF_ID = 4
+_COST_OF_ID = 400
 """The cost of comparing an id with all filters but the regular expression."""
+
+_UNKNOWN_VERSION = -1
+"""The transaction version that is none: Kafka fails at a marker with it, and takes other negative numbers for 0."""
+
+_Listed: TypeAlias = messages.ListTransactionsResponse.TransactionState
 
 _NOT_HERE = "This server does not host this topic-partition."
 
@@ -75,17 +82,16 @@ def list_transactions(
     broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.ListTransactionsResponse | None:
     """List transactional ids, filtered by state, producer, duration and a regular expression where requested."""
-    pattern = None
     if request.transactional_id_pattern:
         try:
-            pattern = TopicPattern(request.transactional_id_pattern)
+            Pattern(request.transactional_id_pattern)
         except PatternError:
             return refuse(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
-    return run_incrementally(broker, context, _listed_transactions(broker, request, pattern, now))
+    return run_incrementally(broker, context, _listed_transactions(broker, request, now))
 
 
 def _listed_transactions(
-    broker: Context, request: messages.ListTransactionsRequest, pattern: TopicPattern | None, now: Now
+    broker: Context, request: messages.ListTransactionsRequest, now: Now
 ) -> Steps[messages.ListTransactionsResponse]:
     answer = messages.ListTransactionsResponse
     budget = Budget(_STEP_COST)
@@ -97,30 +103,45 @@ def _listed_transactions(
         if transactions.is_listed(found, wanted, producers, request.duration_filter, now):
             listed.append(answer.TransactionState(name, found.producer_id, found.state.title))
         if budget.spend(_COST_OF_ID):
-            yield
-    if pattern is not None:
-        matching = yield from _matching(pattern, (state.transactional_id for state in listed), budget)
-        listed = [state for state in listed if state.transactional_id in matching]
+            yield None
+    if request.transactional_id_pattern:
+        listed = yield from _matching(request.transactional_id_pattern, listed, budget)
     return answer(unknown_state_filters=unknown, transaction_states=listed)
 
 
 def _matching(
-    pattern: TopicPattern, names: Iterable[str], budget: Budget
-) -> Generator[None, None, frozenset[str]]:
-    steps = pattern.match_in_steps(names)
-    while True:
-        try:
-            cost = next(steps)
-        except StopIteration as ended:
-            found: frozenset[str] = ended.value
-            return found
-        if budget.spend(cost):
-            yield
+    expression: str, listed: Sequence[_Listed], budget: Budget
+) -> Generator[None, None, list[_Listed]]:
+    """Return the transactional ids that match.
+
+    Each step compiles the expression again: many requests may wait for their next step, and compiled ones are large.
+    """
+    pattern, matching = None, []
+    for state in listed:
+        name = state.transactional_id
+        if pattern is None:
+            pattern = Pattern(expression)
+        if pattern.matches(name):
+            matching.append(state)
+        if budget.spend(pattern.cost_of(name)):
+            pattern = None
+            yield None
+    return matching
 
 
 # -- DescribeProducers
 
 
+def _places(
+    broker: Context, request: messages.DescribeProducersRequest, context: RequestContext
+) -> Iterator[Place]:
+    for named in request.topics:
+        topic = broker.topics.get(named.name)
+        for index in named.partition_indexes:
+            yield topic, index
+
+
+@awaits_logs(Awaiting(_places, lambda request, version: True))
 def describe_producers(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
 ) -> messages.DescribeProducersResponse:
@@ -172,30 +193,47 @@ def _active_producers(partition: Partition) -> list[messages.DescribeProducersRe
 
 # -- WriteTxnMarkers
 
+_NOBODY = -1
+"""The id and the epoch of no producer."""
+
 _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 
+def _places_of_markers(
+    broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext
+) -> Iterator[Place]:
+    for marker in request.markers:
+        for named in marker.topics:
+            if named.name == OFFSETS_TOPIC:
+                continue  # its shards write their markers
+            topic = broker.topics.get(named.name)
+            for index in named.partition_indexes:
+                yield topic, index
+
+
+@awaits_logs(Awaiting(_places_of_markers, lambda request, version: True))
 def write_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
 ) -> messages.WriteTxnMarkersResponse | None:
     """Write markers to partitions, whatever the state of the transaction coordinator.
 
-    A negative producer id or epoch fails the whole request, as it fails in Kafka when the marker is built. The results
-    of markers of one producer are merged.
+    A marker without a producer fails the whole request, as it fails in Kafka when the marker is built; earlier markers
+    are written by then. The results of markers of one producer are merged. A partition gets one marker, also if it is
+    named twice.
     """
-    if any(
-        marker.topics and min(marker.producer_id, marker.producer_epoch) < 0 for marker in request.markers
-    ):
-        return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
-    asked = [
+    named_once = dict.fromkeys(
         (number, (named.name, index))
         for number, marker in enumerate(request.markers)
         for named in marker.topics
         for index in named.partition_indexes
-    ]
+    )
+    asked = list(named_once)
     logs: list[Log] = []
+    has_failed = False
 
     def build(errors: list[ErrorCode]) -> messages.WriteTxnMarkersResponse:
+        if has_failed:
+            return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
         verdicts: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
         for (number, place), error in zip(asked, errors, strict=True):
             verdicts[number][place] = error
@@ -206,7 +244,9 @@ def write_markers(
     aggregator = ReplyAggregator(context, len(asked), build, lambda index, error: error)
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
-        error = _write_marker(broker, marker, place, logs, now)
+        error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, place, logs, now)
+        is_whole = marker.transaction_version != _UNKNOWN_VERSION
+        has_failed = has_failed or (error is ErrorCode.UNKNOWN_SERVER_ERROR and is_whole)
         if error is None:
             _write_to_shard(broker, marker, place[1], partial(broker.answers.reply, aggregator.part(at)))
         else:
@@ -217,7 +257,10 @@ def write_markers(
 def _write_marker(
     broker: Context, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
 ) -> ErrorCode | None:
-    """Write one marker, or return why not; None when it belongs to a group's shard."""
+    """Write one marker, or return why not; None when it belongs to a group's shard.
+
+    UNKNOWN_SERVER_ERROR if the marker cannot be built.
+    """
     if broker.replicas is not None:
         if not broker.replicas.hosts(*place):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -228,8 +271,14 @@ def _write_marker(
         partition = broker.topics.partition(*place)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if broker.replicas is not None and not isinstance(partition.replica, LeaderReplica):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is being opened
+        if marker.transaction_version == _UNKNOWN_VERSION:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         if place[0] == OFFSETS_TOPIC:
             return None
+        if _NOBODY in (marker.producer_id, marker.producer_epoch):
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         error = partition.producers.check_marker(
             marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version
         )
@@ -254,7 +303,11 @@ def _write_marker(
 
 def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
     hosted = broker.shards.hosted_partition(index)
-    if hosted is None or hosted.failed:
+    if _NOBODY in (marker.producer_id, marker.producer_epoch):
+        done(ErrorCode.UNKNOWN_SERVER_ERROR)
+    elif marker.producer_epoch < _NOBODY:
+        done(ErrorCode.INVALID_PRODUCER_EPOCH)
+    elif hosted is None or hosted.failed:
         done(ErrorCode.KAFKA_STORAGE_ERROR)
     elif hosted.is_loading:
         done(ErrorCode.NOT_LEADER_OR_FOLLOWER)

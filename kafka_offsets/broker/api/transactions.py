@@ -117,22 +117,26 @@ def add_partitions(
             request.v3_and_below_transactional_id,
             (request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
             topics,
+            topics,
             context,
             now,
         )
         answer = response(results_by_topic_v3_and_below=by_topic)
         broker.durability.reply_when_durable(context, answer, logs)
         return None
+    # Of transactions with one id Kafka takes the last one's partitions for each, and answers with the first one's.
+    last = {asked.transactional_id: asked.topics for asked in request.transactions}
+    first = {asked.transactional_id: asked.topics for asked in reversed(request.transactions)}
     results = []
     waiting: list[Log] = []
     for asked in request.transactions:
-        producer = asked.producer_id, asked.producer_epoch
+        name, producer = asked.transactional_id, (asked.producer_id, asked.producer_epoch)
         if asked.verify_only:
-            by_topic = _merged(_verify(broker, asked.transactional_id, producer, asked.topics))
+            by_topic = _merged(_verify(broker, name, producer, last[name]))
         else:
-            by_topic, logs = _add(broker, asked.transactional_id, producer, asked.topics, context, now)
+            by_topic, logs = _add(broker, name, producer, last[name], first[name], context, now)
             waiting += logs
-        results.append(response.AddPartitionsToTxnResult(asked.transactional_id, by_topic))
+        results.append(response.AddPartitionsToTxnResult(name, by_topic))
     broker.durability.reply_when_durable(context, response(results_by_transaction=results), waiting)
     return None
 
@@ -157,17 +161,21 @@ def _add(
     transactional_id: str,
     producer: tuple[int, int],
     topics: _Topics,
+    answered: _Topics,
     context: RequestContext,
     now: Now,
 ) -> tuple[_Results, tuple[Log, ...]]:
-    """Add the partitions of one transaction; return the answer for each, and the logs to wait for."""
+    """Add the partitions of one transaction; return the answer for each, and the logs to wait for.
+
+    answered  the partitions in the answer, unless one of those to add is refused
+    """
     partitions = _partitions(topics)
     forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
     refused = refused_partitions(broker, topics, forbidden)
     if refused:
         return refused, ()
     if not transactional_id:
-        return _mirrored(topics, ErrorCode.INVALID_REQUEST), ()
+        return _mirrored(answered, ErrorCode.INVALID_REQUEST), ()
     version = 2 if context.api_version >= _EPOCH_BUMPED_SINCE else 0
 
     def decide(found: Transaction | None) -> Decision:
@@ -175,7 +183,7 @@ def _add(
 
     joins = context.api_version >= _BATCHES_SINCE
     error, _, logs = broker.transactions.decide(transactional_id, decide, now, joins=joins)
-    return _mirrored(topics, _client_error(error, context)), logs
+    return _mirrored(answered, _client_error(error, context)), logs
 
 
 def refused_partitions(broker: Context, topics: _Topics, forbidden: Collection[str]) -> _Results:

@@ -52,12 +52,12 @@ def describe_acls(
 ) -> messages.DescribeAclsResponse | None:
     """Describe the ACLs that a filter selects, those of each resource together."""
     answer = messages.DescribeAclsResponse
-    if broker.authorizer is None:
-        message = "No Authorizer is configured on the broker"
-        return answer(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
     if not _is_readable_filter(request):
         broker.answers.close_connection(context.connection)
         return None
+    if broker.authorizer is None:
+        message = "No Authorizer is configured on the broker"
+        return answer(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
     found = selected(broker.directory.clients.acls, _filter_of(request))
     resources = []
     for (kind, name, pattern), acls in groupby(
@@ -75,8 +75,6 @@ def create_acls(
 ) -> messages.CreateAclsResponse | None:
     """Create ACLs, each by itself. One that exists is no error."""
     answer = messages.CreateAclsResponse
-    if broker.authorizer is None:
-        return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
     codes = [
         code
         for each in request.creations
@@ -85,6 +83,8 @@ def create_acls(
     if not _is_readable(*codes):
         broker.answers.close_connection(context.connection)
         return None
+    if broker.authorizer is None:
+        return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
     acls = set(broker.directory.clients.acls)
     results: list[tuple[ErrorCode, str | None]] = []
     wanted = [_acl_of(each) for each in request.creations]
@@ -114,11 +114,11 @@ def delete_acls(
     """Delete the ACLs that any of several filters selects."""
     answer = messages.DeleteAclsResponse
     result = answer.DeleteAclsFilterResult
-    if broker.authorizer is None:
-        return answer(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])
     if not all(map(_is_readable_filter, request.filters)):
         broker.answers.close_connection(context.connection)
         return None
+    if broker.authorizer is None:
+        return answer(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])
     before = broker.directory.clients.acls
     removed: set[AclBinding] = set()
     results = []

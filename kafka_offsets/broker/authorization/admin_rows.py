@@ -32,6 +32,10 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _NO_TOPIC_ID = bytes(16)
 
 _TYPES = frozenset(Resource)
+_REPLACED_TYPES = _TYPES - {Resource.BROKER_LOGGER}
+"""What AlterConfigs knows: it refuses others before it asks for a right."""
+
+_ALTER_CONFIGS = 33
 _OWNERS = {Resource.TOPIC: ResourceType.TOPIC, Resource.GROUP: ResourceType.GROUP}
 """What a configuration belongs to; all others belong to the cluster."""
 
@@ -168,11 +172,12 @@ def _configs(
             # One of an unknown type fails the description of all.
             return decide(core, row, request, context, now)
         keys = [(each.resource_type, each.resource_name) for each in request.resources]
+        types = _REPLACED_TYPES if row.key == _ALTER_CONFIGS else _TYPES
         single = once(keys) if operation is AclOperation.ALTER_CONFIGS else {*keys}
         refused: list[Any] = []
         for resource, key in zip(request.resources, keys, strict=True):
             right, name = _right_of(operation, resource)
-            if resource.resource_type in _TYPES and key in single and not sender.may(right, name):
+            if resource.resource_type in types and key in single and not sender.may(right, name):
                 made = answer_of(row.response, right.error, _message(operation, resource), resource)
             else:
                 made = None

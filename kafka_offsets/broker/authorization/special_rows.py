@@ -58,7 +58,9 @@ _OF_BROKERS_SINCE = 4
 _LOG_DIRS_ERROR_SINCE = 3
 """The first version of DescribeLogDirs with an error of the whole request."""
 
-_SHARE = 2
+_SHARE, _SHARE_SINCE = 2, 6
+"""The type of the keys of share groups, and the first version of FindCoordinator that has it (KIP-932)."""
+
 _NULL_IS_ALL_SINCE = 1
 """The first version of Metadata in which an empty array of topics means none of them."""
 
@@ -113,6 +115,7 @@ def _is_transactional(request: messages.ProduceRequest) -> bool:
 
 def _reply_to_producer(core: Context, request: Any, context: RequestContext, refused: Any) -> Any:
     """Return the response; a producer without acks learns from the end of the connection that there is an error."""
+    refused.responses = [topic for topic in refused.responses if topic.partition_responses]
     if request.acks:
         return refused
     core.answers.close_connection(context.connection)
@@ -136,7 +139,9 @@ def _fetch(
     may_follow = follower >= 0 and sender.may(_CLUSTER_ACTION)
 
     def refuse_denied(topic: str, index: int) -> ErrorCode:
-        """Return the error of a partition that the sender may not read."""
+        """Return the error of a partition that the sender may not read; a follower learns of no other error."""
+        if follower >= 0 and not may_follow:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         error = ErrorCode.NONE if refuses is None else refuses(topic, index)
         if error or may_follow or (follower < 0 and sender.may(_READ_TOPIC, topic)):
             return error
@@ -320,8 +325,11 @@ def _find_coordinator(
         _COORDINATORS.get(request.key_type),
     )
     if right is None:
-        if request.key_type == _SHARE and not sender.may(_CLUSTER_ACTION):
-            return row.fail(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, version)
+        if request.key_type == _SHARE and version >= _SHARE_SINCE and not sender.may(_CLUSTER_ACTION):
+            refused = row.fail(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, version)
+            for each in refused.coordinators:
+                each.error_message = MESSAGES[ResourceType.CLUSTER]
+            return refused
         return decide(core, row, request, context, now)
     named = row.named(version)
     keys = named.keys(request)

@@ -100,6 +100,8 @@ def _envelope(core: Context, request: messages.EnvelopeRequest, context: Request
         return None
     if not is_trusted(core, context):
         return messages.EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if context.connection.has_left:
+        return None  # withdrawn: its client may have sent it to another broker, and a later one after it
     try:
         principal = _decoded(bytes(request.request_principal or b""))
     except ProtocolError:

@@ -2,12 +2,18 @@
 
 Only with `offsets.forward`. The request goes in an Envelope, as its client's, and is passed on once: brokers with
 different metadata cannot send it in a circle. What is passed on is bounded in number and in time. If the answer is
-lost, the client gets an error that it retries, because the coordinator may have executed the request. Source: inbuilt
-offset management, on the broker side of a fetch; offset API proposal, phase 2.
+lost, the client gets an error that it retries, because the coordinator may have executed the request.
+
+A client that has given up commits a later offset at another broker: what it has given up must not overwrite that. So
+nothing of a closed connection is forwarded, nothing while this broker may have been fenced (it was stopped, and does
+not know for how long), and what is not answered in time is withdrawn with its connection to the coordinator, which
+decides nothing of a closed connection either. Source: inbuilt offset management, on the broker side of a fetch; offset
+API proposal, phase 2.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +26,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.metadata.membership import ClusterMembership
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID
 
@@ -35,24 +42,50 @@ class Forwarding:
     """The requests that one broker has passed on.
 
     under_way  how many of them have no answer yet
+    _waiting   those that wait until the controller has answered, in their order
     """
 
-    def __init__(self) -> None:
+    def __init__(self, membership: ClusterMembership) -> None:
+        self._membership = membership
         self.under_way = 0
+        self._waiting: deque[Callable[[], None]] = deque()
 
     def decide(
-        self,
-        core: Context,
-        row: Api,
-        request: Any,
-        context: RequestContext,
-        now: Now,
-        coordinator_of: CoordinatorOf,
+        self, core: Context, row: Api, request: Any, context: RequestContext, coordinator_of: CoordinatorOf
     ) -> None:
         """Answer a request with what the coordinators of its groups answer, each for its own groups."""
-        _Forwarded(self, core, row, context, coordinator_of).decide(
-            request, now, lambda answer: pass_on(core, context, answer)
-        )
+        forwarded = _Forwarded(self, core, row, context, coordinator_of)
+
+        def begin() -> None:
+            """Pass the request on, unless its client has left or the controller is not reached."""
+            if context.connection.has_left:
+                return
+            if self.may_be_fenced:
+                pass_on(core, context, forwarded.failed(request))
+            else:
+                forwarded.decide(request, core.clock.now(), lambda answer: pass_on(core, context, answer))
+
+        if self._waiting or self.may_be_fenced:
+            self._waiting.append(begin)
+            if len(self._waiting) == 1:
+                self._membership.when_answering(self._begin_waiting)
+        else:
+            begin()
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the controller may have fenced this broker, and others may know a later coordinator."""
+        return self._membership.may_be_fenced
+
+    def _begin_waiting(self) -> None:
+        """Pass on what waits once the controller has answered the last heartbeat, or is not reached."""
+        if self._membership.is_reachable and self.may_be_fenced:
+            # This was the answer to a heartbeat that was sent before the silence.
+            self._membership.when_answering(self._begin_waiting)
+            return
+        waiting, self._waiting = self._waiting, deque()
+        for begin in waiting:
+            begin()
 
 
 class _Forwarded:
@@ -109,8 +142,9 @@ class _Forwarded:
         """Send a request to a coordinator."""
         core, forwarding = self._core, self._forwarding
         assert core.replicas is not None
+        connection = self._context.connection
         if node_id < 0 or forwarding.under_way >= _MOST_UNDER_WAY:
-            done(self._failed(request))
+            done(self.failed(request))
             return
         forwarding.under_way += 1
         deadline: Deadline | None = None
@@ -123,13 +157,18 @@ class _Forwarded:
             deadline.cancel()
             deadline = None
             forwarding.under_way -= 1
-            if not self._context.connection.closing:
-                done(self._failed(request) if response is None else self._answer(node_id, request, response))
+            if not connection.closing:
+                done(self.failed(request) if response is None else self._answer(node_id, request, response))
 
-        deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, lambda now: end(None))
-        peer = self._context.connection.peer
+        def give_up(now: Now) -> None:
+            """Withdraw the request, if the coordinator has not read it yet: the client may send it elsewhere now."""
+            assert core.replicas is not None
+            core.replicas.peers.withdraw(connection, node_id)
+            end(None)
+
+        deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, give_up)
         envelope = sealed(request, self._context)
-        core.replicas.peers.send(node_id, peer, envelope, ENVELOPE_VERSION, end)
+        core.replicas.peers.send(node_id, connection, envelope, ENVELOPE_VERSION, end)
 
     def _answer(self, node_id: int, request: Any, response: messages.EnvelopeResponse) -> Any:
         """Return what a coordinator has answered; if it accepts no envelope of this broker, the error of Kafka."""
@@ -139,7 +178,7 @@ class _Forwarded:
             logger.error("broker %d refuses requests that this broker forwards: %s", node_id, error)
             return self._row.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
-    def _failed(self, request: Any) -> Any:
+    def failed(self, request: Any) -> Any:
         """Return an error that every client retries: of a fetch, consumers before 3.9 retry NOT_COORDINATOR alone."""
         is_fetch = self._row.name == "OffsetFetch"
         error = ErrorCode.NOT_COORDINATOR if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -95,7 +95,7 @@ class ClusterRows:
     def __init__(self, membership: ClusterMembership) -> None:
         self._membership = membership
         self._view = ClusterView(membership.image)
-        self._forwarding = Forwarding()
+        self._forwarding = Forwarding(membership)
         self._described: dict[str, Handle] = {
             "Metadata": self._metadata,
             "DescribeTopicPartitions": self._describe_partitions,
@@ -166,7 +166,7 @@ class ClusterRows:
         def is_elsewhere(topic: str, index: int) -> bool:
             if row.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
                 return not self._view.hosts(core, topic, index)
-            return not self._view.leads(core, topic, index)
+            return not self._view.serves(core, topic, index)
 
         version, name_of = context.api_version, names_of(core)
         named = row.named(version)
@@ -219,14 +219,14 @@ class ClusterRows:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
         named = row.named(context.api_version).places(request, names_of(core))
         asked = {*named, *core.fetch_sessions.places(request.session_id)}
-        if all(self._view.leads(core, *place) for place in asked):
+        if all(self._view.serves(core, *place) for place in asked):
             return row.handle(core, request, context, now, refuses)
         followers_serve = context.api_version >= FOLLOWERS_SERVE_SINCE
 
         def refuse(topic: str, index: int) -> ErrorCode:
             """Refuse a partition that this broker neither leads nor may serve as a follower."""
             error = ErrorCode.NONE if refuses is None else refuses(topic, index)
-            if error or self._view.leads(core, topic, index):
+            if error or self._view.serves(core, topic, index):
                 return error
             if followers_serve and self._view.follows(core, topic, index):
                 return ErrorCode.NONE  # a Fetch of a follower is refused when the log is read
@@ -293,7 +293,7 @@ class ClusterRows:
             return decide(core, row, request, context, now)
         if core.config.offsets_forward and row.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, core, is_transactional=False)
-            self._forwarding.decide(core, row, request, context, now, coordinator_of)
+            self._forwarding.decide(core, row, request, context, coordinator_of)
             return None
         error = ErrorCode.NOT_COORDINATOR
         if not named.keys(request):

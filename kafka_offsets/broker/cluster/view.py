@@ -73,6 +73,16 @@ class ClusterView:
             return state is None
         return isinstance(_replica(core, name, index), LeaderReplica)
 
+    def serves(self, core: Context, name: str, index: int) -> bool:
+        """Whether this broker leads a partition, or will once the log is open that is being opened."""
+        if self.leads(core, name, index):
+            return True
+        state, topic = self.image.state(name, index), core.topics.get(name)
+        is_leader = state is not None and state.leader == core.node_id
+        if not is_leader or topic is None or index >= topic.partition_count or core.opener is None:
+            return False
+        return topic.partitions[index] is None and core.opener.is_loading(topic, index)
+
     def follows(self, core: Context, name: str, index: int) -> bool:
         """Whether this broker follows the leader of a partition with an open log."""
         return isinstance(_replica(core, name, index), FollowerReplica)

@@ -164,7 +164,11 @@ class Config(SecurityKeys):
         Type.LONG, _LONG_MAX, "How far a record's timestamp may be in the past.", at_least=0
     )
     log_message_timestamp_after_max_ms: int = setting(
-        Type.LONG, 3_600_000, "How far a record's timestamp may be in the future.", at_least=0
+        Type.LONG,
+        _LONG_MAX,  # a test may freeze the time of its clients
+        "How far a record's timestamp may be in the future.",
+        at_least=0,
+        kafka_default=3_600_000,
     )
     compression_type: str = setting(
         Type.STRING,

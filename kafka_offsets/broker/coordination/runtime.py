@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kafka_offsets.broker.background_task import BackgroundTask
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading, repair
 from kafka_offsets.broker.coordination.shared_batches import (
@@ -134,7 +133,6 @@ class HostedShard:
     failed          the log accepts no more writes: the shard serves no requests until the broker is restarted
     refusals        how often decisions were undone because the log refused their records
     deadline        when the shard's tick is due
-    background_work  the current background task of the shard, if any
     is_loading      another thread replays the log into the shard: no other thread may access it
     shard_while_loading  an empty shard that decides commits while the log is being loaded, if that is configured
     _early          by key: records that became durable while the shard was being loaded
@@ -163,7 +161,6 @@ class HostedShard:
         self.on_wait: Callable[[], None] = lambda: None
         self.refusals = 0
         self.deadline: ShardTick | None = None
-        self.background_work: BackgroundTask | None = None
         self._decided: list[Decided] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
         self._has_transactional = False
@@ -490,8 +487,6 @@ class HostedShard:
         self.is_loading, self.shard_while_loading = False, None
         if self.deadline is not None:
             self.deadline.cancel()
-        if self.background_work is not None:
-            self.background_work.stop()
         lost: list[Decided] = [result for _, _, results in self._appended for result in results]
         lost += self._decided
         self._has_transactional = False

@@ -10,7 +10,7 @@ from kafka_offsets.broker.coordination.runtime import (
     NotLeadingError,
     coordinator_error,
 )
-from kafka_offsets.broker.coordination.shard_work import continue_work
+from kafka_offsets.broker.coordination.shard_work import ShardWork
 from kafka_offsets.broker.coordination.shared_batches import Read
 from kafka_offsets.broker.growth import Growth
 from kafka_offsets.broker.partition.log_cleaner import offsets_topic_configs
@@ -51,6 +51,7 @@ class Shards:
         self._runtime = runtime
         self._growth = growth
         self.dirty: dict[HostedShard, None] = {}
+        self._work = ShardWork(scheduler, self.touch)
 
     def shard_of(self, group_id: str, now: Now) -> HostedShard | ErrorCode:
         """Return the shard of a group, or the error code for the client.
@@ -143,7 +144,7 @@ class Shards:
             if due_ms is not None:
                 self._schedule_shard(hosted, due_ms)
             if hosted.shard.resolving:
-                continue_work(hosted, self._scheduler, self.touch)
+                self._work.add(hosted)
 
     def _schedule_shard(self, hosted: HostedShard, due_ms: int) -> None:
         """Schedule a shard's tick at its next deadline; if that moved to a later time, the tick reschedules itself."""

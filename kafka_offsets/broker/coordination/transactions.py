@@ -52,9 +52,6 @@ _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_F
 _REPLICATED = (ErrorCode.NONE, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 """The in-sync replicas have a record, however few they are."""
 
-_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-"""A partition has another leader, which may not have the marker, or is deleted."""
-
 _OF_ANOTHER = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.PRODUCER_FENCED)
 """Errors of a request that another producer has sent: they do not depend on the state that is being written."""
 
@@ -112,9 +109,10 @@ class TransactionCoordinator:
     def carry_on(self) -> None:
         """Write the markers of the transactions whose end was decided before the broker stopped."""
         for index in range(len(self.ids)):
-            self._carry_on(index)
+            self.carry_on_partition(index)
 
-    def _carry_on(self, index: int) -> None:
+    def carry_on_partition(self, index: int) -> None:
+        """Write the markers of one partition's transactions whose end is decided."""
         for name, found in list(self.ids[index].items()):
             if found.is_prepared:
                 self._write_markers(index, name, found, self.scheduler.clock.now())
@@ -165,10 +163,9 @@ class TransactionCoordinator:
         self.ids, self._pending = ids, [{} for _ in range(partition_count)]
 
     def take_over(self, partition: Partition) -> None:
-        """Coordinate the ids of a partition that this broker leads from now on. Raises StorageError."""
+        """Load the ids of a partition that this broker leads from now on. Raises StorageError."""
         self._partitions[partition.index] = partition
         self.ids[partition.index] = _load(partition.log)
-        self._carry_on(partition.index)
 
     def resign(self, index: int) -> None:
         """Forget the ids of a partition: another broker leads it."""
@@ -381,7 +378,6 @@ class _Ending:
         self._partition = partition
         self._complete = complete
         self._left: dict[TopicPartition, None] = dict.fromkeys(prepared.partitions)
-        self._written: list[Log] = []
         self._awaited = 0
 
     def begin(self) -> None:
@@ -433,17 +429,37 @@ class _Ending:
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
         partition = self._coordinator.topics.partition(*each)
-        if partition is not None:  # None: the topic was deleted; no marker is needed
-            prepared, coordinator_epoch = self._prepared, self._partition.leader_epoch
-            producer = prepared.producer_id, prepared.producer_epoch
-            known = partition.producers
-            # What an administrator has ended in a later epoch is not ended again in this one.
-            is_open = known.open_from(prepared.producer_id) is not None
-            if is_open or not known.check_marker(*producer, coordinator_epoch, _ANY_VERSION):
-                partition.append_marker(*producer, coordinator_epoch, now, is_commit=prepared.commits)
-                self._coordinator.growth.note(partition)
-                self._written.append(partition.log)
-        del self._left[each]
+        if partition is None:  # the topic was deleted; no marker is needed
+            del self._left[each]
+            return
+        if self._coordinator.topics.is_replicated and not isinstance(partition.replica, LeaderReplica):
+            return  # this broker leads it as soon as its log is open
+        prepared, coordinator_epoch = self._prepared, self._partition.leader_epoch
+        producer = prepared.producer_id, prepared.producer_epoch
+        known = partition.producers
+        # What an administrator has ended in a later epoch is not ended again in this one.
+        is_open = known.open_from(prepared.producer_id) is not None
+        if not is_open and known.check_marker(*producer, coordinator_epoch, _ANY_VERSION):
+            del self._left[each]
+            return
+        partition.append_marker(*producer, coordinator_epoch, now, is_commit=prepared.commits)
+        self._coordinator.growth.note(partition)
+        self._awaited += 1
+        self._await_marker(each, partition.log)
+
+    def _await_marker(self, each: TopicPartition, log: Log) -> None:
+        """Wait from the append on: the log may be led elsewhere in the meantime, and truncated, and led here again."""
+
+        def ended(error: ErrorCode) -> None:
+            """Note that the marker is durable, or write it again later if the log has another leader."""
+            if error is ErrorCode.REQUEST_TIMED_OUT:
+                self._await_marker(each, log)
+                return
+            if error in _REPLICATED:
+                self._left.pop(each, None)
+            self._settle()
+
+        self._coordinator.durability.when_durable([log], ended)
 
     def _write_to_shard(self, each: TopicPartition) -> None:
         hosted = self._coordinator.shards.hosted_partition(each[1])
@@ -452,6 +468,8 @@ class _Ending:
             return
         if hosted.failed:
             raise StorageError("the log takes no more writes", hosted.log.directory)
+        if hosted.is_loading:
+            return  # another broker may lead the partition before it is loaded here
         self._awaited += 1
 
         def done(error: ErrorCode) -> None:
@@ -467,7 +485,7 @@ class _Ending:
             coordinator_epoch=self._partition.leader_epoch,
             done=done,
         )
-        hosted.when_loaded(lambda: self._coordinator.shards.decide_transactional(hosted, marker))
+        self._coordinator.shards.decide_transactional(hosted, marker)
 
     def _settle(self) -> None:
         """Note that one partition has finished, successfully or not."""
@@ -477,18 +495,12 @@ class _Ending:
         if self._left:
             self._coordinator.scheduler.client_timeout(_RETRY_MS, self._write)
             return
-        self._coordinator.durability.when_durable(self._written, self._all_written)
+        self._end()
 
-    def _all_written(self, error: ErrorCode) -> None:
-        if error is ErrorCode.REQUEST_TIMED_OUT:
-            self._coordinator.durability.when_durable(self._written, self._all_written)
-        elif error in _MOVED:
-            self._left, self._written = dict.fromkeys(self._prepared.partitions), []
-            self._coordinator.scheduler.client_timeout(_RETRY_MS, self._write)
-        elif error in _REPLICATED and not self._complete(self._name, self._prepared):
-            self._coordinator.scheduler.client_timeout(
-                _RETRY_MS, lambda now: self._all_written(ErrorCode.NONE)
-            )
+    def _end(self) -> None:
+        """Note that all markers are durable; try again later if the log of transactions refuses that."""
+        if not self._complete(self._name, self._prepared):
+            self._coordinator.scheduler.client_timeout(_RETRY_MS, lambda now: self._end())
 
 
 def _load(log: Log) -> dict[str, Transaction]:

@@ -57,6 +57,11 @@ class DueTimer:
             if not delay or not isinstance(self._clock, ManualClock):
                 self._handle = self._loop.call_later(delay, self._fire)
 
+    def again(self) -> None:
+        """Call once more in the next round of the loop."""
+        self._rounds = 1
+        self._handle = self._loop.call_soon(self._read)
+
     def cancel(self) -> None:
         """Cancel the timer."""
         if self._handle is not None:

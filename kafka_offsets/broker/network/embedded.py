@@ -4,7 +4,10 @@
 """
 
 import asyncio
+import sys
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,14 +22,30 @@ from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.broker.security.listeners import with_users
 from kafka_offsets.client import commits, quotas
-from kafka_offsets.clock import Clock
+from kafka_offsets.clock import Clock, monotonic_s
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.storage.files import DiskFiles
 
+if sys.platform == "win32":
+    from asyncio import ProactorEventLoop as _AsyncioLoop
+else:
+    from asyncio import SelectorEventLoop as _AsyncioLoop
+
 _HIGHEST_PORT = 65535
 
 T = TypeVar("T")
+
+
+class _Loop(_AsyncioLoop):
+    """The loop of a broker's own thread: asyncio's, whatever the policy of the process, on the machine's clock.
+
+    freezegun would stop its timers with the time of the test.
+    """
+
+    def time(self) -> float:
+        """Return the monotonic time in seconds."""
+        return monotonic_s()
 
 
 class EmbeddedBroker:
@@ -217,7 +236,9 @@ class EmbeddedBroker:
         """Start in a separate thread; return once clients can connect."""
         self._take()
         started: Future[None] = Future()
-        thread = threading.Thread(target=self._run, args=(started,), name="kafka-offsets", daemon=True)
+        thread = threading.Thread(
+            target=_run, args=(weakref.ref(self), started), name="kafka-offsets", daemon=True
+        )
         try:
             thread.start()
             started.result()
@@ -246,6 +267,11 @@ class EmbeddedBroker:
             finally:
                 self._thread = None
                 self._in_use = False
+
+    def __del__(self) -> None:
+        if getattr(self, "_thread", None) is not None and self._server is not None:
+            message = f"a broker was not stopped: it listens on {self.bootstrap_servers}"
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
     def __enter__(self) -> Self:
         self.start()
@@ -301,25 +327,6 @@ class EmbeddedBroker:
         if server is not None:
             await server.stop()
 
-    def _run(self, started: "Future[None]") -> None:
-        """Run a loop until the server is stopped; the main function of the thread."""
-
-        async def main() -> None:
-            """Start the server, report it in `started`, and stop it when `_stopped` is set."""
-            self._stopped = asyncio.Event()
-            await self._start_server()
-            assert self._server is not None
-            asyncio.get_running_loop().set_exception_handler(self._server.on_loop_error)
-            started.set_result(None)
-            await self._stopped.wait()
-
-        try:
-            asyncio.run(main())
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)  # raised again by the thread that waits in start()
-
     def _stop_thread(self, thread: threading.Thread) -> None:
         """Stop the server and the loop of `thread`; return once it has ended."""
         assert self._loop is not None
@@ -373,3 +380,31 @@ class EmbeddedBroker:
         if not is_other_thread:
             call()
         return result.result()
+
+
+def _run(reference: "weakref.ref[EmbeddedBroker]", started: "Future[None]") -> None:
+    """Run a loop until the server is stopped; the main function of the thread.
+
+    reference  to the broker, which waits for `started`. The thread does not keep it alive afterwards: one that is
+               forgotten gets a ResourceWarning
+    """
+
+    async def main() -> None:
+        """Start the server, report it in `started`, and end when the broker has stopped it."""
+        broker = reference()
+        assert broker is not None
+        stopped = broker._stopped = asyncio.Event()
+        await broker._start_server()
+        assert broker._server is not None
+        asyncio.get_running_loop().set_exception_handler(broker._server.on_loop_error)
+        del broker
+        started.set_result(None)
+        await stopped.wait()
+
+    try:
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(main())
+    except BaseException as error:
+        if started.done():
+            raise
+        started.set_exception(error)  # raised again by the thread that waits in start()

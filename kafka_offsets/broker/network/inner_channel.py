@@ -119,6 +119,10 @@ class InnerChannel:
             on_answer(response)
             server.request_turn()
 
+    def has_left(self) -> bool:
+        """Return False: a closed channel disconnects at once."""
+        return False
+
     def abort(self) -> None:
         """Lose the connection: the other broker stops."""
         self._connection = None

@@ -35,6 +35,10 @@ class InnerPeer:
         elif self._connection.closing:
             self.abort()
 
+    def has_left(self) -> bool:
+        """Return False: it waits for the answer."""
+        return False
+
     def abort(self) -> None:
         """Fail the future: there will be no answer."""
         self._core.disconnect(self._connection)

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from kafka_offsets.terminal import printable
+
 _HELD_BYTES = 1 << 20
 """The size of the buffer."""
 
@@ -241,7 +243,7 @@ def announce(text: str) -> None:
     for handler in logging.root.handlers:
         if isinstance(handler.formatter, JsonFormatter):
             text = handler.format(logging.LogRecord(__name__, logging.INFO, "", 0, text, None, None))
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable(text)}\n")
     sys.stderr.flush()
 
 

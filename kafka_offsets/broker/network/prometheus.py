@@ -6,7 +6,6 @@ import os
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from kafka_offsets.broker.metrics import TABLE
 from kafka_offsets.broker.network.log_writer import announce
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 
@@ -93,12 +93,12 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
         if len(self._open) >= _MOST_REQUESTS:
             self.shutdown_request(request)
             return
-        self._open[request] = time.monotonic()
+        self._open[request] = monotonic_s()
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
         """Close connections that send no request or do not read the answer; called twice a second."""
-        oldest = time.monotonic() - self._request_seconds
+        oldest = monotonic_s() - self._request_seconds
         for request, since in list(self._open.items()):
             if since <= oldest:
                 assert isinstance(request, socket.socket)

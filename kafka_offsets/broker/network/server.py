@@ -9,7 +9,7 @@ import errno
 from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
@@ -17,8 +17,13 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
-from kafka_offsets.broker.core import BrokerCore, ClusterPart
-from kafka_offsets.broker.network.accepting import stop_accepting
+from kafka_offsets.broker.core import TURN_MS, BrokerCore, ClusterPart
+from kafka_offsets.broker.network.accepting import (
+    ACCEPTED_PER_ROUND,
+    is_closed_by_peer,
+    stop_accepting,
+    widen_backlog,
+)
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import SocketWriter
@@ -52,7 +57,9 @@ _CLOSING_SECONDS = 5.0
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 _LOCAL = "localhost"
-_BACKLOG = 1024
+
+_MOST_DELAYED_ROUNDS = 250
+"""What is due waits for so many rounds of the loop at most, each about 20 ms, while requests that have arrived wait."""
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
@@ -78,7 +85,7 @@ class Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection with the core, or close it."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)  # uvloop's is one without being a subclass
         self._transport, self._writer = transport, SocketWriter(transport)
         peername = transport.get_extra_info("peername") or ("unknown", 0)
         is_counted = transport.get_extra_info("ssl_object") is not None  # before its handshake
@@ -174,7 +181,11 @@ class Peer(asyncio.Protocol):
         connection = self.connection
         if connection.is_blocked or connection.muted is not None or self._server.is_paused:
             return False
-        waits = connection.unanswered or connection.output_bytes
+        waits = (
+            connection.unanswered
+            or connection.output_bytes
+            or connection in self._server.core.answers.resumable
+        )
         return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
 
     def resume(self) -> None:
@@ -201,6 +212,11 @@ class Peer(asyncio.Protocol):
         elif self._aborting is None:
             self._writer.close()  # waits until the peer has read everything; a peer that does not read is disconnected
             self._aborting = asyncio.get_running_loop().call_later(_CLOSING_SECONDS, self._transport.abort)
+
+    def has_left(self) -> bool:
+        """Whether the peer has closed the connection; what it has sent before that is received first."""
+        assert self._transport is not None
+        return is_closed_by_peer(self._transport)
 
     def abort(self) -> None:
         """Close at once."""
@@ -242,6 +258,7 @@ class Server:
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
+        self._delayed_rounds = 0
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._listeners: dict[int, asyncio.Server] = {}
         self._bound: dict[str, Listener] = {}
@@ -354,6 +371,8 @@ class Server:
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""
         listener = self._listeners[index] = await self._listen(index, host, port)
+        if self.accepts_at_once:
+            widen_backlog(listener)
         return _ports(listener)[0]
 
     async def _listen(self, index: int, host: str, port: int) -> asyncio.Server:
@@ -362,7 +381,7 @@ class Server:
             self._loop.create_server,
             new_peer,
             host,
-            backlog=_BACKLOG,
+            backlog=ACCEPTED_PER_ROUND,
             reuse_address=True,
             start_serving=self.accepts_at_once,
         )
@@ -378,6 +397,12 @@ class Server:
     def _new_protocol(self, index: int) -> Callable[[], asyncio.Protocol]:
         """Return what makes the protocol object for a connection that a listener accepts."""
         new_peer, tls = partial(self.new_peer, index), self.core.listeners[index].tls
+        if tls is not None and not isinstance(
+            self._loop, asyncio.BaseEventLoop
+        ):  # the handshake of uvloop never ends
+            raise RuntimeError(
+                "a listener with TLS needs asyncio's own loop, not uvloop's: `with Broker()` has one in its thread"
+            )
         return new_peer if tls is None else partial(Handshake, self, lambda: tls.context, new_peer)
 
     @property
@@ -433,6 +458,7 @@ class Server:
         """Let clients connect."""
         for listener in self._listeners.values():
             await listener.start_serving()
+            widen_backlog(listener)
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
         """Decide a request as if a connection had sent it; the future has the answer or fails with RuntimeError."""
@@ -569,17 +595,33 @@ class Server:
     def _end_turn(self) -> None:
         self._turn = None
         self.core.end_turn()
-        for connection in self.core.answers.take_output():
-            connection.owner.flush()
-        if self.core.has_work:
+        if not self._flush() or self.core.has_work:
             self.request_turn()
         self._schedule_timer()
+
+    def _flush(self) -> bool:
+        """Write what connections have to send, little first; return whether there was time for all of them."""
+        writable = self.core.answers.take_output()
+        began_ms = self._clock.now().mono_ms
+        for connection in sorted(writable, key=lambda each: each.output_bytes):
+            del writable[connection]
+            connection.owner.flush()
+            if writable and self._clock.now().mono_ms - began_ms >= TURN_MS:
+                self.core.answers.writable = writable | self.core.answers.writable
+                return False
+        return True
 
     def _schedule_timer(self) -> None:
         """Keep the timer set to the core's next deadline."""
         self._timer.set(self.core.next_deadline_ms)
 
     def _run_due(self) -> None:
+        """Run what is due, but first decide the requests that have arrived: the heartbeats of sessions that end now."""
+        if self.core.answers.resumable and self._delayed_rounds < _MOST_DELAYED_ROUNDS:
+            self._delayed_rounds += 1
+            self._timer.again()
+            return
+        self._delayed_rounds = 0
         self.core.run_due()
         self.end_turn_now()
 

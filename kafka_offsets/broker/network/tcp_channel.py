@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafka_offsets.broker.replicas.channel import OnAnswer
 from kafka_offsets.client.frames import decode_response, encode_request
@@ -307,7 +307,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the requests that wait."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         if self._channel is None:
             transport.abort()
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
@@ -55,7 +55,7 @@ class Handshake(asyncio.Protocol):
         if self._is_begun:
             return
         self._is_begun = True
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         transport.pause_reading()  # until TLS reads
         self._host = (transport.get_extra_info("peername") or ("unknown",))[0]
@@ -81,10 +81,12 @@ class Handshake(asyncio.Protocol):
                 server_side=True,
                 ssl_handshake_timeout=_HANDSHAKE_SECONDS,
             )
-        except ConnectionResetError:  # it has left, as a health check does
-            logger.debug("%s: the connection was closed during the TLS handshake", self._host)
-        except (OSError, ConfigError) as error:  # ssl.SSLError and timeouts are OSError
-            logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
+        except (
+            OSError,
+            ConfigError,
+            asyncio.CancelledError,
+        ) as error:  # ssl.SSLError and timeouts are OSError
+            self._log(error)
             # asyncio's future, the error and its frames refer to each other, and to a buffer of 256 KiB.
             error.__traceback__ = None
         finally:
@@ -93,6 +95,12 @@ class Handshake(asyncio.Protocol):
                 transport.abort()
         if encrypted is not None and not self._is_lost:
             self._hand_over(encrypted)
+
+    def _log(self, error: BaseException) -> None:
+        if isinstance(error, ConnectionResetError):  # it has left, as a health check does
+            logger.debug("%s: the connection was closed during the TLS handshake", self._host)
+        elif isinstance(error, Exception):
+            logger.warning("%s: TLS handshake failed: %s", self._host, _reason(error))
 
     def _end(self) -> None:
         """Have the server count the connection no longer, once."""

@@ -8,7 +8,7 @@ Source: KafkaApis.handleOffsetCommitRequest and handleOffsetFetchRequest of Kafk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,14 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.zookeeper import steps, znodes
 from kafka_offsets.zookeeper.requests import ZooKeeper
-from kafka_offsets.zookeeper.steps import GroupTree, RequestRefusedError, Steps, UnavailableError
-from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
+from kafka_offsets.zookeeper.steps import (
+    GroupTree,
+    RequestRefusedError,
+    Steps,
+    StoredOffset,
+    UnavailableError,
+)
+from kafka_offsets.zookeeper.znodes import OffsetName
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.coordination.runtime import HostedShard
@@ -182,7 +188,8 @@ class ZooKeeperOffsetManager:
         if names is None:
 
             def refreshed(tree: GroupTree | None) -> Result:
-                ready(ErrorCode.NONE)
+                assert tree is not None
+                ready(_readable(tree.offsets))
                 return Result()
 
             hosted.ask(Ask(group, None, refreshed, lambda error: ready(_fetch_error(error))))
@@ -191,7 +198,7 @@ class ZooKeeperOffsetManager:
 
         def ended(found: Any) -> None:
             """Put the offsets of a group into the table, or report why they were not read."""
-            if isinstance(found, UnreadableZnodeError | RequestRefusedError):
+            if isinstance(found, RequestRefusedError):
                 logger.error("group %s: %s", group, found)
                 ready(ErrorCode.UNKNOWN_SERVER_ERROR)
             elif isinstance(found, UnavailableError):
@@ -201,7 +208,7 @@ class ZooKeeperOffsetManager:
                 ready(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
                 hosted.refresh_names(some, found)
-                ready(ErrorCode.NONE)
+                ready(_readable(found))
 
         steps.run(steps.read_offsets(some), self._session.submit, ended)
 
@@ -369,3 +376,9 @@ def _fetch_error(error: ErrorCode) -> ErrorCode:
     if error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return error
+
+
+def _readable(found: Mapping[OffsetName, StoredOffset]) -> ErrorCode:
+    """Return the error of a fetch of these offsets."""
+    is_readable = all(each.problem is None for each in found.values())
+    return ErrorCode.NONE if is_readable else ErrorCode.UNKNOWN_SERVER_ERROR

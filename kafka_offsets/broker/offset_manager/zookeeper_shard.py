@@ -35,7 +35,7 @@ from kafka_offsets.zookeeper.steps import (
     StoredOffset,
     UnavailableError,
 )
-from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
+from kafka_offsets.zookeeper.znodes import OffsetName
 
 _TOGETHER_BYTES = 1 << 18
 """Plain commits share a write up to this size."""
@@ -317,7 +317,7 @@ class ZooKeeperShard(HostedShard):
             self._refuse_items(under_way, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._fail_queue(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif isinstance(outcome, Exception):
-            if isinstance(outcome, RequestRefusedError | UnreadableZnodeError):
+            if isinstance(outcome, RequestRefusedError):
                 logger.error("%s: %s", self.log.directory, outcome)
             else:
                 logger.error("%s: offsets were not written", self.log.directory, exc_info=outcome)
@@ -391,6 +391,8 @@ class ZooKeeperShard(HostedShard):
                     table.remove(*name)
                     self.shard.groups.keep_empty(group)
             elif entry is None or (entry.offset, entry.log_offset) != (each.offset, each.version):
+                if each.problem is not None:
+                    logger.error("group %s: %s; a commit overwrites it", group, each.problem)
                 kept = OffsetAndMetadata(each.offset, -1, "", each.modified_ms, -1, NO_TOPIC_ID, each.version)
                 table.put(*name, kept)
                 self.shard.groups.keep_deleted(group)

@@ -1,18 +1,17 @@
 """Log opener: opens logs of topics while the broker serves requests.
 
 Opening a log reads its batch headers, a second for 50 MB of small batches, and its producers, which takes as long again
-unless they are saved. A worker thread does that when a long log is requested. Requests in the meantime get
-NOT_LEADER_OR_FOLLOWER, as from a Kafka broker that does not have the partition yet, and clients retry. A short log is
-opened by the request itself. Logs that are not requested are opened later one by one, with pauses, so that retention
-and compaction apply to them, and so that a clean stop covers every log.
+unless they are saved. A worker thread does that when a long log is requested. Requests for it wait (awaited_logs.py). A
+short log is opened by the request itself. Logs that are not requested are opened later one by one, with pauses, so that
+retention and compaction apply to them, and so that a clean stop covers every log.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Container
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
@@ -22,8 +21,9 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.partition.partitions import Opened, Partition, Topic, Topics
-    from kafka_offsets.broker.scheduler import Scheduler
+    from kafka_offsets.broker.scheduler import Deadline, Scheduler
     from kafka_offsets.broker.workers import Workers
+    from kafka_offsets.clock import Now
 
 _LONG_BYTES = 256 << 10
 """A log of this size opens in some milliseconds."""
@@ -38,6 +38,9 @@ _STEP_PAUSE_MS = 2
 """The pause between two steps of reading, in which sockets are read and other requests are decided."""
 
 _STEPS = Pacing(fixed_ms=_STEP_PAUSE_MS)
+
+_MOST_WAITING, _MOST_WAITING_BYTES = 1000, 64 << 20
+"""Limits of the requests that wait for logs, and of their frames; the first one may have any size."""
 
 Key = tuple[str, int]
 
@@ -54,9 +57,13 @@ class _Opening:
 
 
 class LogOpener:
-    """Opens the logs of one broker's topics in the background, one at a time."""
+    """Opens the logs of one broker's topics in the background, one at a time.
+
+    on_opened  called with topic and index of each partition, before the requests go on that wait for its log
+    """
 
     def __init__(self, topics: Topics, scheduler: Scheduler, workers: Workers) -> None:
+        self.on_opened: list[Callable[[str, int], None]] = []
         self._topics = topics
         self._directory = topics.directory
         self._scheduler = scheduler
@@ -66,7 +73,9 @@ class LogOpener:
         self._refused: dict[Key, StorageError] = {}
         self._opening: _Opening | None = None
         self._others: BackgroundTask | None = None
-        self._after_opening: list[Callable[[None], None]] = []
+        self._reading: set[Partition] = set()
+        self._resumes: dict[Callable[[None], None], Deadline | None] = {}
+        self._waiting = self._waiting_bytes = 0
         self._looks_again = False
         self._unlisted = ""
         self._stopped = False
@@ -83,29 +92,82 @@ class LogOpener:
         if self._opening is not None:
             self._opening.abandoned.set()
 
-    def use(self, topic: Topic, index: int) -> None:
+    # -- requests that wait
+
+    @contextmanager
+    def waiting(self, size: int) -> Iterator[bool]:
+        """Count a request of `size` bytes as waiting, unless too many do; yield whether it may wait."""
+        fits = self._waiting < _MOST_WAITING and self._waiting_bytes + size <= _MOST_WAITING_BYTES
+        if self._waiting and not fits:
+            yield False
+            return
+        self._waiting += 1
+        self._waiting_bytes += size
+        try:
+            yield True
+        finally:
+            self._waiting -= 1
+            self._waiting_bytes -= size
+
+    def when_changed(self, resume: Callable[[None], None], timeout_ms: int | None = None) -> None:
+        """Call `resume` once: when a log was opened, read or given up, when `wake` is called, or after the timeout."""
+
+        def expired(now: Now) -> None:
+            """End the wait."""
+            del self._resumes[resume]
+            resume(None)
+
+        deadline = None if timeout_ms is None else self._scheduler.client_timeout(timeout_ms, expired)
+        self._resumes[resume] = deadline
+
+    def wake(self) -> None:
+        """Let everything that waits look at the logs again."""
+        resumes, self._resumes = self._resumes, {}
+        for resume, deadline in resumes.items():
+            if deadline is not None:
+                deadline.cancel()
+            resume(None)
+
+    # -- logs
+
+    def begin(self, topic: Topic, index: int) -> bool:
         """Open the log of a partition in the background, if it is not open and opening takes long.
+
+        Returns whether it is not open yet. Raises StorageError if its size cannot be read.
+        """
+        key = topic.name, index
+        if not self.is_under_way(topic, index):
+            directory = self._directory
+            if key in self._refused or self._stopped or key in directory.logs:
+                return False
+            if not directory.files.outlives_process or directory.log_bytes(*key) < _LONG_BYTES:
+                return False  # a log in memory is opened as fast as a short one
+            self._wanted[key] = None
+            self._open_next()
+        return topic.partitions[index] is None and key not in self._refused
+
+    def use(self, topic: Topic, index: int) -> None:
+        """Begin to open the log of a partition, as `begin` does.
 
         Returns if it is open or short. Raises LogLoadingError while it is being opened, StorageError if that failed.
         """
-        key = topic.name, index
-        if not self.is_under_way(topic, index) and key not in self._refused:
-            directory = self._directory
-            if self._stopped or key in directory.logs or directory.log_bytes(*key) < _LONG_BYTES:
-                return
-            self._wanted[key] = None
-            self._open_next()
-        if key in self._refused:
-            raise self._refused[key]
-        if topic.partitions[index] is None:
+        if self.begin(topic, index):
             raise LogLoadingError("the log is being opened", f"{topic.name}-{index}")
+        refused = self._refused.get((topic.name, index))
+        if refused is not None:
+            raise refused
 
     def read_producers(self, partition: Partition) -> None:
         """Call `partition.read_on` step by step, until the log is read or the broker stops."""
+        self._reading.add(partition)
 
         def steps() -> Steps:
-            while not partition.read_on():
-                yield None
+            try:
+                while not partition.read_on():
+                    yield None
+            finally:
+                self._reading.discard(partition)
+                self.wake()
 
         name = f"the reading of the producers of {partition}"
         BackgroundTask(
@@ -117,6 +179,13 @@ class LogOpener:
         key = topic.name, index
         return key in self._wanted or (self._opening is not None and self._opening.key == key)
 
+    def is_loading(self, topic: Topic, index: int) -> bool:
+        """Return whether the log of a partition is being opened, or read for its producers, and will be in use then."""
+        opening = self._opening
+        if opening is not None and opening.abandoned.is_set() and opening.key == (topic.name, index):
+            return False
+        return self.is_under_way(topic, index) or topic.partitions[index] in self._reading
+
     def forget(self, names: Container[str]) -> None:
         """Do not open logs of topics that are about to be deleted; on return no log of them is being opened."""
         self._wanted = {key: None for key in self._wanted if key[0] not in names}
@@ -127,6 +196,7 @@ class LogOpener:
             opening.abandoned.set()
             with opening.lock:
                 pass
+        self.wake()
 
     def _open_others(self, after_ms: int = 0) -> None:
         """Open the logs that are not requested; if that is running, search for such logs again at its end."""
@@ -150,7 +220,7 @@ class LogOpener:
                 continue
             while self._rest:
                 if self._opening is not None:
-                    yield Until(self._after_opening.append)
+                    yield Until(self.when_changed)
                     continue
                 name, index = key = self._rest.popleft()
                 topic = self._topic_to_open(name, index)
@@ -169,7 +239,7 @@ class LogOpener:
         try:
             self._rest = deque(self._directory.unopened())
         except StorageError as error:
-            if str(error) != self._unlisted:
+            if self._directory.is_news(error) and str(error) != self._unlisted:
                 logger.error("logs that are not in use are not opened for now: %s", error)
             self._unlisted = str(error)
             return False
@@ -226,17 +296,14 @@ class LogOpener:
                     problem = error
 
         def done(error: StorageError | None) -> None:
-            """Take the opened log in or refuse it, in the loop. Then open the next one, or resume what waits."""
+            """Take the opened log in or refuse it, in the loop. Then open the next one, and resume what waits."""
             self._opening = None
             for each in opened:
                 self._take_in(topic, index, each, opening)
             if problem is not None:
                 self._fail(opening, problem)
             self._open_next()
-            if self._opening is None:
-                waiting, self._after_opening = self._after_opening, []
-                for resume in waiting:
-                    resume(None)
+            self.wake()
 
         self._workers.background(work, done)
 
@@ -246,6 +313,9 @@ class LogOpener:
                 self._topics.take_in(topic, index, opened)
             except StorageError as error:
                 self._refuse(opening.key, error)
+            else:
+                for call in self.on_opened:
+                    call(*opening.key)
         else:
             with suppress(StorageError):  # no loss: its files are deleted, or are left as after a crash
                 opened.log.close(sync=False)

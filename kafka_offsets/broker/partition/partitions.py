@@ -229,6 +229,8 @@ class Partition:
         batch = encode_marker(producer_id, epoch, coordinator_epoch, now.wall_ms, is_commit=is_commit)
         base_offset = self.log.append(batch, leader_epoch=self.leader_epoch)
         header = read_batch_header(batch)
+        if producer_id < 0:
+            return  # of no producer, as for the reader of a log
         aborted = producers.end_transaction(
             header, base_offset, coordinator_epoch, now.wall_ms, is_commit=is_commit
         )
@@ -520,8 +522,10 @@ class Topics:
     def report(self, name: str, index: int, error: StorageError) -> None:
         """Log why a partition cannot be used: once, until its log or the error changes.
 
-        Clients retry many times a second.
+        Clients retry many times a second. While the directory is offline, its first error was logged for all.
         """
+        if not self.directory.is_news(error):
+            return
         topic = self._by_name.get(name)
         partition = None
         if topic is not None and index < topic.partition_count:

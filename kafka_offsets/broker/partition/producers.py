@@ -278,7 +278,7 @@ class Producers:
         """
         producer = self._by_id.get(producer_id)
         if producer is None:
-            return ErrorCode.NONE
+            return ErrorCode.INVALID_PRODUCER_EPOCH if epoch < NO_EPOCH else ErrorCode.NONE
         is_late = epoch < producer.epoch
         if transaction_version >= _BUMPED_SINCE and epoch == producer.epoch:
             is_late = producer_id in self._open and epoch != _GREATEST_EPOCH

@@ -105,7 +105,7 @@ class RecoveryPoints:
         self._workers.background(write, self._written)
 
     def _written(self, error: StorageError | None) -> None:
-        if error is not None:
+        if error is not None and self._directory.is_news(error):
             logger.error("the recovery points are not written: %s", error)
         self._give_up_failed()
         self.start(self._scheduler.clock.now())

@@ -8,7 +8,6 @@ Source: RequestHandlerHelper, KafkaApis and ConnectionQuotas of Kafka 4.3.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.quotas.client_quotas import ConnectionQuota, MutationQuota, RateQuota
 from kafka_offsets.broker.quotas.rates import Windows
-from kafka_offsets.clock import Now
+from kafka_offsets.clock import Now, monotonic_ns
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.security.sasl.authentication import AuthenticationState
@@ -71,7 +70,7 @@ class Throttling:
         self._row_of = row_of
         self._handling: ClientConnection | None = None
         self._started_ns = 0
-        self.time_ns: Callable[[], int] = time.perf_counter_ns
+        self.time_ns: Callable[[], int] = monotonic_ns
         self.is_active = self.times_requests = False
 
     def set(self, quotas: Quotas) -> None:

@@ -34,7 +34,10 @@ class Acknowledgements:
         self._waiting: dict[Partition, _Waiting] = {}
 
     def wait(self, appended: list[Partition], timeout_ms: int, on_end: OnEnd) -> None:
-        """Call `on_end` when the in-sync replicas have what these partitions have now, or after the timeout."""
+        """Call `on_end` when the in-sync replicas have what these partitions have now, or after the timeout.
+
+        A partition that this broker does not lead is refused at once.
+        """
         if not appended:
             on_end({})
             return
@@ -42,7 +45,10 @@ class Acknowledgements:
         for partition in response.left:
             self._waiting.setdefault(partition, deque()).append(response)
         for partition in list(response.left):
-            self.settle(partition)
+            if isinstance(partition.replica, LeaderReplica):
+                self.settle(partition)
+            else:
+                self.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
         def late(partition: Partition) -> ErrorCode:
             """Time a partition out."""

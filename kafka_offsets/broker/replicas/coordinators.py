@@ -28,8 +28,8 @@ class Coordinators:
     def __init__(self, broker: Context) -> None:
         self._broker = broker
 
-    def lead(self, partition: Partition, replica: LeaderReplica) -> None:
-        """Load a partition that this broker begins to lead. Raises StorageError."""
+    def load(self, partition: Partition, replica: LeaderReplica) -> None:
+        """Load a partition that this broker is about to lead. Raises StorageError."""
         broker = self._broker
         now = broker.clock.now()
         if partition.topic == OFFSETS_TOPIC:
@@ -44,6 +44,11 @@ class Coordinators:
                 broker.shards.touch(hosted)
         elif partition.topic == TRANSACTIONS_TOPIC:
             broker.transactions.take_over(partition)
+
+    def carry_on(self, partition: Partition) -> None:
+        """Continue what was decided before this broker led the partition."""
+        if partition.topic == TRANSACTIONS_TOPIC:
+            self._broker.transactions.carry_on_partition(partition.index)
 
     def resign(self, partition: Partition) -> None:
         """Drop what was loaded of a partition that this broker leads no longer."""

@@ -127,8 +127,8 @@ class ReplicaFetcher:
         self._channel.close()
 
     def send(self, now: Now) -> None:
-        """Send a Fetch for all partitions, unless one is under way."""
-        if self._is_under_way or self._is_stopped:
+        """Send a Fetch for all partitions, unless one is under way, or the log directory is offline."""
+        if self._is_under_way or self._is_stopped or self._broker.directory.is_offline:
             return
         config, wanted = self._broker.config, messages.FetchRequest
         topics: dict[bytes, list[messages.FetchRequest.FetchPartition]] = {}
@@ -206,6 +206,7 @@ class ReplicaFetcher:
                 self._carry_out(partition, decision)
         except (StorageError, ProtocolError, ValueError) as error:
             failure = StorageError(f"the leader's records are refused: {error}", partition.log.directory)
+            failure.__cause__ = error.__cause__
             self._broker.topics.report(partition.topic, partition.index, failure)
             self._pause(partition)
 

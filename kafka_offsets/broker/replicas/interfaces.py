@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.replicas.acknowledgements import Acknowledgements
@@ -16,6 +16,9 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.replication.partition_state import PartitionState
 
+if TYPE_CHECKING:
+    from kafka_offsets.broker.connection import ClientConnection
+
 Outcomes = Mapping[TopicPartition, ErrorCode]
 OnOutcomes = Callable[[Outcomes], None]
 
@@ -24,9 +27,20 @@ class TransactionPeers(Protocol):
     """The other brokers, as transactions need them."""
 
     def send(
-        self, node_id: int, peer: str, request: messages.MessageValue, version: int, on_answer: OnAnswer
+        self,
+        node_id: int,
+        client: ClientConnection,
+        request: messages.MessageValue,
+        version: int,
+        on_answer: OnAnswer,
     ) -> None:
         """Send a request of a client's connection to another broker, after the earlier ones of that connection."""
+
+    def withdraw(self, client: ClientConnection, node_id: int) -> None:
+        """Have a broker decide nothing of a client's connection that it has not read yet."""
+
+    def client_left(self, client: ClientConnection) -> None:
+        """As `withdraw`, for all brokers."""
 
     def elsewhere(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Return the partitions that other brokers lead, by leader; those without a leader by -1."""

@@ -22,6 +22,7 @@ from kafka_offsets.broker.replicas.channel import Channel
 from kafka_offsets.broker.replicas.coordinators import Coordinators
 from kafka_offsets.broker.replicas.deletions import Deletions
 from kafka_offsets.broker.replicas.fetcher import ReplicaFetcher
+from kafka_offsets.broker.replicas.log_directory import LogDirectory
 from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -84,6 +85,9 @@ class ReplicaManager:
         self._postponed: dict[TopicPartition, None] = {}
         self._opening: BackgroundTask | None = None
         self._epoch = NO_BROKER_EPOCH
+        self._log_directory = LogDirectory(
+            broker, workers, lambda: self.membership, lambda: not self._unfinished, self._fetch_again
+        )
         broker.runtime.hosts_on_use = False
         self._schedule_check()
         self._schedule_checkpoint()
@@ -124,6 +128,10 @@ class ReplicaManager:
             for fetcher in self._fetchers.values():
                 fetcher.registered()
                 self._due[fetcher] = None
+        self._log_directory.changed(delta)
+
+    def _fetch_again(self) -> None:
+        self._due.update(dict.fromkeys(self._fetchers.values()))
 
     def _attempt(self, place: TopicPartition, work: Callable[[], None]) -> None:
         """Do something for a topic; if the disk refuses it, or a log is still being opened, try again later."""
@@ -135,6 +143,13 @@ class ReplicaManager:
             if not self._unfinished:
                 self._broker.scheduler.client_timeout(_RETRY_MS, self._retry)
             self._unfinished[place.topic] = None
+
+    def log_opened(self, topic: str, index: int) -> None:
+        """Lead or follow a partition that has waited for its log."""
+        state = self.state(topic, index) if topic in self._unfinished else None
+        if state is not None:
+            place = TopicPartition(topic, index)
+            self._attempt(place, partial(self._become, place, state))
 
     def _retry(self, now: Now) -> None:
         """Bring the topics for which something has failed to the state that the metadata have by now."""
@@ -215,7 +230,13 @@ class ReplicaManager:
 
     def replicate(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
         """Call back when the in-sync replicas have what these logs have now: see `Durability.replicate`."""
-        partitions = [self._by_log[log] for log in logs if log in self._by_log]
+        partitions = []
+        for log in logs:
+            partition = self._by_log.get(log)
+            if partition is None:  # its replica here is gone
+                callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return
+            partitions.append(partition)
 
         def ended(outcomes: Mapping[Partition, ErrorCode]) -> None:
             callback(next((error for error in outcomes.values() if error), ErrorCode.NONE))
@@ -230,7 +251,7 @@ class ReplicaManager:
             self._workers.background(self._broker.directory.high_watermarks_writer(), written)
 
         def written(error: StorageError | None) -> None:
-            if error is not None:
+            if error is not None and self._broker.directory.is_news(error):
                 logger.error("the high watermarks are not written: %s", error)
             if not self._is_stopped:
                 self._broker.scheduler.after_interval(every_ms, write)
@@ -319,8 +340,9 @@ class ReplicaManager:
             now.mono_ms,
         )
         new.live = self._live()
-        self.coordinators.lead(partition, new)
+        self.coordinators.load(partition, new)
         partition.replica, log.replicated_to = new, new.high_watermark
+        self.coordinators.carry_on(partition)
         self._high_watermark_moved(partition, new)
 
     def _lead_on(self, partition: Partition, replica: LeaderReplica, state: PartitionState, now: Now) -> None:
@@ -428,6 +450,7 @@ class ReplicaManager:
             for log in grown:
                 seen[log] = log.log_end_offset
                 self._appended(log, now)
+        self._log_directory.end_turn(now)
 
     def _appended(self, log: Log, now: Now) -> None:
         """Note the new end of a log that this broker may lead."""
@@ -499,14 +522,19 @@ class ReplicaManager:
             self._schedule_check()
             for partition in list(self._by_log.values()):
                 replica = partition.replica
-                if isinstance(replica, LeaderReplica) and replica.tick(now.mono_ms) is not None:
+                if not isinstance(replica, LeaderReplica):
+                    continue
+                if replica.tick(now.mono_ms, is_reachable=self.membership.is_reachable) is not None:
                     self._send_proposal(partition, replica)
+                if replica.on_time(now.mono_ms):
+                    self._high_watermark_moved(partition, replica)
 
         self._broker.scheduler.after_interval(every_ms, check)
 
     def stop(self) -> None:
         """Close all channels."""
         self._is_stopped = True
+        self._log_directory.stop()
         self.peers.stop()
         for fetcher in self._fetchers.values():
             fetcher.stop()

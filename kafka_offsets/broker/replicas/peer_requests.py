@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from kafka_offsets.broker.partition.topic_names import TRANSACTIONS_TOPIC
 from kafka_offsets.broker.replicas.channel import Channel, OnAnswer
@@ -22,10 +21,8 @@ from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 from kafka_offsets.replication.partition_state import NO_LEADER
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.connection import ClientConnection
     from kafka_offsets.broker.context import Context
-
-_POOLED = 4
-"""Connections to each broker for forwarded requests."""
 
 _MARKERS_VERSION = 1
 _ADD_VERSION = 5
@@ -49,7 +46,7 @@ class PeerRequests:
         self._leader_of = leader_of
         self._channel_to = channel_to
         self._channels: dict[int, Channel] = {}
-        self._pools: dict[tuple[int, int], Channel] = {}
+        self._of_clients: dict[ClientConnection, dict[int, Channel]] = {}
 
     def _channel(self, node_id: int) -> Channel:
         channel = self._channels.get(node_id)
@@ -58,24 +55,41 @@ class PeerRequests:
         return channel
 
     def send(
-        self, node_id: int, peer: str, request: messages.MessageValue, version: int, on_answer: OnAnswer
+        self,
+        node_id: int,
+        client: ClientConnection,
+        request: messages.MessageValue,
+        version: int,
+        on_answer: OnAnswer,
     ) -> None:
-        """Send a client's request to another broker, over one of a few connections.
+        """Send a client's request to another broker.
 
-        peer  the client's connection: all its requests go over the same one, which keeps their order
+        client  its requests go over a channel of their own, which keeps their order and is closed with it
         """
-        place = node_id, crc32(peer.encode()) % _POOLED
-        channel = self._pools.get(place)
+        channels = self._of_clients.setdefault(client, {})
+        channel = channels.get(node_id)
         if channel is None:
-            channel = self._pools[place] = self._channel_to(node_id)
+            channel = channels[node_id] = self._channel_to(node_id)
         channel.send(request, version, on_answer)
+
+    def withdraw(self, client: ClientConnection, node_id: int) -> None:
+        """Close the channel of a client to a broker: what that has not read yet it does not decide."""
+        channel = self._of_clients.get(client, {}).pop(node_id, None)
+        if channel is not None:
+            channel.close()
+
+    def client_left(self, client: ClientConnection) -> None:
+        """Close the channels of a client whose connection is closed."""
+        for channel in self._of_clients.pop(client, {}).values():
+            channel.close()
 
     def stop(self) -> None:
         """Close all channels."""
-        for channel in (*self._channels.values(), *self._pools.values()):
+        for channel in self._channels.values():
             channel.close()
         self._channels.clear()
-        self._pools.clear()
+        for client in list(self._of_clients):
+            self.client_left(client)
 
     def elsewhere(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Return the partitions that other brokers lead, by leader; those without a leader by `NO_LEADER`."""

@@ -6,7 +6,6 @@ One thread, one selector: heartbeats, rebalances and fetches happen within `poll
 from __future__ import annotations
 
 import re
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -31,6 +30,7 @@ from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.client.consumer.settings import parse_settings
 from kafka_offsets.client.consumer.steps import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.client.consumer.subscription import ConsumerSubscription, check_offset
+from kafka_offsets.clock import monotonic_ns
 from kafka_offsets.errors import CommitRefusedError, ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -42,7 +42,7 @@ Commit = tuple[str, int, int]
 
 
 def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
+    return monotonic_ns() // 1_000_000
 
 
 class Consumer:

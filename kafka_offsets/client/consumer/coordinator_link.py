@@ -7,12 +7,12 @@ from kafka_offsets.client.consumer.channel import Callback, ConsumerChannel
 from kafka_offsets.client.consumer.metadata import Metadata
 from kafka_offsets.client.consumer.network import GROUP, ConsumerNetwork
 from kafka_offsets.client.consumer.settings import ConsumerSettings
-from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.client.retries import OF_COORDINATOR
+from kafka_offsets.errors import RefusedError
 from kafka_offsets.protocol import messages
 
 _VERSION = 4
 _GROUP = 0
-_RETRIABLE = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class CoordinatorLink:
@@ -69,7 +69,7 @@ class CoordinatorLink:
             self._retry_ms = now_ms + self._backoff_ms
             return
         (found,) = answer.coordinators
-        if found.error_code in _RETRIABLE:
+        if found.error_code in OF_COORDINATOR:
             self._retry_ms = now_ms + self._backoff_ms
         elif found.error_code:
             raise RefusedError(f"coordinator of group {self._group}", found.error_code)

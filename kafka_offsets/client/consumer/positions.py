@@ -15,21 +15,13 @@ from kafka_offsets.client.consumer.group_offsets import GroupOffsets
 from kafka_offsets.client.consumer.metadata import Metadata
 from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
 from kafka_offsets.client.consumer.settings import ConsumerSettings
+from kafka_offsets.client.retries import OF_LEADER
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _VERSION = 7
-RETRIABLE_OF_LEADER = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-)
+RETRIABLE_OF_LEADER = OF_LEADER | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors of a leader after which a consumer gets new metadata and asks again."""
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST}

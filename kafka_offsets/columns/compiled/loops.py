@@ -9,13 +9,13 @@ the user's cache folder if that is read-only.
 Source: KIP-98 (format 2); `columns.offset_layout`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
-from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, Words
+from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers
 from kafka_offsets.columns.offset_layout import (
     BARE_TAIL_BYTES,
     COMPACT,
@@ -41,11 +41,8 @@ _EPOCH_VERSION, _EXPIRY_VERSION, _LAST_VERSION = WITH_EPOCH[0], WITH_EXPIRY[0], 
 _ID_AT = TIMESTAMP_BYTES + len(TOPIC_ID_TAG)
 _LEAST_KEY_BYTES = 10
 _LEAST_VALUE_BYTES = 20
-_TOUCHED = 64
-_GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD)
-_0, _1, _7, _8, _15, _16, _32, _56, _64 = map(np.uint64, (0, 1, 7, 8, 15, 16, 32, 56, 64))
+_0, _1, _7, _8, _15, _16, _32 = map(np.uint64, (0, 1, 7, 8, 15, 16, 32))
 _SEVEN_BITS, _NEXT_SEVEN, _BYTE = np.uint64(0x7F), np.uint64(0x3F80), np.uint64(0xFF)
-_UPPER, _LOWER = np.uint64(0xFFFFFFFF00000000), np.uint64(0xFFFFFFFF)
 _ODD_BYTES, _ODD_PAIRS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
 
 
@@ -372,147 +369,3 @@ def _copy(words: Any, start: Integers, offsets: Any, copied: Any) -> None:
             copied[to] = words[at]  # bytes beyond the end are those of the next string
             to += 8
             at += 8
-
-
-class _Seen:
-    """Distinct strings in a hash table with open addressing, and their bytes, which are compared.
-
-    slots  the upper half of a hash, and one more than the place in `held`; 0: free
-    held   length and words of each string
-    """
-
-    def __init__(self) -> None:
-        self.slots: Words = np.zeros(1 << 16, np.uint64)
-        self.held: Words = np.zeros(1 << 16, np.uint64)
-        self.count = self.used = 0
-
-    def make_room(self, length: Integers) -> None:
-        """Have room for strings of these lengths."""
-        bound = self.used + int(length.sum()) // 8 + 2 * len(length)
-        if bound > len(self.held):
-            self.held = np.concatenate((self.held, np.zeros(2 * bound - len(self.held), np.uint64)))
-        most = 2 * (self.count + len(length))
-        if most > len(self.slots):
-            self.slots = np.zeros(1 << (2 * most).bit_length(), np.uint64)
-            _put_again(self.slots, self.held, self.used)
-
-
-def keep_last(parts: Sequence[tuple[Any, Integers, Integers]]) -> Iterator[Booleans]:
-    """Yield, for each part of a sequence of strings, which of them do not occur again later.
-
-    parts  buffer, positions and lengths of strings
-    """
-    seen = _Seen()
-    kept: list[Booleans] = []
-    for buffer, start, length in reversed(parts):
-        keep = np.zeros(len(start), np.bool_)
-        seen.make_room(length)
-        seen.used = _keep_unseen(_words(buffer), start, length, seen.slots, seen.held, seen.used, keep)
-        seen.count += int(np.count_nonzero(keep))
-        kept.append(keep)
-    yield from reversed(kept)
-
-
-@_compiled
-def _put_again(slots: Any, held: Any, used: int) -> None:
-    place = np.int64(0)
-    while place < used:
-        size = np.int64(held[place])
-        hashed = _hash_of(size)
-        for step in range(0, size, 8):
-            hashed = _mixed(hashed, held[place + 1 + step // 8])
-        _put(slots, _mixed(hashed, _0), place)
-        place += 1 + (size + 7) // 8
-
-
-@_compiled
-def _put(slots: Any, hashed: Any, place: Any) -> None:
-    mask = np.uint64(len(slots) - 1)
-    slot = hashed & mask
-    while slots[slot]:
-        slot = slot + _1 & mask
-    slots[slot] = hashed & _UPPER | np.uint64(place + 1)
-
-
-@_compiled
-def _keep_unseen(
-    words: Any, start: Integers, length: Integers, slots: Any, held: Any, used: int, keep: Booleans
-) -> int:
-    """Mark in `keep` the strings that are new, the last one first, and add them; return the words used of `held`."""
-    mask = np.uint64(len(slots) - 1)
-    hashes = np.empty(_TOUCHED, np.uint64)
-    for end in range(len(start), 0, -_TOUCHED):
-        begin = max(end - _TOUCHED, 0)
-        _hash_block(words, start, length, slots, held, begin, end, hashes)
-        for row in range(end - 1, begin - 1, -1):
-            at, size, hashed = start[row], length[row], hashes[row - begin]
-            slot = hashed & mask
-            while slots[slot]:
-                place = np.int64(slots[slot] & _LOWER) - 1
-                if (slots[slot] ^ hashed) & _UPPER == _0 and _is_same(words, at, size, held, place):
-                    break
-                slot = slot + _1 & mask
-            if slots[slot]:
-                continue
-            keep[row] = True
-            slots[slot] = hashed & _UPPER | np.uint64(used + 1)
-            held[used] = size
-            used += 1
-            for step in range(0, size, 8):
-                held[used] = _part(words, at, size, step)
-                used += 1
-    return used
-
-
-@_compiled
-def _hash_block(
-    words: Any, start: Integers, length: Integers, slots: Any, held: Any, begin: int, end: int, hashes: Any
-) -> Any:
-    """Hash some strings, and read what they will be compared with.
-
-    The processor waits for all of it at once; one by one, the strings wait three times as long for memory.
-    """
-    mask = np.uint64(len(slots) - 1)
-    for row in range(begin, end):
-        size = length[row]
-        hashed = _hash_of(size)
-        for step in range(0, size, 8):
-            hashed = _mixed(hashed, _part(words, start[row], size, step))
-        hashes[row - begin] = _mixed(hashed, _0)  # brings the last word into all bits
-    places = np.empty(_TOUCHED, np.uint64)
-    for row in range(begin, end):
-        places[row - begin] = slots[hashes[row - begin] & mask] & _LOWER
-    touched = _0
-    for row in range(begin, end):
-        touched ^= held[places[row - begin]]
-    return touched
-
-
-@_compiled
-def _part(words: Any, at: int, size: int, step: int) -> Any:
-    """Return eight bytes of a string from `step` on; bytes after its end are 0."""
-    word = words[at + step]
-    if size - step < 8:
-        word &= (_1 << np.uint64(8 * (size - step))) - _1
-    return word
-
-
-@_compiled
-def _hash_of(size: Any) -> Any:
-    return np.uint64(size) * _GOLDEN
-
-
-@_compiled
-def _mixed(hashed: Any, word: Any) -> Any:
-    hashed = (hashed ^ word) * _MIX
-    return hashed ^ hashed >> _32
-
-
-@_compiled
-def _is_same(words: Any, at: int, size: int, held: Any, place: Any) -> bool:
-    if held[place] != np.uint64(size):
-        return False
-    is_same = True
-    for step in range(0, size, 8):
-        is_same &= held[place + 1 + step // 8] == _part(words, at, size, step)
-    return is_same

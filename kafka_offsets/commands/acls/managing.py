@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import product
 
 from kafka_offsets.client import acls as requests
+from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.acls import (
@@ -23,6 +24,7 @@ from kafka_offsets.security.acls import (
     ResourceType,
 )
 from kafka_offsets.security.authorizer import OPERATIONS_ON
+from kafka_offsets.terminal import printable
 
 OPERATION_NAMES = {
     each.name.title().replace("_", ""): each for each in AclOperation if each >= AclOperation.ALL
@@ -107,21 +109,23 @@ def list_acls(options: argparse.Namespace) -> int:
     """Print the ACLs of the named resources and principals; without any, all."""
     filters = [AclFilter(*each) for each in _resources(options)] or [AclFilter()]
     principals = options.principals or [None]
-    with options.connections.any_broker() as broker:
-        found = {
-            acl
-            for each, principal in product(filters, principals)
-            for acl in requests.describe(broker, each._replace(principal=principal))
-        }
-    _print(sorted(found), options)
+    named = [each._replace(principal=principal) for each, principal in product(filters, principals)]
+    _print(_described(options, named), options)
     return 0
+
+
+def _described(options: argparse.Namespace, filters: list[AclFilter]) -> list[AclBinding]:
+    """Return the ACLs that any filter selects, sorted."""
+    connections: ConnectionSettings = options.connections
+    return sorted(
+        connections.ask(lambda broker: {acl for each in filters for acl in requests.describe(broker, each)})
+    )
 
 
 def add(options: argparse.Namespace) -> int:
     """Create ACLs, and print them."""
     wanted = [AclBinding(*(*resource, *entry)) for resource, entry in _wanted(options) if entry is not None]
-    with options.connections.any_broker() as broker:
-        requests.create(broker, wanted)
+    options.connections.ask(lambda broker: requests.create(broker, wanted))
     _print(sorted(wanted), options)
     return 0
 
@@ -132,19 +136,18 @@ def remove(options: argparse.Namespace) -> int:
         AclFilter(*resource) if entry is None else AclFilter(*(*resource, *entry))
         for resource, entry in _wanted(options)
     ]
-    with options.connections.any_broker() as broker:
-        if not options.force:
-            found = {acl for each in filters for acl in requests.describe(broker, each)}
-            if not found or not _is_confirmed(sorted(found)):
-                return 0
-        _print(requests.delete(broker, filters), options)
+    if not options.force:
+        found = _described(options, filters)
+        if not found or not _is_confirmed(found):
+            return 0
+    _print(options.connections.ask(lambda broker: requests.delete(broker, filters)), options)
     return 0
 
 
 def _is_confirmed(acls: list[AclBinding]) -> bool:
     """Ask on standard error whether to delete ACLs, as kafka-acls.sh does; the end of the input is no."""
     for acl in acls:
-        print(acl.text, file=sys.stderr)
+        print(printable(acl.text), file=sys.stderr)
     print("Delete these ACLs? (y/n) ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() == "y"
 

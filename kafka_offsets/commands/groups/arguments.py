@@ -13,6 +13,7 @@ from kafka_offsets.commands.client_properties import add_broker_options, apply_c
 from kafka_offsets.commands.groups import describing, moving
 from kafka_offsets.commands.groups.connections import REFUSED, refused
 from kafka_offsets.errors import RefusedError
+from kafka_offsets.terminal import printable
 
 _STATES = (
     "PreparingRebalance",
@@ -341,5 +342,6 @@ def _migrate(options: argparse.Namespace) -> int:
     is_whole = True
     for each in migrate(options):
         is_whole = each.is_whole
-        print(each.as_json() if options.json else each.line(executes=options.execute), flush=True)
+        line = each.as_json() if options.json else printable(each.line(executes=options.execute))
+        print(line, flush=True)
     return 0 if is_whole else REFUSED

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.terminal import note
 
 REFUSED = 1
 """Exit code when the broker refused a part of the request."""
@@ -22,9 +22,23 @@ def refused(message: str) -> int:
     return REFUSED
 
 
-def note(message: str) -> None:
-    """Write a line to standard error."""
-    print(f"kafka-offsets: {message}", file=sys.stderr)
+class Refusals:
+    """What is reported on standard error; `code` is the exit code that follows."""
+
+    def __init__(self) -> None:
+        self.code = 0
+
+    def add(self, message: str, *, counts: bool = True) -> None:
+        """Report on standard error what was refused, or what is left out if it does not count."""
+        note(message)
+        if counts:
+            self.code = REFUSED
+
+    def add_offsets(self, group: str, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        """Report the partitions of a group whose committed offset the coordinator does not give."""
+        for (topic, partition), error in sorted(errors.items()):
+            what = f"the committed offset of {topic}-{partition} is not known"
+            self.add(f"group {group}: {what}: {error.name} ({error.value})")
 
 
 def chosen_groups(options: argparse.Namespace) -> list[str]:

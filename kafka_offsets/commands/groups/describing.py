@@ -15,14 +15,14 @@ from typing import Any
 from kafka_offsets.client.cluster import LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
 from kafka_offsets.commands.groups.connections import (
+    Refusals,
     chosen_groups,
-    note,
-    refused,
     unknown_group,
 )
 from kafka_offsets.commands.tables import has_colours, print_rows, table
-from kafka_offsets.errors import ErrorCode, RefusedError
+from kafka_offsets.errors import ConnectionLostError, ErrorCode, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
+from kafka_offsets.terminal import note
 
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 
@@ -90,18 +90,18 @@ def describe(options: Options) -> int:
     view = _members if options.members else _state if options.state else _offsets
     columns = _MEMBERS if options.members else _STATES if options.state else _OFFSETS
     rows: list[Row] = []
-    code = 0
+    refusals = Refusals()
     with options.connections.cluster() as cluster:
         for group in chosen_groups(options):
             with options.connections.coordinator(group) as coordinator:
                 found = coordinator.describe()
-                if found.state == "Dead" and not coordinator.committed():
-                    code = refused(unknown_group(options, group))
+                if found.state == "Dead" and not coordinator.committed({}):
+                    refusals.add(unknown_group(options, group))
                     continue
                 _note_state(group, found)
-                rows += view(cluster, coordinator, found, options)
+                rows += view(cluster, coordinator, found, options, refusals)
     print_rows(_shown(columns, rows, verbose=options.verbose), rows, as_json=options.json)
-    return code
+    return refusals.code
 
 
 def _note_state(group: str, found: Description) -> None:
@@ -119,7 +119,9 @@ def _shown(columns: dict[str, str], rows: list[Row], *, verbose: bool) -> dict[s
     return {key: heading for key, heading in columns.items() if key not in hidden}
 
 
-def _state(_: ClusterClient, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
+def _state(
+    _: ClusterClient, coordinator: Coordinator, found: Description, options: Options, __: Refusals
+) -> list[Row]:
     return [
         {
             "group": coordinator.group,
@@ -137,7 +139,9 @@ def _state(_: ClusterClient, coordinator: Coordinator, found: Description, optio
     ]
 
 
-def _members(_: ClusterClient, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
+def _members(
+    _: ClusterClient, coordinator: Coordinator, found: Description, options: Options, __: Refusals
+) -> list[Row]:
     return [
         {
             "group": coordinator.group,
@@ -156,9 +160,13 @@ def _members(_: ClusterClient, coordinator: Coordinator, found: Description, opt
 
 
 def _offsets(
-    cluster: ClusterClient, coordinator: Coordinator, found: Description, options: Options
+    cluster: ClusterClient,
+    coordinator: Coordinator,
+    found: Description,
+    options: Options,
+    refusals: Refusals,
 ) -> list[Row]:
-    rows = _offset_rows(cluster, coordinator, found)
+    rows = _offset_rows(cluster, coordinator, found, refusals)
     _note_beyond({"group": coordinator.group, **row} for row in rows)
     if options.verbose:
         epochs = coordinator.leader_epochs()
@@ -176,11 +184,15 @@ def _offsets(
     return [{**head, "partitions": rows}]
 
 
-def _offset_rows(cluster: ClusterClient, coordinator: Coordinator, found: Description) -> list[Row]:
+def _offset_rows(
+    cluster: ClusterClient, coordinator: Coordinator, found: Description, refusals: Refusals
+) -> list[Row]:
     """Return a row for each partition with an offset or a member, and for each member without partitions."""
-    committed = coordinator.committed()
+    errors: dict[TopicPartition, ErrorCode] = {}
+    committed = coordinator.committed(errors)
+    refusals.add_offsets(coordinator.group, errors)
     owners = {place: member for member in found.members for place in member.assigned}
-    places = sorted({*committed, *owners})
+    places = sorted({*committed, *owners, *errors})
     ends = _ends(cluster, places)
     rows = []
     for place in places:
@@ -242,14 +254,33 @@ def lag(options: Options) -> int:
         print_rows(_lag_columns(), rows, as_json=options.json)
         return code
     before: dict[tuple[str, str, int], int] = {}
+    rows, _ = _lags(options)  # what cannot be reached or read at the begin, ends the command
     while True:
-        rows, _ = _lags(options)
-        for row in rows:
-            key = row["group"], row["topic"], row["partition"]
-            row["change"] = f"{row['lag'] - before[key]:+d}" if key in before else None
-            before[key] = row["lag"]
-        _print_screen(rows, as_json=options.json)
+        _print_screen(_with_changes(rows, before), as_json=options.json)
         _pause(options.watch)
+        rows = _next_lags(options)
+
+
+def _next_lags(options: Options) -> list[Row]:
+    """Return the lags of a later table, as soon as the cluster gives them."""
+    while True:
+        options.connections.retries.renew()
+        try:
+            return _lags(options)[0]
+        except (ConnectionLostError, RefusedError) as error:
+            note(str(error))
+            _pause(options.watch)
+
+
+def _with_changes(rows: list[Row], before: dict[tuple[str, str, int], int]) -> list[Row]:
+    """Return rows with the change of their lag since the table before, and remember the lags."""
+    for row in rows:
+        key = row["group"], row["topic"], row["partition"]
+        is_known = row["lag"] is not None
+        row["change"] = f"{row['lag'] - before[key]:+d}" if is_known and key in before else None
+        if is_known:
+            before[key] = row["lag"]
+    return rows
 
 
 def _lag_columns() -> dict[str, str]:
@@ -262,30 +293,34 @@ def _print_screen(rows: list[Row], *, as_json: bool) -> None:
         return
     columns = _lag_columns() | {"change": "CHANGE"}
     lines = [*table(columns, rows, in_colours=has_colours(sys.stdout))] or ["no group has committed offsets"]
-    total = f"{time.strftime('%H:%M:%S')}  {sum(row['lag'] for row in rows)} records of lag in all"
+    # An offset after the log end has nothing to read, and takes nothing from the lag of others.
+    unread = sum(max(row["lag"] or 0, 0) for row in rows)
+    total = f"{time.strftime('%H:%M:%S')}  {unread} records of lag in all"
     print(
         _CLEAR if sys.stdout.isatty() else "", *(f"{line}\n" for line in (total, *lines)), sep="", flush=True
     )
 
 
 def _lags(options: Options) -> tuple[list[Row], int]:
-    """Return a row for each partition whose end and committed offset are known, and the exit code."""
+    """Return a row for each partition with a committed offset and a known end, and the exit code."""
     rows: list[Row] = []
-    code = 0
+    refusals = Refusals()
     with options.connections.cluster() as cluster:
         for group in chosen_groups(options):
             with options.connections.coordinator(group) as coordinator:
-                found = list(_lags_of(cluster, coordinator))
+                found = list(_lags_of(cluster, coordinator, refusals))
                 if not found and not options.all_groups and coordinator.describe().state == "Dead":
-                    code = refused(unknown_group(options, group))
+                    refusals.add(unknown_group(options, group))
             rows += found
-    return rows, code
+    return rows, refusals.code
 
 
-def _lags_of(cluster: ClusterClient, coordinator: Coordinator) -> Iterator[Row]:
-    committed = coordinator.committed()
-    ends = _ends(cluster, committed)
+def _lags_of(cluster: ClusterClient, coordinator: Coordinator, refusals: Refusals) -> Iterator[Row]:
+    errors: dict[TopicPartition, ErrorCode] = {}
+    committed = coordinator.committed(errors)
+    refusals.add_offsets(coordinator.group, errors)
+    ends = _ends(cluster, [*committed, *errors])
     for place, end in sorted(ends.items()):
-        offset = committed[place].offset
+        offset = None if place in errors else committed[place].offset
         head = {"group": coordinator.group, "topic": place[0], "partition": place[1]}
-        yield head | {"offset": offset, "end": end, "lag": end - offset}
+        yield head | {"offset": offset, "end": end, "lag": None if offset is None else end - offset}

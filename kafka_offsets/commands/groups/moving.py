@@ -14,17 +14,18 @@ from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.commands.groups.connections import (
+    Refusals,
     chosen_groups,
     chosen_places,
-    note,
     refused,
     why_refused,
     why_without_offsets,
 )
 from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.tables import print_rows
-from kafka_offsets.errors import CommitRefusedError, RefusedError
+from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.terminal import note, printable
 
 _CANNOT = 2
 _WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -40,16 +41,18 @@ _MOVED = {
 
 def list_offsets(options: argparse.Namespace) -> int:
     """Print the committed offsets of a group."""
+    refusals, errors = Refusals(), dict[TopicPartition, ErrorCode]()
     with options.connections.coordinator(options.group) as coordinator:
-        committed = coordinator.committed()
-        if not committed:
+        committed = coordinator.committed(errors)
+        refusals.add_offsets(options.group, errors)
+        if not committed and not errors:
             return refused(why_without_offsets(options, coordinator))
     rows = [
         {"group": options.group, "topic": topic, "partition": partition, **found._asdict()}
         for (topic, partition), found in sorted(committed.items())
     ]
     print_rows(_COMMITTED, rows, as_json=options.json)
-    return 0
+    return refusals.code
 
 
 def commit(options: argparse.Namespace) -> int:
@@ -189,8 +192,13 @@ def _export_moves(found: Iterable[_Move], *, as_json: bool, with_groups: bool) -
         for move in found
         for place, offset in sorted(move.wanted.items())
     )
-    for line in moves.write_rows(rows, as_json=as_json):
-        print(line)
+    _print_file(moves.write_rows(rows, as_json=as_json))
+
+
+def _print_file(lines: Iterable[str]) -> None:
+    """Print the lines of a file as they are; on a terminal without what would control it."""
+    for line in lines:
+        print(printable(line) if sys.stdout.isatty() else line)
 
 
 def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
@@ -247,16 +255,17 @@ def delete_groups(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """Print the offsets of groups, for `import_offsets`."""
-    code = 0
+    refusals = Refusals()
     for group in chosen_groups(options):
+        errors: dict[TopicPartition, ErrorCode] = {}
         with options.connections.coordinator(group) as coordinator:
-            committed = sorted(coordinator.committed().items())
-            if not committed:
-                code = refused(why_without_offsets(options, coordinator))
+            committed = sorted(coordinator.committed(errors).items())
+            refusals.add_offsets(group, errors)
+            if not committed and not errors:
+                refusals.add(why_without_offsets(options, coordinator))
         rows = (Row(group, place, found.offset) for place, found in committed)
-        for line in moves.write_rows(rows, as_json=options.json):
-            print(line)
-    return code
+        _print_file(moves.write_rows(rows, as_json=options.json))
+    return refusals.code
 
 
 def import_offsets(options: argparse.Namespace) -> int:

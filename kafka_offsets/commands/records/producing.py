@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import cast
 
-from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.records.formats import unescaped
 from kafka_offsets.commands.records.reading import RecordReader
-from kafka_offsets.errors import ConfigError, ErrorCode, RefusedError
+from kafka_offsets.errors import ConfigError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.seeding import NewRecord, choose_partitions
 
 COMPRESSIONS = {each.name.lower(): each for each in Compression}
@@ -29,12 +29,7 @@ _OVERHEAD_BYTES = 24  # lengths, offset and time of a record or header take at m
 _IDLE_S = 60.0
 """After a pause of this length it connects again: brokers close idle connections, see connections.max.idle.ms."""
 
-_PAUSE_S = 0.1
-_NOT_READY = (
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-)
+_MOST_SEQUENCE = (1 << 31) - 1
 
 
 def produce(options: argparse.Namespace) -> int:
@@ -42,19 +37,18 @@ def produce(options: argparse.Namespace) -> int:
     connections: ConnectionSettings = options.connections
     with ExitStack() as connected, _input(options) as lines:
         cluster = connected.enter_context(connections.cluster())
-        until_s = time.monotonic() + connections.timeout_s
-        partition_count = _partition_count(cluster, options.topic, until_s)
+        partition_count = cluster.created_partitions(options.topic)
         if options.partition is not None and options.partition >= partition_count:
             raise ConfigError(
                 f"topic {options.topic} has no partition {options.partition}: it has {partition_count}"
             )
-        turns = itertools.cycle(range(partition_count))
+        batches = _BatchMaker(options, partition_count, cluster.new_producer())
         used_s = time.monotonic()
         for records in _batches(options, RecordReader(lines, unescaped(options.delimiter))):
             if time.monotonic() - used_s > _IDLE_S:
                 connected.close()
                 cluster = connected.enter_context(connections.cluster())
-            _send(cluster, options, records, turns, partition_count)
+            _report(options, cluster.produce(batches.of(records)))
             used_s = time.monotonic()
     return 0
 
@@ -66,21 +60,6 @@ def _input(options: argparse.Namespace) -> io.BufferedReader:
         return open(options.file, "rb")
     except OSError as error:
         raise ConfigError(f"{options.file}: {error.strerror}") from error
-
-
-def _partition_count(cluster: ClusterClient, topic: str, until: float) -> int:
-    """Return the number of partitions; the broker may create the topic, and needs a moment for that."""
-    while True:
-        try:
-            found = cluster.leaders([topic], create=True)
-            if found and min(found.values()) >= 0:
-                return len(found)
-            error = RefusedError(f"topic {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
-        except RefusedError as refused:
-            error = refused
-        if error.error_code not in _NOT_READY or time.monotonic() > until:
-            raise error
-        time.sleep(_PAUSE_S)
 
 
 def _batches(options: argparse.Namespace, reader: RecordReader) -> Iterator[list[NewRecord]]:
@@ -130,23 +109,44 @@ def _most_bytes(record: NewRecord) -> int:
     return own + sum(len(name) + len(value or b"") + _OVERHEAD_BYTES for name, value in record.headers)
 
 
-def _send(
-    cluster: ClusterClient,
-    options: argparse.Namespace,
-    records: list[NewRecord],
-    turns: Iterator[int],
-    partition_count: int,
-) -> None:
-    placed = [
-        each._replace(partition=next(turns)) if each.key is None and each.partition is None else each
-        for each in records
-    ]
-    batches = {}
-    for partition, some in choose_partitions(placed, partition_count).items():
-        rows = [(each.key, each.value, each.headers, each.timestamp or 0) for each in some]
-        compression = COMPRESSIONS[options.compression]
-        batches[options.topic, partition] = bytes(encode_batch(rows, compression=compression))
-    answered = cluster.produce(batches)
-    for (topic, partition), offset in sorted(answered.items()):
-        if options.json:
+class _BatchMaker:
+    """Makes batches of an idempotent producer: what is sent again because an answer was lost, is written once."""
+
+    def __init__(self, options: argparse.Namespace, partition_count: int, producer: tuple[int, int]) -> None:
+        self._topic, self._compression = options.topic, COMPRESSIONS[options.compression]
+        self._partition_count = partition_count
+        self._turns = itertools.cycle(range(partition_count))
+        self._producer_id, self._producer_epoch = producer
+        self._sequences: dict[int, int] = {}
+
+    def of(self, records: list[NewRecord]) -> dict[TopicPartition, bytes]:
+        """Return the batch of each partition. Records without a key and a partition take turns."""
+        placed = [
+            each._replace(partition=next(self._turns))
+            if each.key is None and each.partition is None
+            else each
+            for each in records
+        ]
+        return {
+            (self._topic, partition): self._batch(partition, some)
+            for partition, some in choose_partitions(placed, self._partition_count).items()
+        }
+
+    def _batch(self, partition: int, records: list[NewRecord]) -> bytes:
+        sequence = self._sequences.get(partition, 0)
+        self._sequences[partition] = (sequence + len(records)) % (_MOST_SEQUENCE + 1)
+        return bytes(
+            encode_batch(
+                [(each.key, each.value, each.headers, each.timestamp or 0) for each in records],
+                compression=self._compression,
+                producer_id=self._producer_id,
+                producer_epoch=self._producer_epoch,
+                base_sequence=sequence,
+            )
+        )
+
+
+def _report(options: argparse.Namespace, answered: dict[TopicPartition, int]) -> None:
+    if options.json:
+        for (topic, partition), offset in sorted(answered.items()):
             print(json.dumps({"topic": topic, "partition": partition, "offset": offset}), flush=True)

@@ -246,22 +246,26 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def check_commit(
-        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
+        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int | None
     ) -> ErrorCode:
-        """Check that a sender may commit offsets: if the group has members, only they may, outside the sync phase."""
+        """Check that a sender may commit offsets: if the group has members, only they may, outside the sync phase.
+
+        api_version  of OffsetCommit; None in a transaction, where the sync phase does not matter and a sender may name
+                     no member (KIP-447)
+        """
         if generation < 0 and self.state is ClassicGroupState.EMPTY:
             # Admins, and consumers that assign partitions themselves; the member id does not matter.
             return ErrorCode.NONE
         if self.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and not member_id and group_instance_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            return ErrorCode.NONE if api_version is None else ErrorCode.UNKNOWN_MEMBER_ID
         error = self.check_member(member_id, group_instance_id)
         if error is not ErrorCode.NONE:
             return error
         if generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
-        if self.state is ClassicGroupState.COMPLETING_REBALANCE:
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE and api_version is not None:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 

@@ -64,17 +64,19 @@ class ClassicDraft:
 
 def join_error(error: ErrorCode, member_id: str, api_version: int) -> messages.JoinGroupResponse:
     """Refuse a join."""
-    protocol = None if api_version >= _NULL_PROTOCOL_SINCE else ""
+    protocol = shown_protocol("", api_version)
     return messages.JoinGroupResponse(error_code=error, member_id=member_id, protocol_name=protocol)
+
+
+def shown_protocol(name: str, api_version: int) -> str | None:
+    """Return the name of a protocol in a response: an empty one is null where that can be, as in Kafka."""
+    return name or (None if api_version >= _NULL_PROTOCOL_SINCE else "")
 
 
 def joined(
     group: ClassicGroup, member: ClassicGroupMember, api_version: int, *, with_members: bool
 ) -> messages.JoinGroupResponse:
-    """Return the response with the current generation; the leader also gets all members and their metadata.
-
-    An empty protocol name becomes null in versions that allow this, as in Kafka's JoinGroupResponse.
-    """
+    """Return the response with the current generation; the leader also gets all members and their metadata."""
     answer = messages.JoinGroupResponse
     protocol = group.protocol or ""
     members = []
@@ -86,7 +88,7 @@ def joined(
     return answer(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
-        protocol_name=protocol or (None if api_version >= _NULL_PROTOCOL_SINCE else ""),
+        protocol_name=shown_protocol(protocol, api_version),
         leader=group.leader or "",
         member_id=member.member_id,
         members=members,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic.join import check_request
-from kafka_offsets.coordinator.classic.rebalance import join_error
+from kafka_offsets.coordinator.classic.rebalance import join_error, shown_protocol
 from kafka_offsets.coordinator.classic.sync import check_protocol
 from kafka_offsets.coordinator.consumer import migration
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError
@@ -96,7 +96,7 @@ def _join(
     target_epoch, target = draft.update_target(epoch, old, updated, alike=alike)
     updated = draft.reconcile(updated, target_epoch, target, owned, subscription_changed=changed)
     draft.afterwards.append(lambda: _joined(draft, updated, request))
-    return draft.reply(context, _answer(updated)).result()
+    return draft.reply(context, _answer(updated, context)).result()
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
@@ -164,12 +164,12 @@ def _joined(draft: ConsumerDraft, member: ConsumerGroupMember, request: messages
     group.schedule(CLASSIC_SYNC_TIMER, member.member_id, timers, now, timeout_ms)
 
 
-def _answer(member: ConsumerGroupMember) -> messages.JoinGroupResponse:
+def _answer(member: ConsumerGroupMember, context: RequestContext) -> messages.JoinGroupResponse:
     assert member.subscription.classic is not None
     return messages.JoinGroupResponse(
         generation_id=member.current.epoch,
         protocol_type=_CONSUMER,
-        protocol_name=member.subscription.classic.protocols[0][0],
+        protocol_name=shown_protocol(member.subscription.classic.protocols[0][0], context.api_version),
         member_id=member.member_id,
     )
 
@@ -192,7 +192,7 @@ def _downgrade(
         joining = draft.reconcile(
             joining, group.target_epoch.epoch, target, owned, subscription_changed=changed
         )
-    draft.reply(context, _answer(joining))
+    draft.reply(context, _answer(joining, context))
     return migration.downgrade(draft.shard, draft, [replaced], joining, rebalances=rebalances)
 
 

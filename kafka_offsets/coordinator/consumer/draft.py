@@ -29,7 +29,7 @@ from kafka_offsets.coordinator.consumer.group import (
     is_homogeneous,
 )
 from kafka_offsets.coordinator.consumer.java_order import hash_order, timeline_order
-from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
 from kafka_offsets.coordinator.consumer.reconciliation import Owned, Step
 from kafka_offsets.coordinator.consumer.records import (
     Current,
@@ -491,7 +491,7 @@ def restore(
 def check_regex(expression: str) -> None:
     """Refuse an invalid regular expression."""
     try:
-        TopicPattern(expression)
+        Pattern(expression)
     except PatternError as error:
         raise RefusalError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,

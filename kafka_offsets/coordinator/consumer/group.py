@@ -50,6 +50,9 @@ LEFT_EPOCH, LEFT_STATIC_EPOCH = -1, -2
 NEW = Current(0, -1, MemberState.STABLE, {}, {})
 """The assignment of a member before its first response."""
 
+CheckPartition = Callable[[bytes, int], ErrorCode]
+"""(topic id, partition) -> whether a member may commit an offset of it."""
+
 _MEMBER_EPOCH_SINCE = 9
 """The first version of OffsetCommit that a member with the consumer protocol may use."""
 
@@ -404,22 +407,28 @@ class ConsumerGroup:
         return False
 
     def check_commit(
-        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int
-    ) -> ErrorCode | Callable[[bytes, int], ErrorCode]:
+        self, member_id: str, group_instance_id: str | None, generation: int, api_version: int | None
+    ) -> ErrorCode | CheckPartition:
         """Check whether a sender may commit offsets; for an older epoch return a function that checks each partition.
 
         A member may use an older epoch for partitions that it has had since that epoch or longer (KIP-1251).
+
+        api_version  of OffsetCommit; None in a transaction, where a sender may name no member (KIP-447)
         """
         if generation < 0 and not self.subscriptions:
+            return ErrorCode.NONE
+        if api_version is None and generation < 0 and not member_id and group_instance_id is None:
             return ErrorCode.NONE
         member = self.member(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not member.is_classic and api_version < _MEMBER_EPOCH_SINCE:
-            return ErrorCode.UNSUPPORTED_VERSION
+        stale = ErrorCode.ILLEGAL_GENERATION
+        if api_version is not None and not member.is_classic:
+            stale = ErrorCode.STALE_MEMBER_EPOCH
+            if api_version < _MEMBER_EPOCH_SINCE:
+                return ErrorCode.UNSUPPORTED_VERSION
         if generation == member.current.epoch:
             return ErrorCode.NONE
-        stale = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
         if generation > member.current.epoch:
             return stale
         current = member.current

@@ -36,7 +36,7 @@ from kafka_offsets.coordinator.consumer.records import (
     ResolvedRegex,
     Subscription,
 )
-from kafka_offsets.coordinator.consumer.topic_resolution import Resolution
+from kafka_offsets.coordinator.consumer.topic_resolution import Resolution, StepBudget
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
 from kafka_offsets.coordinator.state import ShardState
 from kafka_offsets.coordinator.timers import Timer
@@ -290,8 +290,8 @@ def _leave(
 def on_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
     """Handle a due timer, unless its deadline has moved or been dropped."""
     if timer.kind == REGEX_TIMER:
-        group.resolution = Resolution(group.regex_members, shard.topics.names(), shard.topics.created_version)
-        return resolve(shard, group, now)
+        shard.resolving[group.group_id] = None
+        return Result()
     if timer.kind == SESSION_TIMER:
         return _on_session_timer(shard, group, timer, now)
     if timer.kind not in (REBALANCE_TIMER, CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER):
@@ -321,19 +321,19 @@ def _on_session_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now
     return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
 
 
-def resolve(shard: ShardState, group: ConsumerGroup, now: Now) -> Result:
-    """Take one step in resolving the group's regular expressions.
+def resolve(shard: ShardState, group: ConsumerGroup, now: Now, budget: StepBudget) -> Result | None:
+    """Go on in resolving the group's regular expressions, within the budget; return None if it did not suffice.
 
     After the last step the group epoch is raised if the matching topics have changed.
     """
-    resolution = group.resolution
-    if resolution is None:  # a decision that could not be written cancelled it
+    if not group.is_resolving:  # a decision that could not be written cancelled it
         return Result()
+    topics = shard.topics
+    resolution = group.resolution or Resolution(group.regex_members, topics.names(), topics.created_version)
     group.is_resolving, group.resolution = False, None
-    if not resolution.advance():
+    if not resolution.advance(budget):
         group.is_resolving, group.resolution = True, resolution
-        shard.resolving[group.group_id] = None
-        return Result()
+        return None
     return _note_resolved(shard, group, resolution, now)
 
 

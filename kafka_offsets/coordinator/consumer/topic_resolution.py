@@ -7,12 +7,22 @@ resolveRegularExpressions of Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable
 
-from kafka_offsets.coordinator.consumer.patterns import PatternError, TopicPattern
+from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
 
-_STEP_COST = 10_000
-"""The cost limit of a step, in the unit of `TopicPattern.match_in_steps`: about 5 ms."""
+_STEP_COST = 1_000_000
+"""The cost limit of a step, in the unit of `Pattern.cost`: about 5 ms."""
+
+
+class StepBudget:
+    """What may still be done in this step; several groups share it.
+
+    left  in the unit of `Pattern.cost`; the step ends when it is not positive
+    """
+
+    def __init__(self) -> None:
+        self.left = _STEP_COST
 
 
 class Resolution:
@@ -28,20 +38,30 @@ class Resolution:
         self.found: dict[str, frozenset[str]] = {}
         self._steps = self._resolve(list(expressions), list(topics))
 
-    def advance(self) -> bool:
-        """Take one step; return whether it was the last one."""
-        left = _STEP_COST
+    def advance(self, budget: StepBudget) -> bool:
+        """Go on until the budget is used up; return whether the resolution is complete."""
         for cost in self._steps:
-            left -= cost
-            if left <= 0:
+            budget.left -= cost
+            if budget.left <= 0:
                 return False
         return True
 
     def _resolve(self, expressions: list[str], names: list[str]) -> Generator[int, None, None]:
         for expression in expressions:
             try:
-                pattern = TopicPattern(expression)
+                pattern = Pattern(expression)
             except PatternError:  # from a loaded group: another broker accepted this expression
                 self.found[expression] = frozenset()
             else:
-                self.found[expression] = yield from pattern.match_in_steps(names)
+                self.found[expression] = yield from _match(pattern, names)
+
+
+def _match(pattern: Pattern, names: Iterable[str]) -> Generator[int, None, frozenset[str]]:
+    """Return the names that match; yield the cost of each part of the work."""
+    yield pattern.cost
+    found = []
+    for name in names:
+        if pattern.matches(name):
+            found.append(name)
+        yield pattern.cost_of(name)
+    return frozenset(found)

@@ -8,12 +8,12 @@ Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.consumer.group import CheckPartition, ConsumerGroup
 from kafka_offsets.coordinator.groups import Group
 from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
 from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
@@ -310,9 +310,9 @@ def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_v
     generation = request.generation_id_or_member_epoch
     if group is not None:
         verdict = group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
-        return (
-            verdict if isinstance(verdict, ErrorCode) else _check_each(shard, request, verdict, api_version)
-        )
+        if isinstance(verdict, ErrorCode):
+            return verdict
+        return first_error(verdict, _existing(shard, request, api_version))
     if generation < 0 or shard.is_loading:
         # The first offset creates a simple group, even if the request names a member. While a group is loading its
         # members are unknown; a commit that gets here then is accepted in any case.
@@ -324,22 +324,22 @@ def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_v
     return ErrorCode.ILLEGAL_GENERATION
 
 
-def _check_each(
-    shard: ShardState,
-    request: messages.OffsetCommitRequest,
-    check: Callable[[bytes, int], ErrorCode],
-    api_version: int,
-) -> ErrorCode:
-    """Return the first error of a partition that exists; as in Kafka, all existing partitions get it."""
+def _existing(
+    shard: ShardState, request: messages.OffsetCommitRequest, api_version: int
+) -> Iterator[tuple[bytes, int]]:
+    """Yield the topic id and index of each partition that exists and whose metadata are not too long."""
     longest = shard.settings.offset_metadata_max_bytes
     for topic in request.topics:
         _, topic_id, count, _ = _resolve(shard, topic, api_version)
         for partition in topic.partitions:
-            if 0 <= partition.partition_index < count:
-                error = check(topic_id, partition.partition_index)
-                if error is not _NONE and not is_too_long(partition.committed_metadata or "", longest):
-                    return error
-    return _NONE
+            index = partition.partition_index
+            if 0 <= index < count and not is_too_long(partition.committed_metadata or "", longest):
+                yield topic_id, index
+
+
+def first_error(check: CheckPartition, partitions: Iterable[tuple[bytes, int]]) -> ErrorCode:
+    """Return the first error of these partitions; as in Kafka, all existing partitions get it."""
+    return next((error for each in partitions if (error := check(*each)) is not _NONE), _NONE)
 
 
 def is_too_long(metadata: str, limit: int) -> bool:

@@ -11,9 +11,7 @@ from collections.abc import Mapping, Set
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroupState
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.offsets.requests import is_too_long
+from kafka_offsets.coordinator.offsets.requests import first_error, is_too_long
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, TransactionalResult
 from kafka_offsets.coordinator.state import ShardState, TopicView
@@ -50,7 +48,7 @@ def commit(
     known  the partitions that exist; the others are answered UNKNOWN_TOPIC_OR_PARTITION
     """
     producer = request.producer_id, request.producer_epoch
-    error = check_group(shard, request)
+    error = _check_group(shard, request, known)
     if error:
         return TransactionalResult(*producer, replies=(Reply(context, answer(request, known, error)),))
     longest = shard.settings.offset_metadata_max_bytes
@@ -80,29 +78,26 @@ def commit(
     return TransactionalResult(*producer, records=records, replies=(Reply(context, response),))
 
 
-def check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest) -> ErrorCode:
+def _check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest, known: _Known) -> ErrorCode:
     """Decide whether the sender may commit for the group: as the member that it names, or without a member."""
-    member_id, instance_id = request.member_id, request.group_instance_id
     generation = request.generation_id
     group = shard.groups.get(request.group_id)
     if group is None:
         return ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
-    is_nobody = generation < 0 and not member_id and instance_id is None
-    if isinstance(group, ConsumerGroup):
-        if is_nobody or (generation < 0 and not group.subscriptions):
-            return ErrorCode.NONE
-        member = group.member(member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if generation == member.current.epoch else ErrorCode.ILLEGAL_GENERATION
-    if group.state is ClassicGroupState.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if is_nobody or (generation < 0 and group.state is ClassicGroupState.EMPTY):
-        return ErrorCode.NONE
-    error = group.check_member(member_id, instance_id)
-    if error:
-        return error
-    return ErrorCode.NONE if generation == group.generation else ErrorCode.ILLEGAL_GENERATION
+    verdict = group.check_commit(request.member_id, request.group_instance_id, generation, None)
+    if isinstance(verdict, ErrorCode):
+        return verdict
+    longest = shard.settings.offset_metadata_max_bytes
+    return first_error(
+        verdict,
+        (
+            (shard.topics.id_and_partition_count(topic.name)[0], partition.partition_index)
+            for topic in request.topics
+            for partition in topic.partitions
+            if partition.partition_index in known.get(topic.name, ())
+            and not is_too_long(partition.committed_metadata or "", longest)
+        ),
+    )
 
 
 def answer(

@@ -4,13 +4,17 @@
     simple group                           retention after the commit
     classic group without members          retention after it became empty, or after the commit where that is not known
     consumers, classic or of KIP-848       retention after the commit, of topics that no member subscribes to
+    streams group                          retention after the commit, of topics that its topology does not read, and of
+                                           all topics while it has no members
+    share group                            never: its offsets are not committed ones
     classic group with other members, or consumers whose metadata does not parse            never
     an open transaction is about to replace the offset                                      not while it is open
 
 A subscribed topic, or a group of the second last line, also keeps offsets that have their own expiry. Groups have the
 state that they have in a broker that has just loaded the log: one with members is stable.
 
-Source: KIP-211, KIP-496; OffsetExpirationConditionImpl and OffsetMetadataManager.cleanupExpiredOffsets of Kafka 4.3.
+Source: KIP-211, KIP-496; OffsetExpirationConditionImpl and OffsetMetadataManager.cleanupExpiredOffsets and
+isSubscribedToTopic of StreamsGroup of Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -19,11 +23,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from kafka_offsets.spark import schema
-from kafka_offsets.spark.pipelines.groups import CLASSIC, CONSUMER, SIMPLE, groups
+from kafka_offsets.spark.pipelines.groups import CLASSIC, CONSUMER, SHARE, SIMPLE, STREAMS, groups
 from kafka_offsets.spark.pipelines.state import KEY, REFUSE, latest
-
-KINDS = ("offset", "group", "consumer")
-"""The option `types` of the data source that `stale` needs, besides the columns `key` and `value`."""
 
 
 def stale(
@@ -38,14 +39,14 @@ def stale(
 ) -> DataFrame:
     """Return the expiring offsets, with `schema.STATE_COLUMNS` and columns about their groups.
 
-    raw          rows of the whole log, of KINDS at least, with `key` and `value`
+    raw          rows of the whole log, at least offsets and all kinds of groups, with `key` and `value`
     now_ms       wall time of the coordinator's check
     retention_ms offsets.retention.minutes
     state, known the state and the result of `groups`, if they are known; otherwise they are computed from `raw`
     keep_others  also return the offsets that do not expire
     unreadable   as for `latest`
-    Further columns: group_type (simple, classic, consumer), members, expires_at (null: never, in the present state),
-    is_stale, why (a sentence).
+    Further columns: group_type (simple, classic, consumer, share, streams), members, expires_at (null: never, in the
+    present state), is_stale, why (a sentence).
     """
     committed = latest(raw, unreadable=unreadable) if state is None else state.select(*schema.STATE_COLUMNS)
     place = ["log_partition", "group"]
@@ -88,11 +89,12 @@ def _rule(retention_ms: Column) -> tuple[Column, Column]:
     own = sf.unix_millis("expire_timestamp")
     type_, protocol, topics = sf.col("group_type"), sf.col("protocol_type"), sf.col("topics")
     is_simple = type_.isNull() | ((type_ == CLASSIC) & protocol.isNull())
-    is_consumer = (type_ == CONSUMER) | (protocol == "consumer")
+    is_consumer = type_.isin(CONSUMER, STREAMS) | (protocol == "consumer")
     subscribed = ~is_simple & is_consumer & (topics.isNull() | sf.array_contains(topics, sf.col("topic")))
     is_empty = (type_ == CLASSIC) & (sf.col("members") == 0)
     kept = [
         (sf.col("is_pending"), "an open transaction has committed another offset"),
+        (type_ == SHARE, "a share group has no committed offsets that expire"),
         (subscribed & topics.isNull(), "what the members subscribe to is not known"),
         (subscribed, "a member subscribes to the topic"),
         (~is_simple & ~is_consumer & ~is_empty, "the group has members, which are no consumers"),

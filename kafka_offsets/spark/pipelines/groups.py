@@ -1,31 +1,43 @@
 """Groups of a log: their protocol, their members, their subscriptions.
 
-Spark selects the records of each group, by the rules of a loading coordinator: the last value of each key is used; the
-record of a classic group ends an earlier consumer group of the same name, and the reverse; after the deletion of a
-group only its offsets remain. Python then parses the values of these few records, one group at a time.
+Spark selects the records of each group, by the rules of a loading coordinator: the last value of each key is used; a
+record of one type of group ends an earlier group of another type with the same name; after the deletion of a group only
+its offsets remain. Python then parses the values of these few records, one group at a time.
 
-Source: GroupMetadataManager.replay of Kafka 4.3; ConsumerProtocol for what a member of a classic group subscribes to.
+Source: GroupMetadataManager.replay of Kafka 4.4; ConsumerProtocol for what a member of a classic group subscribes to;
+StreamsTopology for what a streams group reads.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.spark import schema
 
-SIMPLE, CLASSIC, CONSUMER = "simple", "classic", "consumer"
+SIMPLE, CLASSIC, CONSUMER, SHARE, STREAMS = "simple", "classic", *schema.FAMILIES
 """Types of groups. A simple group has only offsets: no member has ever joined it, or the group was deleted."""
 
-_EPOCH, _MEMBER, _REGEX = (schema.KINDS[number] for number in (3, 5, 16))
-_CONSUMER_KINDS = tuple(schema.KINDS[number] for number in (3, 4, 5, 6, 7, 8, 16))
+_KINDS = {CLASSIC: (schema.GROUP,), **schema.FAMILIES}
+_EPOCHS = {CLASSIC: schema.GROUP, **schema.EPOCHS}
+_REGEX, _TOPOLOGY = schema.KINDS[16], schema.KINDS[23]
+_VALUES: dict[str, Any] = {
+    schema.GROUP: messages.GroupMetadataValue,
+    schema.MEMBERS[CONSUMER]: messages.ConsumerGroupMemberMetadataValue,
+    schema.MEMBERS[SHARE]: messages.ShareGroupMemberMetadataValue,
+    schema.MEMBERS[STREAMS]: messages.StreamsGroupMemberMetadataValue,
+    _REGEX: messages.ConsumerGroupRegularExpressionValue,
+    _TOPOLOGY: messages.StreamsGroupTopologyValue,
+}
+"""The values that are parsed, by kind."""
+
 _MEMBERS_TYPE = "consumer"
 """The protocol type of classic groups whose members' metadata contains their subscriptions."""
 
@@ -50,20 +62,21 @@ _DDL = (
 def groups(raw: DataFrame, *, in_driver: bool = False) -> DataFrame:
     """Return the groups with records other than offsets, one row each.
 
-    raw        rows of the log with the columns `key` and `value`, of these kinds: group, consumer_group_…
+    raw        rows of the log with the columns `key` and `value`, of all kinds of groups
     in_driver  parse the values now and in this process: starting a worker takes as long as thousands of groups
-    The columns are log_partition, group, type (CLASSIC or CONSUMER), protocol_type (null without one), members (their
+    The columns are log_partition, group, type (all but SIMPLE), protocol_type (null without one), members (their
     number), state_since_ms (since when a classic group has its state, null if not known), topics (subscribed by its
-    members, null if not known). The query fails with StorageError at a value that does not parse, as loading does.
+    members, or read by the topology that they run; null if not known). The query fails with StorageError at a value
+    that does not parse, as loading does.
     """
     missing = {"key", "value", "kind", "tombstone", "log_offset"} - set(raw.columns)
     if missing:
         raise ValueError(
             f"the rows have no column {', '.join(sorted(missing))}: name it in the option `columns`"
         )
-    rows = raw.where(sf.col("kind").isin(schema.GROUP, *_CONSUMER_KINDS))
+    rows = raw.where(sf.col("kind").isin(*schema.GROUP_KINDS))
     # Members and expressions have separate keys; of every other kind a group has one key.
-    rows = rows.withColumn("key", sf.when(~sf.col("kind").isin(schema.GROUP, _EPOCH), sf.col("key")))
+    rows = rows.withColumn("key", sf.when(~sf.col("kind").isin(*_EPOCHS.values()), sf.col("key")))
     is_value = ~sf.col("tombstone")
     by_key = rows.groupBy("log_partition", "group", "kind", "key").agg(
         sf.max("log_offset").alias("log_offset"),
@@ -72,14 +85,11 @@ def groups(raw: DataFrame, *, in_driver: bool = False) -> DataFrame:
         sf.max(sf.when(is_value, sf.col("log_offset"))).alias("value_offset"),
         sf.max(sf.when(~is_value, sf.col("log_offset"))).alias("tombstone_offset"),
     )
-    is_classic, is_epoch = sf.col("kind") == schema.GROUP, sf.col("kind") == _EPOCH
-    read = sf.col("kind").isin(schema.GROUP, _MEMBER, _REGEX) & ~sf.col("tombstone")
+    read = sf.col("kind").isin(*_VALUES) & ~sf.col("tombstone")
     record = sf.struct("kind", "log_offset", "value")
     by_group = by_key.groupBy("log_partition", "group").agg(
-        sf.max(sf.when(is_classic, sf.col("value_offset"))).alias("classic_value"),
-        sf.max(sf.when(is_classic, sf.col("tombstone_offset"))).alias("classic_tombstone"),
-        sf.max(sf.when(~is_classic, sf.col("value_offset"))).alias("consumer_value"),
-        sf.max(sf.when(is_epoch, sf.col("tombstone_offset"))).alias("epoch_tombstone"),
+        *(_last("value", type_, kinds) for type_, kinds in _KINDS.items()),
+        *(_last("tombstone", type_, (kind,)) for type_, kind in _EPOCHS.items()),
         sf.collect_list(sf.when(read, record)).alias("records"),
     )
     kept = _with_type(by_group)
@@ -89,17 +99,20 @@ def groups(raw: DataFrame, *, in_driver: bool = False) -> DataFrame:
     return kept.mapInArrow(_parse, _DDL)
 
 
+def _last(name: str, type_: str, kinds: Sequence[str]) -> Column:
+    """Return the offset of the last value or tombstone of some kinds, -1 without one."""
+    offset = sf.max(sf.when(sf.col("kind").isin(*kinds), sf.col(f"{name}_offset")))
+    return sf.coalesce(offset, sf.lit(-1).cast("long")).alias(f"{type_}_{name}")
+
+
 def _with_type(by_group: DataFrame) -> DataFrame:
     """Add the `type`, and `begins`: earlier records belong to a previous group of that name."""
-    never = sf.lit(-1).cast("long")
-    classic, classic_gone, consumer, epoch_gone = (
-        sf.coalesce(name, never)
-        for name in ("classic_value", "classic_tombstone", "consumer_value", "epoch_tombstone")
-    )
-    is_classic = (classic > consumer) & (classic > classic_gone)
-    is_consumer = (consumer > classic) & (consumer > epoch_gone)
-    type_ = sf.when(is_classic, CLASSIC).when(is_consumer, CONSUMER)
-    begins = sf.when(is_classic, classic).otherwise(sf.greatest(classic, epoch_gone))
+    type_, begins = sf.lit(None).cast("string"), sf.lit(None).cast("long")
+    for each in _KINDS:
+        others = (f"{other}_value" for other in _KINDS if other != each)
+        ended = sf.greatest(*others, f"{each}_tombstone")
+        is_it = sf.col(f"{each}_value") > ended
+        type_, begins = sf.when(is_it, each).otherwise(type_), sf.when(is_it, ended).otherwise(begins)
     typed = by_group.select("log_partition", "group", type_.alias("type"), begins.alias("begins"), "records")
     return typed.where(sf.col("type").isNotNull())
 
@@ -111,10 +124,12 @@ def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _parse_group(row: dict[str, Any]) -> dict[str, Any]:
     found = {name: row[name] for name in ("log_partition", "group", "type")}
-    records = [each for each in row["records"] if each["log_offset"] >= row["begins"]]
+    values: dict[str, list[Any]] = {kind: [] for kind in _VALUES}
+    for record in row["records"]:
+        if record["log_offset"] >= row["begins"]:
+            values[record["kind"]].append(_read(row, record))
     if row["type"] == CLASSIC:
-        (record,) = (each for each in records if each["kind"] == schema.GROUP)
-        value = _read(messages.GroupMetadataValue, row, record)
+        (value,) = values[schema.GROUP]
         since = value.current_state_timestamp
         return {
             **found,
@@ -123,23 +138,29 @@ def _parse_group(row: dict[str, Any]) -> dict[str, Any]:
             "state_since_ms": None if since == -1 else since,
             "topics": _subscribed(value),
         }
-    members = [
-        _read(messages.ConsumerGroupMemberMetadataValue, row, each)
-        for each in records
-        if each["kind"] == _MEMBER
-    ]
-    regexes = [
-        _read(messages.ConsumerGroupRegularExpressionValue, row, each)
-        for each in records
-        if each["kind"] == _REGEX
-    ]
+    members = values[schema.MEMBERS[row["type"]]]
+    if row["type"] == STREAMS:
+        topics = _sources(values[_TOPOLOGY]) if members else set()
+    else:
+        topics = _named(members, values[_REGEX])
+    return {**found, "protocol_type": row["type"], "members": len(members), "topics": sorted(topics)}
+
+
+def _named(members: Iterable[Any], regexes: Iterable[Any]) -> set[str]:
+    """Return the topics that members of a consumer or share group subscribe to."""
     topics = {topic for member in members for topic in member.subscribed_topic_names}
-    topics.update(topic for regex in regexes for topic in regex.topics)
-    return {**found, "protocol_type": "consumer", "members": len(members), "topics": sorted(topics)}
+    return topics.union(topic for regex in regexes for topic in regex.topics)
 
 
-def _read(cls: Any, row: dict[str, Any], record: dict[str, Any]) -> Any:
-    data = record["value"]
+def _sources(topologies: Iterable[Any]) -> set[str]:
+    """Return the topics that a topology reads, including those that its own tasks write."""
+    parts = [part for topology in topologies for part in topology.subtopologies]
+    topics = {topic for part in parts for topic in part.source_topics}
+    return topics.union(topic.name for part in parts for topic in part.repartition_source_topics)
+
+
+def _read(row: dict[str, Any], record: dict[str, Any]) -> Any:
+    cls, data = _VALUES[record["kind"]], record["value"]
     try:
         (version,) = _INT16.unpack_from(data)
         if version not in cls.SCHEMA.versions:

@@ -18,7 +18,7 @@ from kafka_offsets.spark import schema
 SPAN = 1 << 20
 """Size of a span, in offsets of the log: one task orders the records of one key in it."""
 
-_EPOCH, _MEMBER = schema.KINDS[3], schema.KINDS[5]
+_EPOCHS, _MEMBERS = (schema.GROUP, *schema.EPOCHS.values()), tuple(schema.MEMBERS.values())
 _KEY = ("log_partition", "kind", "group", "topic", "partition", "member")
 _NEEDED = (*_KEY, "log_offset", "record_timestamp", "tombstone", "committed_offset", "generation")
 
@@ -195,7 +195,7 @@ def _steps(raw: DataFrame, span: int, *more: str) -> DataFrame:
     step, before         committed offset, generation, or 1 for an existing member; null for a deletion and for kinds
                          without such a number; `before` is also null for the first record of a key
     commit, deletion, rewind, rebalance  whether the record is one
-    joined               1 or -1 for a member of a consumer group that joined or left
+    joined               1 or -1 for a member that joined or left, of a group that is not classic
     """
     missing = sorted({*_NEEDED, *more, "outcome", "record_bytes"} - set(raw.columns))
     if missing:
@@ -205,17 +205,17 @@ def _steps(raw: DataFrame, span: int, *more: str) -> DataFrame:
     rows = raw.where(sf.col("group").isNotNull() & sf.col("error").isNull() & counts)
     step = (
         sf.when(is_offset, sf.col("committed_offset"))
-        .when(sf.col("kind") == _MEMBER, sf.lit(1))
+        .when(sf.col("kind").isin(*_MEMBERS), sf.lit(1))
         .otherwise(sf.col("generation"))
     )
     rows = rows.select(
         *_NEEDED, *more, sf.col("record_bytes").alias("bytes"), sf.when(is_value, step).alias("step")
     )
     rows = _with_before(rows, _KEY, span)
-    is_epoch = sf.col("kind").isin(schema.GROUP, _EPOCH)
+    is_epoch = sf.col("kind").isin(*_EPOCHS)
     begun = sf.col("step") > sf.coalesce("before", sf.lit(0).cast("long"))
     was = sf.when(sf.col("before").isNull(), 0).otherwise(1)
-    joined = sf.when(sf.col("kind") == _MEMBER, sf.when(is_value, 1).otherwise(0) - was).otherwise(0)
+    joined = sf.when(sf.col("kind").isin(*_MEMBERS), sf.when(is_value, 1).otherwise(0) - was).otherwise(0)
     return rows.select(
         *rows.columns,
         (is_offset & is_value).alias("commit"),

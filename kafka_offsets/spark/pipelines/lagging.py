@@ -11,32 +11,24 @@ idle topic. Brokers are queried with Kafka's protocol: Apache Kafka or this proj
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
-from kafka_offsets.client.connection import Address, Connection
-from kafka_offsets.client.settings import ConnectionSettings, secured_settings
-from kafka_offsets.errors import ErrorCode, RefusedError
-from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.records import batch_headers, read_records
+from kafka_offsets.client.cluster import EARLIEST, LATEST
+from kafka_offsets.client.settings import secured_settings
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.spark.brokers import first_times, offsets_at
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
-
-CURRENT, BEHIND, TRUNCATED, AHEAD, GONE = "current", "behind", "truncated", "ahead", "gone"
-"""Status of a committed offset: nothing is unread; records are unread; records were deleted before they were read;
-the log ends before it, for example because the topic was deleted and created again; there is no such partition."""
+from kafka_offsets.spark.state_table import AHEAD, BEHIND, CURRENT, GONE, TRUNCATED
 
 ENDS = "topic STRING, partition INT, log_start_offset BIGINT, log_end_offset BIGINT"
 TIMES = "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
 
 _PLACE = ["topic", "partition"]
-_FETCH_VERSION, _METADATA_VERSION = 11, 4
-_FETCH_BYTES = 1 << 16
 
 
 def lag(
@@ -189,7 +181,7 @@ def ends_of(
     Raises ConnectionLostError, RefusedError and ConfigError. One request for each topic and broker, from the driver.
     """
     with secured_settings(bootstrap, properties).cluster() as cluster:
-        found = _offsets_at(cluster, state, (EARLIEST, LATEST))
+        found = offsets_at(cluster, _places(state), (EARLIEST, LATEST))
         rows = [(*place, *offsets) for place, offsets in found]
     return _table(spark, rows, ENDS, pa.int64())
 
@@ -215,11 +207,15 @@ def growth_of(
     with secured_settings(bootstrap, properties).cluster() as cluster:
         rows = [
             (*place, (end if offset < 0 else offset) - 1, at - 1)  # -1: there are no records that young
-            for place, (end, *offsets) in _offsets_at(cluster, state, (LATEST, *times))
+            for place, (end, *offsets) in offsets_at(cluster, _places(state), (LATEST, *times))
             for at, offset in zip(times, offsets, strict=True)
             if offset and end
         ]
     return _with_times(spark, rows)
+
+
+def _places(state: DataFrame) -> list[TopicPartition]:
+    return [(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().collect()]
 
 
 def _with_times(spark: SparkSession, rows: list[tuple[str, int, int, int]]) -> DataFrame:
@@ -237,31 +233,6 @@ def _table(spark: SparkSession, rows: Sequence[tuple[Any, ...]], ddl: str, last:
     return spark.createDataFrame(pa.table(arrays, names), ddl)
 
 
-def _offsets_at(
-    cluster: ClusterClient, state: DataFrame, times: Sequence[int]
-) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
-    """Yield the offsets at these times, for each topic-partition of a state that the cluster has."""
-    by_topic: dict[str, list[TopicPartition]] = {}
-    places = {(row["topic"], row["partition"]) for row in state.select(*_PLACE).distinct().collect()}
-    for place in sorted(places):
-        by_topic.setdefault(place[0], []).append(place)
-    for topic, wanted in by_topic.items():
-        there = _leaders(cluster, topic)
-        known = [place for place in wanted if place in there]
-        found = [cluster.offsets_at(dict.fromkeys(known, at)) for at in times]
-        for place in known:
-            yield place, tuple(offsets[place] for offsets in found)
-
-
-def _leaders(cluster: ClusterClient, topic: str) -> dict[TopicPartition, int]:
-    try:
-        return cluster.leaders([topic])
-    except RefusedError as error:
-        if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        return {}
-
-
 def times_of(
     spark: SparkSession, bootstrap: str, lags: DataFrame, *, properties: Mapping[str, str] | None = None
 ) -> DataFrame:
@@ -276,79 +247,4 @@ def times_of(
     asked = [
         (row["topic"], row["partition"], row["position"], row["log_end_offset"]) for row in unread.collect()
     ]
-    rows = []
-    with _Reader(secured_settings(bootstrap, properties)) as reader:
-        for topic, partition, position, end in sorted(asked):
-            timestamp = reader.first_time((topic, partition), position, end)
-            if timestamp is not None:
-                rows.append((topic, partition, position, timestamp))
-    return _with_times(spark, rows)
-
-
-class _Reader:
-    """Reads single records from the leaders of partitions."""
-
-    def __init__(self, settings: ConnectionSettings) -> None:
-        self._settings = settings
-        self._bootstrap = settings.any_broker()
-        self._connections: dict[Address, Connection] = {}
-        self._leaders: dict[TopicPartition, Address] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bootstrap.close()
-        for connection in self._connections.values():
-            connection.close()
-
-    def first_time(self, place: TopicPartition, position: int, end: int) -> int | None:
-        """Return the timestamp in ms of the first record from `position` on and before `end`, None without one."""
-        while position < end:
-            data = self._fetch(place, position)
-            following = position
-            for at, header in batch_headers(data):
-                following = max(following, header.last_offset + 1)
-                if header.is_control or header.last_offset < position:
-                    continue
-                for record in read_records(data, at):
-                    if position <= record.offset < end:
-                        return record.timestamp
-            if following == position:  # no visible record yet
-                return None
-            position = following
-        return None
-
-    def _fetch(self, place: TopicPartition, offset: int) -> bytes:
-        topic, partition = place
-        made = messages.FetchRequest
-        wanted = made.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-        asked = made(max_wait_ms=0, min_bytes=0, topics=[made.FetchTopic(topic, partitions=[wanted])])
-        answer = self._leader(place).call(asked, _FETCH_VERSION)
-        found = answer.responses[0].partitions[0] if answer.responses else None
-        error = answer.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
-        if error or found is None:
-            raise RefusedError(f"{topic}-{partition} from offset {offset}", error)
-        return bytes(found.records or b"")
-
-    def _leader(self, place: TopicPartition) -> Connection:
-        if place not in self._leaders:
-            self._find_leaders(place[0])
-        if place not in self._leaders:
-            raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-        address = self._leaders[place]
-        if address not in self._connections:
-            settings = self._settings
-            self._connections[address] = Connection(*address, settings.timeout_s, settings.security)
-        return self._connections[address]
-
-    def _find_leaders(self, topic: str) -> None:
-        made = messages.MetadataRequest
-        answer = self._bootstrap.call(made([made.Topic(name=topic)], False), _METADATA_VERSION)
-        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-        for found in answer.topics:
-            if found.error_code:
-                raise RefusedError(f"topic {topic}", found.error_code)
-            for each in found.partitions:
-                if each.leader_id in brokers:
-                    self._leaders[topic, each.partition_index] = brokers[each.leader_id]
+    return _with_times(spark, first_times(bootstrap, asked, properties))

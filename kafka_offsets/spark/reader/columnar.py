@@ -5,7 +5,7 @@ rest one by one: group metadata and unusual records. Only requested columns are 
 pyarrow, not Spark.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +26,11 @@ ROWS = 65_536
 OUTCOMES = [None, schema.COMMITTED, schema.ABORTED, schema.OPEN]
 """What numbers of outcomes mean: of batches outside transactions, and of others."""
 
+OFFSETS = frozenset((schema.OFFSET,))
+"""The kinds of committed offsets and their deletions."""
+
 _KIND_NAMES: list[str | None] = [schema.UNKNOWN, schema.CONTROL, *dict.fromkeys(schema.KINDS.values())]
 _UNKNOWN_CODE, _CONTROL_CODE = 0, 1
-_OFFSET_ALONE = frozenset((schema.OFFSET,))
 _NO_KEY = 255
 _KIND_OF_TYPE = np.full(256, _UNKNOWN_CODE, np.int8)
 for _type, _kind in schema.KINDS.items():
@@ -156,12 +158,6 @@ def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, ROWS)
 
 
-def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split record batches, as `slices`."""
-    for batch in batches:
-        yield from slices(batch)
-
-
 def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
     """Return the records to keep."""
     if keep.all():
@@ -172,7 +168,7 @@ def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
 
 def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> Booleans:
     """Return which records are of one of these kinds; `heads` is the result of `key_heads`."""
-    if kinds == _OFFSET_ALONE:
+    if kinds == OFFSETS:
         found: Booleans = is_offset(heads)
         found &= records.key_length >= 2
         control = _control(records)

@@ -4,16 +4,17 @@ ListOffsets returns the range, Fetch returns record batches, which are then deco
 """
 
 import itertools
-import time
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.retries import OF_LEADER, Retries, is_retriable
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.columns import compiled
 from kafka_offsets.errors import (
+    ConnectionLostError,
     ErrorCode,
     KafkaOffsetsError,
     ProtocolError,
@@ -36,19 +37,10 @@ _MAX_WAIT_MS = 500
 _FETCH_BYTES = 8 << 20
 _SHOWN_BYTES = 24
 """Of a response that is not a batch: up to its magic, and more."""
-_ATTEMPTS = 20
-_PAUSE_S = 0.2
-"""Between attempts, where a leader is moving: 4 seconds in all, then the query ends with what was refused."""
-_MOVED = frozenset(
-    (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.LEADER_NOT_AVAILABLE,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    )
-)
+_PATIENCE_S = 4.0
+"""How long a leader may be moving, or a broker be gone; then the query ends with what was refused."""
+
+T = TypeVar("T")
 
 
 class Range(NamedTuple):
@@ -101,13 +93,18 @@ class OffsetsTopic:
         self._settings = settings
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[int, Address] = {}
+        self._retries = Retries(_PATIENCE_S)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         for connection in self._connections.values():
             connection.close()
+        self._connections.clear()
 
     def partitions(self) -> list[int]:
         """Return the partitions of the topic; none before the first commit creates the topic."""
@@ -119,16 +116,21 @@ class OffsetsTopic:
 
         committed  return the last stable offset as the end: every transaction that begins before it has ended
         """
-        attempts = 0
-        while True:
-            try:
-                return self._offsets(_LATEST if end else _EARLIEST, _COMMITTED if committed else _UNCOMMITTED)
-            except RefusedError as error:
-                attempts += 1
-                if error.error_code not in _MOVED or attempts == _ATTEMPTS:
-                    raise
+        when, isolation = _LATEST if end else _EARLIEST, _COMMITTED if committed else _UNCOMMITTED
+        return self._retrying(lambda: self._offsets(when, isolation))
+
+    def _retrying(self, attempt: Callable[[], T]) -> T:
+        """Repeat what fails because a leader is moving, on new connections if one of them is lost."""
+
+        def recover(error: KafkaOffsetsError) -> None:
             self._leaders.clear()
-            time.sleep(_PAUSE_S)
+            if isinstance(error, ConnectionLostError):
+                self._disconnect()
+
+        def passes(error: KafkaOffsetsError) -> bool:
+            return is_retriable(error) or (isinstance(error, RefusedError) and error.error_code in OF_LEADER)
+
+        return self._retries.call(attempt, recover, passes=passes)
 
     def _offsets(self, when: int, isolation: int) -> dict[int, int]:
         asked: dict[Address, list[int]] = {}
@@ -176,24 +178,24 @@ class OffsetsTopic:
             isolation_level=_UNCOMMITTED,
             topics=[made.FetchTopic(TOPIC, partitions=[wanted])],
         )
-        attempts = 0
-        while True:
+
+        def attempt() -> Any:
+            """Send the request to the leader."""
             connection = self._connection(self._leader(partition))
             version = min(connection.latest_version(_FETCH), _FETCH_VERSION)
             found = connection.call(request, version).responses[0].partitions[0]
-            if not found.error_code:
-                return found
             if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise LostRecordsError(
                     f"{TOPIC}-{partition}: offset {offset} is not in the log any more; "
                     f"it goes from {found.log_start_offset} to {found.high_watermark}"
                 )
-            attempts += 1
-            if found.error_code not in _MOVED or attempts == _ATTEMPTS:
-                place = f"records of {TOPIC}-{partition} from offset {offset} on"
-                raise RefusedError(place, found.error_code)
-            self._leaders.clear()
-            time.sleep(_PAUSE_S)
+            if found.error_code:
+                raise RefusedError(
+                    f"records of {TOPIC}-{partition} from offset {offset} on", found.error_code
+                )
+            return found
+
+        return self._retrying(attempt)
 
     def _leader(self, partition: int) -> Address:
         if partition not in self._leaders:

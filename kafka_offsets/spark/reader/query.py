@@ -7,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_offsets.columns.fields import Integers
+from kafka_offsets.columns.fields import Booleans, Integers
 from kafka_offsets.columns.offsets import key_heads
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.spark import schema
-from kafka_offsets.spark.reader import columnar, latest, outcomes
-from kafka_offsets.spark.reader.columnar import RecordSource
+from kafka_offsets.spark.reader import columnar, outcomes
+from kafka_offsets.spark.reader.columnar import OFFSETS, RecordSource
+from kafka_offsets.spark.reader.latest import HELD_BYTES, Latest
 
 Outcomes = npt.NDArray[np.int8]
 
@@ -24,7 +25,7 @@ class Query(NamedTuple):
     """A query of the log.
 
     columns     of the schema, in the order of the result
-    mode        ALL or LATEST
+    mode        ALL or LATEST; rows of LATEST are in no order
     kinds       the record kinds to return, None: all
     committed   exclude records of aborted and open transactions, and markers
     verify_crc  compare checksums
@@ -41,7 +42,7 @@ class Rows:
     """Makes the rows of one log partition that a query selects.
 
     start, stop  the range of offsets; None: no limit
-    winners      of the records before these, with LATEST; the caller that passes it must finish it
+    latest       of the records after these, with LATEST
     """
 
     def __init__(
@@ -50,12 +51,12 @@ class Rows:
         source: RecordSource,
         start: int | None = None,
         stop: int | None = None,
-        winners: latest.Winners | None = None,
+        latest: Latest | None = None,
     ) -> None:
         self._query = query
         self._source = source
         self._start, self._stop = start, stop
-        self._winners = winners
+        self._latest = Latest() if latest is None else latest
         self._held: list[tuple[RecordColumns, Outcomes | None]] = []
         self._held_bytes = 0
 
@@ -74,21 +75,26 @@ class Rows:
             return
         self._held.append((records, found))
         self._held_bytes += len(records.buffer)
-        if self._held_bytes > latest.HELD_BYTES:
+        if self._held_bytes > HELD_BYTES:
             yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the remaining rows at the end of the records."""
         held, self._held, self._held_bytes = self._held, [], 0
-        chosen = latest.winners([records for records, _ in held])
-        for records, (_, found) in zip(chosen, held, strict=False):
-            if not len(records.offset):
-                continue
-            if self._winners is None:
-                yield from self._decode(records, found)
-                continue
-            rows = columnar.decode(records, self._query.columns, self._source, found)
-            yield from columnar.sliced(self._winners.add(records, rows))
+        kept = [self._lasting(records, found) for records, found in reversed(held)]
+        for (records, found), keep in zip(held, reversed(kept), strict=True):
+            if keep.any():
+                yield from self._decode(columnar.choose(records, keep), found)
+
+    def _lasting(self, records: RecordColumns, found: Outcomes | None) -> Booleans:
+        """Return which records no later one replaces.
+
+        Those that are no offsets, and those of aborted and open transactions, replace nothing and are not replaced.
+        """
+        chosen = columnar.of_kinds(records, OFFSETS, key_heads(records))
+        if found is not None:
+            chosen &= found[records.batch] < outcomes.ABORTED
+        return self._latest.winners(records, chosen) | ~chosen
 
     def _decode(
         self, records: RecordColumns, found: Outcomes | None, heads: Integers | None = None

@@ -20,7 +20,7 @@ from kafka_offsets.spark import schema
 from kafka_offsets.spark.reader import columnar, outcomes
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.damage import following_batch
-from kafka_offsets.spark.reader.latest import Winners
+from kafka_offsets.spark.reader.latest import RANGE_BYTES, Latest
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
 from kafka_offsets.storage.files import File
@@ -128,6 +128,19 @@ class LoadedFile(_ReadOnly):
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only where the file ends."""
         return bytes(self._content[position : position + size])
+
+
+class _Beginning(_ReadOnly):
+    """The beginning of a file, up to a position."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: File, end: int) -> None:
+        super().__init__(file.path, end)
+        self._file = file
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._file.read(position, min(size, self.size - position))
 
 
 def find(path: str, storage_options: dict[str, Any] | None = None) -> dict[int, list[SegmentAt]]:
@@ -322,20 +335,18 @@ def end_of(batches: BatchColumns) -> tuple[int, int]:
 def read(
     runs: Iterable[Run], query: Query, storage_options: dict[str, Any] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of runs of segments, in the order of each log."""
+    """Yield the rows of runs of segments, in the order of each log; with LATEST, those of its end first."""
     keep_freed_memory(KEPT_BYTES)
     for run in runs:
         fs, _ = fsspec.core.url_to_fs(run.folder, **(storage_options or {}))
-        winners = Winners() if query.mode == LATEST else None
+        latest = Latest()
         markers = _Markers(fs, run)
-        for segment in run.segments:
+        for segment in run.segments[::-1] if query.mode == LATEST else run.segments:
             file = SegmentFile(fs, segment)
             ahead = partial(markers.starting_at, segment)
             yield from read_segment(
-                file, segment, query, ahead, run.start, run.stop, winners, is_continued=run.is_continued
+                file, segment, query, ahead, run.start, run.stop, latest, is_continued=run.is_continued
             )
-        if winners is not None:
-            yield from columnar.sliced(winners.finish())
 
 
 def read_segment(
@@ -345,7 +356,7 @@ def read_segment(
     markers: Callable[[int], Iterator[outcomes.TransactionEnd]],
     start: int | None = None,
     stop: int | None = None,
-    winners: Winners | None = None,
+    latest: Latest | None = None,
     *,
     is_continued: bool = False,
 ) -> Iterator[pa.RecordBatch]:
@@ -353,31 +364,58 @@ def read_segment(
 
     markers      those of the log from a position in this segment on
     start, stop  the range of offsets; None: no limit
-    winners      as for `Rows`
+    latest       of the segments after it that have been read, with LATEST
     is_continued as for `Run`
     """
     compiled.announce(segment.size)
     source = RecordSource(segment.log_partition, segment.path)
-    limits = [offset for offset in (stop, segment.next_offset) if offset is not None]
-    rows = Rows(query, source, start, min(limits, default=None), winners)
+    limit = min((offset for offset in (stop, segment.next_offset) if offset is not None), default=None)
     begin, first_offset = 0, segment.base_offset
     if start is not None and start > first_offset:
         begin, first_offset = position_of(file, start, first_offset, is_last=segment.is_last)
-    pieces = Pieces(file, begin, query, source, stop, first_offset, is_last=segment.is_last)
-    ahead: outcomes.Ahead | None = None
-    for piece in pieces:
-        if isinstance(piece, pa.RecordBatch):
-            at = pieces.damage_offset
-            if not is_continued or ((start is None or start <= at) and (stop is None or at < stop)):
-                yield piece
-            continue
-        if ahead is None:
-            ahead = outcomes.Ahead(markers(pieces.position))
-        yield from rows.add(piece, ahead)
-        if segment.next_offset is not None and pieces.end_offset > segment.next_offset:
-            yield _overlap(segment, segment.next_offset, piece.batches, query, source)
-            break
-    yield from rows.finish()
+    parts: Iterable[tuple[File, int, int]] = [(file, begin, first_offset)]
+    if query.mode == LATEST:
+        latest = Latest() if latest is None else latest
+        parts = _last_first(file, begin, first_offset, limit, is_last=segment.is_last)
+    ahead = outcomes.Ahead(markers(begin))
+    for part, begin, first_offset in parts:
+        rows = Rows(query, source, start, limit, latest)
+        is_last = segment.is_last and part is file
+        pieces = Pieces(part, begin, query, source, stop, first_offset, is_last=is_last)
+        for piece in pieces:
+            if isinstance(piece, pa.RecordBatch):
+                at = pieces.damage_offset
+                if not is_continued or ((start is None or start <= at) and (stop is None or at < stop)):
+                    yield piece
+                continue
+            yield from rows.add(piece, ahead)
+            if segment.next_offset is not None and pieces.end_offset > segment.next_offset:
+                yield _overlap(segment, segment.next_offset, piece.batches, query, source)
+                break
+        yield from rows.finish()
+
+
+def _last_first(
+    file: File, position: int, first_offset: int, limit: int | None, *, is_last: bool
+) -> Iterator[tuple[File, int, int]]:
+    """Divide a segment from a position on into parts of about RANGE_BYTES; yield the last one first.
+
+    limit  no part begins at this offset or after it
+    A part is a file that ends with it, and the position and the offset at which it begins.
+    """
+    begins = [(position, first_offset)]
+    if file.size - position > RANGE_BYTES:
+        for _, batches in headers(file, position, first_offset, is_last=is_last):
+            numbers = batches.position // RANGE_BYTES
+            for index in np.flatnonzero(np.diff(numbers, prepend=position // RANGE_BYTES)).tolist():
+                offset = int(batches.base_offset[index])
+                if limit is None or offset < limit:
+                    begins.append((int(batches.position[index]), offset))
+            position = int(batches.position[-1])
+    end = file.size
+    for begin, offset in reversed(begins):
+        yield (file if end == file.size else _Beginning(file, end)), begin, offset
+        end = begin
 
 
 def _overlap(

@@ -5,12 +5,15 @@ them, and one of its steps reports them in a row. Otherwise a broker may be writ
 a batch that the file does not hold completely are never taken for a batch of their own (`following_batch`).
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import fsspec
 import numpy as np
 
+from kafka_offsets.columns.batches import BatchColumns
+from kafka_offsets.columns.fields import Booleans, Integers
 from kafka_offsets.spark.reader import segments
 from kafka_offsets.spark.reader.segments import Run, SegmentAt, SegmentFile
 
@@ -46,23 +49,30 @@ class SegmentLog:
         """Return the offset after the last whole batch of each log partition."""
         return {partition: self._end_of(partition, found[-1]) for partition, found in self._find().items()}
 
-    def settled(
-        self, start: Mapping[int, int], stop: Mapping[int, int], end: Mapping[int, int]
-    ) -> dict[int, int]:
-        """Return the offset to stop at, at `stop` or before, such that no transaction of the range is open.
+    def stops(self, start: Mapping[int, int], end: Mapping[int, int], most: int | None) -> dict[int, int]:
+        """Return where a step ends, at `end` or before: after a batch, and where no transaction of the step is open.
 
-        If the first record belongs to a transaction that ends after `stop`, the result is after `stop`, but not after
-        `end`; if that transaction is open, it is `start`.
+        most  records, about: partitions share it by the size of what they have left, and get what others cannot use.
+              Each reads one batch at least, or the transaction that begins there; None: no limit
+        A partition whose first transaction is open stays at `start`.
         """
-        if not self._committed:
-            return dict(stop)
+        if most is None and not self._committed:
+            return dict(end)
         found = self._find()
-        return {
-            partition: self._settled(found[partition], start.get(partition, 0), offset, end[partition])
-            if offset > start.get(partition, 0)
-            else offset
-            for partition, offset in stop.items()
+        left = {partition: offset - start.get(partition, 0) for partition, offset in end.items()}
+        walks = {
+            partition: _Walk(
+                offset - left[partition], self._ends(found[partition], offset - left[partition], offset)
+            )
+            for partition, offset in end.items()
+            if left[partition] > 0
         }
+        if most is None:
+            for walk in walks.values():
+                walk.advance(sys.maxsize)
+        else:
+            _share(walks, left, most)
+        return dict(end) | {partition: walk.stop for partition, walk in walks.items()}
 
     def plan(self, start: Mapping[int, int], stop: Mapping[int, int], split_bytes: int) -> list[list[Run]]:
         """Divide the records between these offsets among readers."""
@@ -91,38 +101,87 @@ class SegmentLog:
         self._seen[partition] = seen
         return seen.end_offset
 
-    def _settled(self, found: list[SegmentAt], start: int, stop: int, end: int) -> int:
-        open_: dict[int, int] = {}
-        for base_offset, producer_id, is_control in self._transactions(found, start, end):
-            first = min(open_.values(), default=stop)
-            if base_offset >= stop and first > start:
-                return first
-            if is_control:
-                open_.pop(producer_id, None)
-                if base_offset >= stop:
-                    first = min(open_.values(), default=base_offset + 1)
-                    if first > start:
-                        return min(first, end)
-            else:
-                open_.setdefault(producer_id, base_offset)
-        return max(min(open_.values(), default=stop), start)
-
-    def _transactions(self, found: list[SegmentAt], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield (base offset, producer id, whether it is a marker) of the transactional batches of a range."""
+    def _ends(self, found: list[SegmentAt], start: int, end: int) -> Iterator[tuple[Integers, Integers]]:
+        """Yield the offsets at which a step from `start` may end, in order, and how many records are before each."""
+        open_: set[int] = set()
+        count = 0
         for segment in segments.overlapping(found, start, end):
             file, position, first_offset = SegmentFile(self._fs, segment), 0, segment.base_offset
             is_last = segment.is_last
             if start > first_offset:
                 position, first_offset = segments.position_of(file, start, first_offset, is_last=is_last)
+            # Where segments overlap, the later one counts.
+            limit = end if segment.next_offset is None else min(end, segment.next_offset)
             for _, batches in segments.headers(file, position, first_offset, is_last=is_last):
-                chosen = np.flatnonzero(
-                    batches.is_transactional
-                    & (batches.base_offset + batches.last_offset_delta >= start)
-                    & (batches.base_offset < end)
-                )
-                yield from zip(
-                    batches.base_offset[chosen].tolist(),
-                    batches.producer_id[chosen].tolist(),
-                    batches.is_control[chosen].tolist(),
-                    strict=True,
-                )
+                ends = batches.base_offset + batches.last_offset_delta + 1
+                chosen = (ends > start) & (batches.base_offset < limit)
+                counts = count + np.cumsum(batches.record_count * (chosen & ~batches.is_control))
+                count = int(counts[-1])
+                possible = self._without_open(batches, open_) & chosen
+                yield np.minimum(ends, limit)[possible], counts[possible]
+        if not open_:  # damage may be before the end
+            yield np.array([end]), np.array([count])
+
+    def _without_open(self, batches: BatchColumns, open_: set[int]) -> Booleans:
+        """Return after which batches no transaction is open; `open_` are the producers of those that are."""
+        none_open = np.ones(len(batches.position), np.bool_)
+        if not self._committed:
+            return none_open
+        begin = 0
+        for index in np.flatnonzero(batches.is_transactional).tolist():
+            none_open[begin:index] = not open_
+            producer_id = int(batches.producer_id[index])
+            if batches.is_control[index]:
+                open_.discard(producer_id)
+            else:
+                open_.add(producer_id)
+            begin = index
+        none_open[begin:] = not open_
+        return none_open
+
+
+class _Walk:
+    """A walk through one partition, from one possible end of a step to the next.
+
+    stop, records  where it is, and how many records it has passed
+    """
+
+    def __init__(self, start: int, ends: Iterator[tuple[Integers, Integers]]) -> None:
+        self.stop, self.records = start, 0
+        self._start = start
+        self._more = ends
+        self._ends = self._counts = np.zeros(0, np.int64)
+
+    def advance(self, most: int) -> bool:
+        """Go on while there are at most `most` records, but to the first end in any case.
+
+        Return False where it cannot go on: at the end, or if no record was free for it.
+        """
+        before = self.stop
+        while True:
+            if not self._ends.size:
+                following = next(self._more, None)
+                if following is None:
+                    return False
+                self._ends, self._counts = following
+                continue
+            taken = int(np.searchsorted(self._counts, most, side="right"))
+            if self.stop == self._start:
+                taken = max(taken, 1)
+            if not taken:
+                return self.stop > before
+            self.stop, self.records = int(self._ends[taken - 1]), int(self._counts[taken - 1])
+            self._ends, self._counts = self._ends[taken:], self._counts[taken:]
+
+
+def _share(walks: Mapping[int, _Walk], left: Mapping[int, int], most: int) -> None:
+    """Let walks go on until they have passed `most` records, each for its part of what the others leave."""
+    active, free = list(walks), most
+    while active and free > 0:
+        total = sum(left[partition] for partition in active)
+        active = [
+            partition
+            for partition in active
+            if walks[partition].advance(walks[partition].records + free * left[partition] // total)
+        ]
+        free = most - sum(walk.records for walk in walks.values())

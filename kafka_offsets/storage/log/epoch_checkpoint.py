@@ -42,7 +42,12 @@ class EpochCheckpoint(LeaderEpochs):
                 raise
         self.entries = LeaderEpochs.restored(entries, runs, log_start_offset, log_end_offset).entries
         if stored != encode_epochs(self.entries) and (exists or self.entries):
-            self.write()
+            try:
+                self.write()
+            except StorageError as error:
+                if not error.is_full_disk:
+                    raise
+                self.has_new = True  # the next append writes it
 
     def write(self) -> None:
         """Write the file. Raises StorageError."""

@@ -40,6 +40,7 @@ from kafka_offsets.storage.log.segment_names import SWAP_SUFFIX, last_base_offse
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
 from kafka_offsets.storage.log.syncing import try_write_index_files
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
+from kafka_offsets.storage.repair.closed_segments import NONE_KNOWN, Sizes
 from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
 
 
@@ -70,6 +71,7 @@ class Log(ReadableLog):
     stored_point      the recovery point that a start after a crash will find: see `settle_ended`
     truncations       how often records were removed from the end: work that read such records must be given up
     replicated_to     the high watermark of a log that is one of several replicas; None for a log that is alone
+    on_refusal        called, in any thread, when the disk refuses an append or a sync
     """
 
     def __init__(self, files: Files, directory: str, config: LogConfig) -> None:
@@ -86,6 +88,7 @@ class Log(ReadableLog):
         self.stored_point = 0
         self.truncations = 0
         self.replicated_to: int | None = None
+        self.on_refusal: Callable[[StorageError], None] = lambda error: None
         self._store_point: Callable[[int], None] | None = None
         self._keep_valid = False
         self._is_abandoned: Callable[[], bool] = lambda: False
@@ -106,6 +109,7 @@ class Log(ReadableLog):
         clean_end_offset: int | None = None,
         synced_offset: int | None = None,
         verify_from: int | None = None,
+        closed: Sizes = NONE_KNOWN,
         keep_valid: bool = False,
         is_abandoned: Callable[[], bool] = lambda: False,
     ) -> "Log":
@@ -117,6 +121,7 @@ class Log(ReadableLog):
         synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not; None
                           when it is unknown: then only the last segment may be torn
         verify_from       as in `DurabilityHint`
+        closed            sizes of segments at the clean stop
         keep_valid        remove damaged parts from the log, see `damages`, instead of refusing it
         is_abandoned      called for each batch that is read; if it returns true, OpeningAbandonedError
         A torn tail is truncated, see `recovery`. After a clean stop, or before `synced_offset`, nothing can be torn: a
@@ -129,7 +134,7 @@ class Log(ReadableLog):
         log = cls(files, directory, config)
         log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
         try:
-            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset, verify_from)
+            log._open(topic_id, log_start_offset, clean_end_offset, synced_offset, verify_from, closed)
         except (StorageError, OpeningAbandonedError):
             log.close(sync=False)
             raise
@@ -142,6 +147,7 @@ class Log(ReadableLog):
         clean_end_offset: int | None,
         synced_offset: int | None,
         verify_from: int | None,
+        closed: Sizes,
     ) -> None:
         interval_bytes = self.config.index_interval_bytes
         self._files.make_directory(self.directory)
@@ -152,6 +158,7 @@ class Log(ReadableLog):
             hint = DurabilityHint(clean_end_offset, synced_offset, log_start_offset, verify_from)
             self.stored_point = synced_offset
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
+        hint = hint._replace(closed=NONE_KNOWN if has_swaps else closed)
         if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
             self.summary.forget()
             self.summary.resume()
@@ -236,12 +243,11 @@ class Log(ReadableLog):
         hint: DurabilityHint,
         believed: Mapping[int, Segment] = MappingProxyType({}),
     ) -> None:
-        interval_bytes = self.config.index_interval_bytes
         self._segments, self.recovery, self.damages = load_segments(
             self._files,
             self.directory,
             names,
-            interval_bytes,
+            self.config.index_interval_bytes,
             hint,
             keep_valid=self._keep_valid,
             believed=believed,
@@ -313,8 +319,7 @@ class Log(ReadableLog):
         Costs 3 µs plus the write for a small batch.
         Sources: KIP-98 (format), KIP-101 (leader epoch).
         """
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         latest = self._epochs.latest
         epoch = max(latest, 0) if leader_epoch is None else leader_epoch
         if epoch != latest:
@@ -332,8 +337,7 @@ class Log(ReadableLog):
         self, batch: bytearray, last_offset_delta: int, max_timestamp: int, leader_epoch: int
     ) -> int:
         """Append one batch, whole and of magic 2, as `append`, for a caller that has read its header."""
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         if leader_epoch != self._epochs.latest:
             self.start_epoch(leader_epoch)
         base_offset = self.log_end_offset
@@ -343,8 +347,7 @@ class Log(ReadableLog):
 
     def append_together(self, batches: Sequence[CheckedBatch], leader_epoch: int) -> None:
         """Append batches as `append_checked` does with each, with one write; they must fit, see `has_room`."""
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         if leader_epoch != self._epochs.latest:
             self.start_epoch(leader_epoch)
         offset = self.log_end_offset
@@ -374,8 +377,7 @@ class Log(ReadableLog):
         offsets rise from the log end on and whose leader epochs do not fall; ProtocolError for a wrong checksum;
         StorageError as from `append`. The log is then unchanged. Source: UnifiedLog.appendAsFollower.
         """
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         found = replicated(batches, self.log_end_offset)
         last_offset = found[-1].last_offset
         if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
@@ -392,8 +394,7 @@ class Log(ReadableLog):
 
         For callers that make the batches; `append` takes batches of producers. StorageError as there.
         """
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         active = self._write(batch, last_offset)
         active.note_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
@@ -403,26 +404,30 @@ class Log(ReadableLog):
 
         data  all of it, or its pieces
         """
-        if self._epochs.has_new:
-            self._epochs.write()
         size = sum(map(len, data)) if isinstance(data, list) else len(data)
-        active = self._segments[-1]
-        if (
-            active.size + size > self.config.segment_bytes
-            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-        ) and active.size:
-            active = self._roll()
-        file = active.opened
-        if file is None:  # without a descriptor nothing was written, and nothing needs to be undone
-            self._take_up()
-            file = active.file
+        writing: Segment | None = None
         try:
+            if self._epochs.has_new:
+                self._epochs.write()
+            active = self._segments[-1]
+            if (
+                active.size + size > self.config.segment_bytes
+                or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            ) and active.size:
+                active = self._roll()
+            file = active.opened
+            if file is None:
+                self._take_up()
+                file = active.file
+            writing = active
             if isinstance(data, list):
                 file.append_pieces(data)
             else:
                 file.append(data)
-        except StorageError:
-            self._undo_append(active)
+        except StorageError as error:
+            if writing is not None:  # else nothing was written, and nothing needs to be undone
+                self._undo_append(writing)
+            self.on_refusal(error)
             raise
         self.appended_bytes += size
         return active
@@ -438,8 +443,7 @@ class Log(ReadableLog):
 
     def roll(self) -> None:
         """Begin a new segment at the log end, unless the active one is empty. Nothing is synced."""
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         if self._segments[-1].size:
             self._roll()
 
@@ -460,10 +464,16 @@ class Log(ReadableLog):
         except StorageError as error:
             self._failure = error
 
-    def _refuse(self) -> None:
-        raise StorageError(
-            f"no appends until the log is opened again, because of: {self._failure}", self.directory
-        )
+    def _fail(self, error: StorageError) -> None:
+        """Refuse appends from now on; a log whose topic is deleted may fail in a thread that still syncs it."""
+        self._failure = self._failure or error
+        if not self._closed:
+            self.on_refusal(error)
+
+    def _check_usable(self) -> None:
+        if self._failure is not None:
+            reason = f"no appends until the log is opened again, because of: {self._failure}"
+            raise StorageError(reason, self.directory)
 
     def sync(self) -> None:
         """Return when all records appended before this call are on the disk. May run in another thread.
@@ -510,12 +520,11 @@ class Log(ReadableLog):
         return min(point, self._unsynced.named_to)
 
     def _sync(self, *, ended_only: bool = False, sync_root: bool = True) -> None:
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         try:
             ended = self._unsynced.sync(self._segments, ended_only=ended_only, sync_root=sync_root)
         except StorageError as error:
-            self._failure = self._failure or error
+            self._fail(error)
             raise
         for segment in ended:
             with self._file_lock:
@@ -532,7 +541,7 @@ class Log(ReadableLog):
                 try:
                     self._segments[-1].check_present()
                 except StorageError as error:
-                    self._failure = error
+                    self._fail(error)
                     raise
 
     def close(self, *, sync: bool = True, sync_root: bool = True) -> None:
@@ -600,8 +609,7 @@ class Log(ReadableLog):
         ended must not be used any more. StorageError is final as one of `sync`, unless the log cannot be read.
         Source: UnifiedLog.truncateTo.
         """
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         if offset >= self.log_end_offset:
             self._epochs.cut(self.log_end_offset)
             return
@@ -620,15 +628,14 @@ class Log(ReadableLog):
 
         Source: UnifiedLog.truncateFullyAndStartAt.
         """
-        if self._failure is not None:
-            self._refuse()
+        self._check_usable()
         cut = cut_at(self._files, self._segments, 0, 0, self.config.index_interval_bytes)
         with self._file_lock, self._unsynced.held:
             self._cut(cut, -1)
             try:
                 self._begin_again(cut.active, offset)
             except StorageError as error:
-                self._failure = self._failure or error
+                self._fail(error)
                 raise
 
     def _cut(self, cut: Cut, snapshots_to: int) -> None:
@@ -649,7 +656,7 @@ class Log(ReadableLog):
             self._epochs.truncate_end(end_offset)
             self._epochs.write()
         except StorageError as error:
-            self._failure = self._failure or error
+            self._fail(error)
             raise
         finally:
             self.summary.resume()

@@ -31,6 +31,8 @@ from kafka_offsets.storage.log.segment_names import (
     NAME_DIGITS,
     NEW_SUFFIX,
 )
+from kafka_offsets.storage.log.syncing import try_write_index_files
+from kafka_offsets.storage.repair.closed_segments import NONE_KNOWN, Sizes, changed_segments
 from kafka_offsets.storage.repair.recover_valid import Damage, recover_valid
 
 PARTITION_METADATA = "partition.metadata"
@@ -46,12 +48,14 @@ class DurabilityHint(NamedTuple):
     synced_offset     the recovery point: everything before it was on the disk before the stop, clean or not
     log_start_offset  records before it are deleted
     verify_from       the checksums of batches that reach it are checked; None for `synced_offset`
+    closed            the sizes of segments at that clean stop
     """
 
     clean_end_offset: int | None = None
     synced_offset: int = 0
     log_start_offset: int = 0
     verify_from: int | None = None
+    closed: Sizes = NONE_KNOWN
 
     @property
     def known_end(self) -> int:
@@ -132,6 +136,7 @@ def load_segments(
     """
     loaded = Loaded([], None, [])
     is_clean = hint.clean_end_offset is not None
+    changed = _changed(files, directory, names, hint, keep_valid=keep_valid)
     end_offset, least_epoch, was_damaged = 0, NO_EPOCH, False
     segments = [believed.get(name) or Segment(files, directory, name, interval_bytes) for name in names]
     for index, segment in enumerate(segments):
@@ -140,7 +145,8 @@ def load_segments(
         if segment.base_offset < end_offset:
             raise StorageError(f"begins before the end of the previous segment, {end_offset}", segment.path)
         has_gap = segment.base_offset > end_offset and not was_damaged
-        if has_gap and hint.is_lost_before(segment.base_offset):
+        is_lost = hint.is_lost_before(segment.base_offset)
+        if has_gap and (is_lost or _is_any_between(changed, loaded.segments, segment)):
             gap = _gap_before(segment, loaded, directory, hint)
             if gap is None:
                 return loaded._replace(recovery=_remove_after_gap(files, loaded, segments[index:]))
@@ -164,12 +170,31 @@ def load_segments(
         was_damaged = any(damage.path == segment.path for damage in loaded.damages)
         if following:
             segment.forget_recent()
-        segment.write_index_files()
+        try_write_index_files(segment)
         loaded.segments.append(segment)
         loaded = loaded._replace(recovery=recovery)
         end_offset = segment.end_offset
         least_epoch = max([least_epoch, *(run.epoch for run in segment.epoch_runs)])
     return loaded
+
+
+def _changed(
+    files: Files, directory: str, names: Sequence[int], hint: DurabilityHint, *, keep_valid: bool
+) -> Mapping[int, Damage]:
+    """Return the segments that have changed since a clean stop; unless those are to be removed, StorageError."""
+    if hint.clean_end_offset is None:
+        return {}
+    changed = changed_segments(files, directory, hint.closed, names)
+    if changed and not keep_valid:
+        first = changed[min(changed)]
+        raise StorageError(first.reason, first.path, first.position)
+    return changed
+
+
+def _is_any_between(changed: Mapping[int, Damage], before: Sequence[Segment], segment: Segment) -> bool:
+    """Return whether a segment has changed that is missing before this one, or is the previous one."""
+    first = before[-1].base_offset if before else 0
+    return any(first <= base_offset < segment.base_offset for base_offset in changed)
 
 
 def _is_any_whole(segments: Sequence[Segment]) -> bool:

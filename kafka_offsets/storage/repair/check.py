@@ -76,6 +76,13 @@ from kafka_offsets.storage.offset_checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
+from kafka_offsets.storage.repair.closed_segments import (
+    CLOSED_SEGMENTS,
+    NONE_KNOWN,
+    Sizes,
+    changed_segments,
+    decode_closed,
+)
 from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
 from kafka_offsets.storage.repair.recover_valid import DAMAGED_SUFFIX, Damage, WholeBatch, scan
 from kafka_offsets.storage.starts import STARTS, decode_starts
@@ -141,12 +148,14 @@ class Expected(NamedTuple):
 
     clean_end  its end at a clean stop; None after any other
     synced     the recovery point: everything before it was on the disk
+    closed     the sizes of its segments at the clean stop
     """
 
     clean_end: int | None = None
     synced: int = 0
     start: int = 0
     high_watermark: int = 0
+    closed: Sizes = NONE_KNOWN
 
 
 class Checker:
@@ -190,9 +199,12 @@ class Checker:
         self._parsed(ACLS, names, decode_acls, found)
         self._parsed(TOKENS, names, decode_tokens, found)
         self._parsed(STORES, names, decode_listener_stores, found)
-        self._parsed(STARTS, names, decode_starts, found)
+        start = self._parsed(STARTS, names, decode_starts, found) or 0
+        closed_at, closed = self._parsed(CLOSED_SEGMENTS, names, decode_closed, found) or (start, {})
         yield from found
         clean = CLEAN_SHUTDOWN in names
+        if closed_at != start or GAPS_BEFORE not in points:  # another program has written here since
+            closed = {}
         folders = {(topic, partition): name for topic, partition, name in partition_folders(names)}
         for key, folder in folders.items():
             if not self._files.is_directory(folder):
@@ -207,6 +219,7 @@ class Checker:
                 synced,
                 starts.get(key, 0),
                 watermarks.get(key, 0),
+                closed.get(key, NONE_KNOWN),
             )
             yield from self.check_partition(folder, expected)
         for key in points.keys() - folders.keys():
@@ -277,6 +290,8 @@ class Checker:
         kept = {base_offset for base_offset in suffixes if segment_name(base_offset) not in gone}
         suffixes |= dict.fromkeys(swapped[0].logs, SWAP_SUFFIX)
         segments = sorted({*kept, *swapped[0].logs})
+        if swapped[0].logs:  # they replace segments of the stop
+            expected = expected._replace(closed=NONE_KNOWN)
         topic_id = self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found) or bytes(16)
         yield from found
         reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
@@ -402,6 +417,10 @@ class _LogReader:
         expected, complete = self._expected, True
         ended = None if expected.clean_end is None else SegmentLimit(expected.clean_end, False)
         hint = DurabilityHint(expected.clean_end, expected.synced, expected.start)
+        closed = NONE_KNOWN if expected.clean_end is None else expected.closed
+        changed = changed_segments(self._files, self._folder, closed, self._segments)
+        for base_offset in changed.keys() - {*self._segments}:
+            yield _of_change(changed[base_offset])
         for index, base_offset in enumerate(self._segments):
             following, path = self._segments[index + 1 :], self.path(base_offset)
             if base_offset < self.end_offset:
@@ -412,15 +431,19 @@ class _LogReader:
                 yield Finding(self._end_kind(), path, None, problem)
             self.end_offset = max(self.end_offset, base_offset)
             limit = SegmentLimit(following[0], True) if following else ended
+            is_whole = True
             try:
                 for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
-                    complete = complete and finding.kind is Severity.ADVICE
+                    is_whole = is_whole and finding.kind is Severity.ADVICE
                     yield finding
             except (
                 StorageError
             ) as error:  # refused by the disk, or of an old format: the others can still be read
-                complete = False
+                is_whole = False
                 yield _of_error(error, path)
+            if is_whole and base_offset in changed:
+                yield _of_change(changed[base_offset])
+            complete = complete and is_whole
         if complete:
             yield from self._end()
 
@@ -538,6 +561,10 @@ def _of_damage(damage: Damage, kind: Severity = Severity.DAMAGE) -> Finding:
     return Finding(
         kind, damage.path, damage.position, f"{damage.size} bytes, {damage.offsets}: {damage.reason}"
     )
+
+
+def _of_change(changed: Damage) -> Finding:
+    return _damage(changed.path, changed.position, changed.reason)
 
 
 def _of_error(error: StorageError, path: str) -> Finding:

@@ -33,6 +33,7 @@ from kafka_offsets.broker.api.row import (
 from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.clock import LATEST_MS
 from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 from kafka_offsets.testing import releases
@@ -44,6 +45,7 @@ from kafka_offsets.testing.faults.interception import Interception
 if TYPE_CHECKING:
     from kafka_offsets.broker.network.embedded import EmbeddedBroker
     from kafka_offsets.broker.network.server import Server
+    from kafka_offsets.storage.files import Files
 
 Names = str | int | Iterable[str | int] | None
 
@@ -69,7 +71,7 @@ class Faults:
         self._faults: list[Fault] = []
         self._over: deque[Fault] = deque(maxlen=_REMEMBERED)
         self._numbers = itertools.count(1)
-        self._disk = DiskFaults()
+        self._disks: dict[Files, DiskFaults] = {}
         self._server: Server | None = None
 
     def __repr__(self) -> str:
@@ -148,10 +150,10 @@ class Faults:
 
         before  delay the request instead, so that the broker also executes it late
         which   n, client_id, group, transactional_id, topic, partition, node
-        ValueError for less than a millisecond.
+        ValueError for less than a millisecond, and for a time that a clock cannot show.
         """
-        if ms < 1:
-            raise ValueError(f"a delay of {ms} ms is none")
+        if not 1 <= ms <= LATEST_MS:
+            raise ValueError(f"a delay is 1 to {LATEST_MS} ms, not {ms}")
         which |= {"before_ms": ms} if before else {"after_ms": ms}
         description = f"by {ms} ms" + (" before it is done" if before else "")
         return self._add(Fault(self, "delay", self._names(api), description=description, **which))
@@ -355,25 +357,34 @@ class Faults:
 
     # -- the disk
 
-    def disk_full(self, *, free_bytes: int = 0, path: str = "") -> DiskFault:
+    def disk_full(self, *, free_bytes: int = 0, path: str = "", node: int | None = None) -> DiskFault:
         """Refuse every write after `free_bytes` more bytes, as a full disk does; the last write is partial.
 
         path  the beginning of the paths that it strikes, relative to the data directory, such as "orders-0/"
+        node  the node of a cluster whose disk it is; default: the disks of all nodes
         ValueError for a negative number of bytes.
         """
         if free_bytes < 0:
             raise ValueError(f"a disk has no {free_bytes} bytes free")
-        return self._add_disk("disk_full", "append", free_bytes=free_bytes, path=path)
+        return self._add_disk("disk_full", "append", free_bytes=free_bytes, path=path, node=node)
 
-    def disk_error(self, operation: str, *, n: int | None = None, path: str = "") -> DiskFault:
+    def disk_error(
+        self, operation: str, *, n: int | None = None, path: str = "", node: int | None = None
+    ) -> DiskFault:
         """Fail an operation on files with EIO, such as append, read, sync, open, rename, remove or truncate.
 
         A failed sync is final, as in Kafka: the log accepts no more writes until the broker restarts.
         """
-        return self._add_disk("disk_error", operation, n=n, path=path)
+        return self._add_disk("disk_error", operation, n=n, path=path, node=node)
 
     def slow_disk(
-        self, ms: int, operation: str = "sync", *, n: int | None = None, path: str = ""
+        self,
+        ms: int,
+        operation: str = "sync",
+        *,
+        n: int | None = None,
+        path: str = "",
+        node: int | None = None,
     ) -> DiskFault:
         """Slow down an operation on files by so many milliseconds of real time.
 
@@ -382,7 +393,7 @@ class Faults:
         """
         if ms < 1:
             raise ValueError(f"a disk that takes {ms} ms is not slow")
-        return self._add_disk("slow_disk", operation, ms=ms, n=n, path=path)
+        return self._add_disk("slow_disk", operation, ms=ms, n=n, path=path, node=node)
 
     def _add_disk(self, kind: str, operation: str, **how: Any) -> DiskFault:
         fault = DiskFault(self, kind, operation, **how)
@@ -452,12 +463,12 @@ class Faults:
     def lift_disk(self, server: Server) -> None:
         """Suspend the disk faults, in the broker's thread, until `follow`."""
         for each in server.servers:
-            self._disk.install(each.core, [])
+            self._install(each.core, [])
 
     def follow(self, server: Server) -> None:
         """Install the faults in a broker that has started, in its thread."""
         self._server = server
-        self._disk = DiskFaults()
+        self._disks = {}
         for fault in self._faults:
             self._changed(server, fault)
 
@@ -471,7 +482,8 @@ class Faults:
         """Apply the faults in force to one broker."""
         core = server.core
         if isinstance(fault, DiskFault):
-            self._disk.install(core, [each for each in self._faults if isinstance(each, DiskFault)])
+            of_disks = [each for each in self._faults if isinstance(each, DiskFault)]
+            self._install(core, [each for each in of_disks if each.node in (None, core.context.node_id)])
             return
         if fault.kind == "down":
             server.refuses = self._refuse if any(each.kind == "down" for each in self._faults) else None
@@ -480,6 +492,10 @@ class Faults:
         _serve_by(core, self._table(authorized(core.authorizer, server.served())))
         if isinstance(fault, WithheldVersions):
             _close(core, None)
+
+    def _install(self, core: BrokerCore, faults: list[DiskFault]) -> None:
+        """Replace the faults in force at the disk of one broker."""
+        self._disks.setdefault(core.directory.files, DiskFaults()).install(core, faults)
 
     def _refuse(self) -> None:
         for fault in self._faults:

@@ -42,11 +42,13 @@ class DiskFault(Fault):
         n: int | None = None,
         ms: int = 0,
         free_bytes: int | None = None,
+        node: int | None = None,
     ) -> None:
         if operation not in OPERATIONS:
             raise ValueError(f"{operation!r} is no operation on files; these are: {', '.join(OPERATIONS)}")
         description = f"{operation} takes {ms} ms" if ms else operation
-        super().__init__(owner, kind, frozenset(), description=f"{description} {path}".rstrip(), n=n)
+        description = f"{description} {path}".rstrip()
+        super().__init__(owner, kind, frozenset(), description=description, n=n, node=node)
         self.operation, self.path, self.ms, self.free_bytes = operation, path, ms, free_bytes
         self._counting = threading.Lock()
 

@@ -382,7 +382,7 @@ def find_coordinator(w: Play, version: int) -> None:
     w.transactional()
     mine, theirs = f"{w.group} mine", f"{w.group} theirs"
     with acls(w, acl(GROUP, mine, Op.READ), acl(TRANSACTIONAL_ID, mine, Op.WRITE)) as alice:
-        for key_type in (0, 1) if version else (0,):
+        for key_type in (0, 1, 2) if version else (0,):
             if version < 4:
                 alice.ask("FindCoordinator", version, key=mine, key_type=key_type)
                 alice.ask("FindCoordinator", version, key=theirs, key_type=key_type)
@@ -551,6 +551,8 @@ def alter_configs(w: Play, version: int) -> None:
         alice.ask(
             "IncrementalAlterConfigs", version, resources=[logger | {"configs": change}], validate_only=True
         )
+        replaced = [logger | {"configs": [{"name": "kafka", "value": "INFO"}]}, whole[0]]
+        alice.ask("AlterConfigs", version, resources=replaced, validate_only=True)
 
 
 # -- records

@@ -127,6 +127,28 @@ def odd_markers(w: Play, version: int) -> None:
     a.ends(topic)
 
 
+@transactional("WriteTxnMarkers with negative ids and epochs, in partitions that exist and in others", (1, 2))
+def negative_markers(w: Play, version: int) -> None:
+    a, topic = Producer(w), own_topic(w)
+    known, unknown = [(topic, 0), (topic, 9)], [(topic, 9)]
+    offsets = [("__consumer_offsets", 0), ("__consumer_offsets", 9)]
+    for producer_id, epoch in ((-1, 3), (5_000_000, -1), (-7, 3), (5_000_000, -2)):
+        own = {"producer_id": producer_id, "producer_epoch": epoch}
+        for places in (known, unknown, offsets):
+            write_markers(a, *places, version=version, **own)
+        a.producers(topic)
+        a.ends(topic)
+    marker: dict[str, Any] = {
+        "producer_id": 6_000_000,
+        "transaction_result": False,
+        "coordinator_epoch": 0,
+        "topics": [{"name": topic, "partition_indexes": [0]}],
+    }
+    several = [marker | {"producer_epoch": epoch} for epoch in (3, -1, 4)]
+    a.client.ask("WriteTxnMarkers", version, markers=several)
+    a.ends(topic)
+
+
 @situation("members with one group instance id join at the same time")
 def one_instance(w: Play) -> None:
     a, b = w.clients("ab", instance="one")

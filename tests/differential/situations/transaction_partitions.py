@@ -143,3 +143,30 @@ def two_producers(w: Play, version: int) -> None:
     nowhere = "nothing" if version < 13 else "0" * 32
     a.client.ask("Produce", version, topic_data=again + produced_to(nowhere, (1, other)), **own)
     a.producers(topic, 0, 1)
+
+
+@transactional("DeleteRecords up to an offset inside a batch of a transaction: the last stable offset")
+def deleted_into_transaction(w: Play) -> None:
+    a, topic = Producer(w), own_topic(w)
+    a.init()
+    a.produce(
+        topic,
+        "zero",
+        producer_id=-1,
+        producer_epoch=-1,
+        transactional=False,
+        transactional_id=None,
+        sequence=-1,
+    )
+    a.produce(topic, "one", "two", "three", "four", sequence=0)
+    a.ends(topic)
+    for offset in (1, 3):
+        partitions = [{"partition_index": 0, "offset": offset}]
+        topics = [{"name": topic, "partitions": partitions}]
+        a.client.ask("DeleteRecords", 2, topics=topics, timeout_ms=5000)
+        a.ends(topic)
+        a.read(topic, offset)
+    a.producers(topic)
+    a.abort()
+    a.ends(topic)
+    a.read(topic, 3)

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.differential.play import Offset, Play
+from tests.differential.play import Client, Offset, Play
+from tests.differential.situations import consumer_groups
 from tests.differential.transactional_producer import NEW, OLD, Producer, own_topic, transactional
 
 EXISTING = ("orders", 0, 5)
@@ -186,6 +187,73 @@ def consumer_members(w: Play, version: int) -> None:
     commit(a, EXISTING, version=version, **own | {"generation_id": m.generation - 1})
     commit(a, EXISTING, version=version, **own | {"generation_id": -1})
     commit(a, EXISTING, version=version, **own | {"member_id": "nobody"})
+    a.commit(NEW if version >= FIRST_TO_ADD else OLD)
+    look(a)
+
+
+PAGES = ("pages", 0, 7)
+"""Of a partition that the member of `older_epoch` has since its latest epoch."""
+
+
+def raise_epoch(m: Client) -> None:
+    """Have a consumer join, and get one more topic in its next epoch; a group is assigned anew once a second."""
+    consumer_groups.own(m, consumer_groups.enter(m, rebalance_timeout_ms=60_000))
+    m.play.pause(1200)
+    consumer_groups.own(m, consumer_groups.beat(m, subscribed_topic_names=["orders", "pages"]))
+
+
+@transactional(
+    "OffsetCommit and TxnOffsetCommit with an older member epoch, for partitions of that epoch and of a later one",
+    (3, 5),
+)
+def older_epoch(w: Play, version: int) -> None:
+    a, m = Producer(w), w.client("m")
+    raise_epoch(m)
+    begin(a, version)
+    for epoch in (m.generation - 1, m.generation - 2):
+        for offsets in [EXISTING], [PAGES], [EXISTING, PAGES], [EXISTING, UNKNOWN_PARTITION, UNKNOWN_TOPIC]:
+            m.commit(*offsets, generation_id_or_member_epoch=epoch)
+            commit(a, *offsets, version=version, member_id=m.member_id, generation_id=epoch)
+    a.commit(NEW if version >= FIRST_TO_ADD else OLD)
+    look(a)
+
+
+@transactional(
+    "TxnOffsetCommit with an older member epoch: metadata that is too large, unknown partitions", (3, 5)
+)
+def older_epoch_of_refused(w: Play, version: int) -> None:
+    a, m = Producer(w), w.client("m")
+    raise_epoch(m)
+    begin(a, version)
+    own = {"member_id": m.member_id, "generation_id": m.generation - 1}
+    long, unknown = ("pages", 1, 1, "x" * 4097), ("pages", 9, 1)
+    for offsets in [EXISTING, long], [long, PAGES], [unknown, EXISTING], [unknown, PAGES], [unknown]:
+        m.commit(*offsets, generation_id_or_member_epoch=m.generation - 1)
+        commit(a, *offsets, version=version, **own)
+    a.commit(NEW if version >= FIRST_TO_ADD else OLD)
+    a.client.fetch(everything=True)
+
+
+@transactional("TxnOffsetCommit by static members and classic members of a consumer group", (3, 5))
+def other_members(w: Play, version: int) -> None:
+    a, m, n = Producer(w), w.client("m", instance=w.slug), w.client("n", session_ms=30_000)
+    answer = consumer_groups.enter(m, rebalance_timeout_ms=60_000)
+    consumer_groups.own(m, answer)
+    begin(a, version)
+    own = {"member_id": m.member_id, "generation_id": m.generation}
+    commit(a, EXISTING, version=version, **own)
+    commit(a, EXISTING, version=version, **own | {"group_instance_id": w.slug})
+    commit(a, EXISTING, version=version, **own | {"group_instance_id": "another"})
+    commit(a, EXISTING, version=version, group_instance_id=w.slug)
+    n.enter()
+    n.answer()
+    for epoch in (n.generation, n.generation - 1, n.generation + 1, -1):
+        n.commit(EXISTING, generation_id_or_member_epoch=epoch)
+        commit(a, EXISTING, version=version, member_id=n.member_id, generation_id=epoch)
+    consumer_groups.beat(m, member_epoch=-2)
+    commit(a, EXISTING, version=version, **own)
+    commit(a, EXISTING, version=version, **own | {"generation_id": -2})
+    m.commit(EXISTING, generation_id_or_member_epoch=-2)
     a.commit(NEW if version >= FIRST_TO_ADD else OLD)
     look(a)
 

@@ -73,6 +73,16 @@ def recovery_after_plain(w: Play, version: int) -> None:
     a.init(version, producer_id=a.id, producer_epoch=a.epoch - 1)
 
 
+@transactional("a producer that has recovered is fenced by another, and recovers no more", (3, 5))
+def recovery_after_fencing(w: Play, version: int) -> None:
+    a = Producer(w)
+    a.init(version)
+    a.init(version, producer_id=a.id, producer_epoch=a.epoch)
+    Producer(w, "b").init(version)
+    a.init(version, producer_id=a.id, producer_epoch=a.epoch)
+    a.init(version, producer_id=a.id, producer_epoch=a.epoch - 1)
+
+
 @transactional("another InitProducerId aborts an open transaction first", (OLD, NEW))
 def init_aborts(w: Play, version: int) -> None:
     a, topic = Producer(w), own_topic(w)

@@ -2,7 +2,7 @@
 
 import importlib
 
-PARTS = "classic", "consumer", "offsets", "transactions", "fetching", "admin"
+PARTS = "classic", "consumer", "offsets", "transactions", "fetching", "admin", "requests"
 
 
 def load() -> None:

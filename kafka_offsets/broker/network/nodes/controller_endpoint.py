@@ -2,7 +2,9 @@
 
 A frame is an int32 size and a message of `metadata.controller_service`. A broker whose connection closes is fenced at
 once. One that sends nothing for the session timeout loses its connection, and so does a peer that registers no broker
-in that time. With TLS or SASL between brokers, a connection is encrypted and logs in first (`controller_login`).
+in that time. A controller that was stopped, as by SIGSTOP, knows nothing about its brokers afterwards: they have the
+session timeout to send something, or to connect again. With TLS or SASL between brokers, a connection is encrypted and
+logs in first (`controller_login`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import struct
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 from kafka_offsets.broker.network.accepting import stop_accepting
 from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins, LoginRefusedError, PeerLogin
@@ -65,6 +68,7 @@ class ControllerEndpoint:
         self._is_stopped = False
         self._unfenced: set[str] = set()
         self._refusal = ""
+        self._checked_at = self._loop.time()
         self._check: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._preferred: asyncio.TimerHandle | None = None
@@ -144,7 +148,7 @@ class ControllerEndpoint:
         self._service.decide_proposals()
 
     def _fence_absent(self) -> None:
-        self._retry = None
+        self._retry, self._service.is_patient = None, False
         reasons = {str(error) for error in self._service.fence_absent()}
         for reason in sorted(reasons - self._unfenced):
             logger.error("a broker that is gone cannot be fenced: %s", reason)
@@ -165,10 +169,24 @@ class ControllerEndpoint:
         except StorageError as error:
             logger.error("preferred leaders are not elected: %s", error)
 
+    def notice_stop(self) -> None:
+        """Be patient with all brokers if this process was stopped: no check was made when it was due."""
+        now = self._loop.time()
+        if now - self._checked_at <= 2 * self._timeout_seconds / _CHECKS_PER_TIMEOUT:
+            return
+        self._checked_at, self._service.is_patient = now, True
+        for peer in self._peers:
+            peer.received_at = now
+        if self._retry is not None:
+            self._retry.cancel()
+        self._retry = self._loop.call_later(self._timeout_seconds, self._fence_absent)
+
     def _check_later(self) -> None:
+        self._checked_at = self._loop.time()
         self._check = self._loop.call_later(self._timeout_seconds / _CHECKS_PER_TIMEOUT, self._close_silent)
 
     def _close_silent(self) -> None:
+        self.notice_stop()
         self._check_later()
         oldest = self._loop.time() - self._timeout_seconds
         for peer in list(self._peers):
@@ -210,7 +228,7 @@ class _Peer(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect a registration."""
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)
         self._transport = transport
         if not self._endpoint.admit(self):
             transport.abort()
@@ -294,6 +312,7 @@ class _Peer(asyncio.Protocol):
 
     def _lose(self) -> None:
         if not self._is_retired:
+            self._endpoint.notice_stop()
             self._service.lost(self._session)
         self._endpoint.release(self)
 

@@ -10,7 +10,7 @@ import asyncio
 import select
 import socket
 import ssl
-import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from kafka_offsets.broker.network.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
 from kafka_offsets.broker.network.nodes.controller_login import secured
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.remote_membership import RemoteMembership
@@ -49,6 +50,7 @@ class ControllerLink:
     registration  returns the first message of a connection
     request_turn  ends the turn of the broker, which has received something
     security      returns how it connects and logs in, as that is now
+    _beats        when each heartbeat without an answer was sent; `_answered_at` that of the last one with an answer
     """
 
     def __init__(
@@ -74,7 +76,8 @@ class ControllerLink:
         self._connected_to: Address | None = None
         self._task: asyncio.Task[None] | None = None
         self._heartbeat: asyncio.TimerHandle | None = None
-        self._received_at = 0.0
+        self._received_at = self._answered_at = self._beat_at = 0.0
+        self._beats: deque[float] = deque()
         self._warned = ""
 
     async def start(self) -> None:
@@ -127,7 +130,8 @@ class ControllerLink:
             raise ConnectionError("another controller was elected in the meantime")
         self._socket, self._reader = connecting, FrameReader(MOST_FRAME_BYTES)
         self._connected_to = address
-        self._received_at = self._loop.time()
+        self._received_at = self._answered_at = self._beat_at = self._loop.time()
+        self._beats.clear()
         self._loop.add_reader(connecting, self._receive_soon)
         self._put(framed(self._registration()))
         self._beat()
@@ -159,11 +163,19 @@ class ControllerLink:
 
     def _beat(self) -> None:
         """Send a heartbeat now and then; a controller that does not answer is lost."""
-        self._heartbeat = self._loop.call_later(self._timeout_seconds / _HEARTBEATS_PER_TIMEOUT, self._beat)
-        if self._loop.time() - self._received_at > self._timeout_seconds:
+        now, pause = self._loop.time(), self._timeout_seconds / _HEARTBEATS_PER_TIMEOUT
+        if now - self._beat_at > 2 * pause:
+            self._received_at = now  # this process was stopped, and has not read what has arrived
+        self._beat_at = now
+        self._heartbeat = self._loop.call_later(pause, self._beat)
+        if now - self._received_at > self._timeout_seconds:
             self._lose(f"nothing was received for {self._timeout_seconds:g} s")
         else:
-            self._put(_HEARTBEAT)
+            self._put_heartbeat()
+
+    def _put_heartbeat(self) -> None:
+        self._beats.append(self._loop.time())
+        self._put(_HEARTBEAT)
 
     # -- as the `Link` of the membership
 
@@ -173,9 +185,9 @@ class ControllerLink:
 
     def wait(self, is_done: Callable[[], bool]) -> None:
         """Block this broker until `is_done`, for a limited time; what has arrived by then is received."""
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = monotonic_s() + _ANSWER_SECONDS
         while not is_done() and self._socket is not None:
-            left = max(deadline - time.monotonic(), 0)
+            left = max(deadline - monotonic_s(), 0)
             poll = select.poll()
             poll.register(self._socket, select.POLLIN | (select.POLLOUT if self._unsent else 0))
             if poll.poll(1000 * left):
@@ -194,7 +206,21 @@ class ControllerLink:
                 self._lose(_SILENT)
 
         self._loop.call_later(_ANSWER_SECONDS, check)
-        self._put(_HEARTBEAT)
+        self._put_heartbeat()
+
+    def answered(self) -> None:
+        """Note that the controller has answered the oldest heartbeat without an answer."""
+        if not self._beats:
+            raise ProtocolError("an answer to no heartbeat", 0)
+        self._answered_at = self._beats.popleft()
+
+    @property
+    def may_be_fenced(self) -> bool:
+        """Whether the session has ended, as far as this broker knows.
+
+        A heartbeat that was received long after it was sent proves nothing: this process may have been stopped.
+        """
+        return self._loop.time() - self._answered_at > self._timeout_seconds
 
     def soon(self, callback: Callable[[], None]) -> None:
         """Call back between two requests."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_offsets.broker.config.images import InitialTopic
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
@@ -23,12 +24,17 @@ from kafka_offsets.storage.files import DiskFiles
 Address = tuple[str, int, Sequence[int] | None]
 """Host and port of the first listener, and the ports of the others; None: as configured."""
 
-READY = b"ready\n"
-"""What the process writes to standard output when clients may connect."""
+TAKES_PART, READY = b"takes part\n", b"ready\n"
+"""What the process writes to standard output when it is registered, and when clients may connect."""
+
+ACCEPT = b"accept\n"
+"""What it waits for at standard input in between."""
 
 
 class NodeOrder(NamedTuple):
     """What a parent wants: one line of JSON at standard input, which the parent closes to end the process.
+
+    `ACCEPT` is the next line.
 
     controller      host and port
     ports           of its listeners; 0 takes a free one
@@ -36,6 +42,7 @@ class NodeOrder(NamedTuple):
     settings        keys and values of the configuration, which override those of `properties_file`
     log_format      `text` or `json`
     verbose         whether it writes a line for each request of a client
+    topics          those that it creates before clients may connect
     """
 
     broker_id: int
@@ -49,6 +56,7 @@ class NodeOrder(NamedTuple):
     properties_file: str | None
     log_format: str
     verbose: bool
+    topics: tuple[InitialTopic, ...] = ()
 
     def encoded(self) -> bytes:
         """Return the line."""
@@ -73,6 +81,12 @@ class NodeOrder(NamedTuple):
             fields.text_or_none("properties_file"),
             fields.text("log_format"),
             fields.flag("verbose"),
+            tuple(
+                InitialTopic(
+                    str(name), None if count is None else int(count), None if policy is None else str(policy)
+                )
+                for name, count, policy in fields.many("topics")
+            ),
         )
 
     def config(self) -> Config:
@@ -82,9 +96,14 @@ class NodeOrder(NamedTuple):
         )
 
 
-def run_node(order: NodeOrder, new_server: Callable[..., NodeServer] = NodeServer) -> None:
+def run_node(
+    order: NodeOrder,
+    prepare: Callable[[NodeServer], None],
+    new_server: Callable[..., NodeServer] = NodeServer,
+) -> None:
     """Run a broker until SIGTERM, SIGINT, or the end of standard input.
 
+    prepare     called before clients may connect
     new_server  takes the same arguments as NodeServer
     Raises StorageError or OSError if it cannot start, ConfigError if prometheus-client is needed and missing.
     """
@@ -94,13 +113,21 @@ def run_node(order: NodeOrder, new_server: Callable[..., NodeServer] = NodeServe
     async def main() -> None:
         """Serve until the process is to end."""
         loop = asyncio.get_running_loop()
-        stopped = asyncio.Event()
+        stopped, accepts = asyncio.Event(), asyncio.Event()
         set_at_signals(stopped)
-        loop.add_reader(sys.stdin.fileno(), _stop_at_end, stopped)
+        loop.add_reader(sys.stdin.fileno(), _read_input, stopped, accepts)
+
+        async def before_clients() -> None:
+            """Wait until the parent lets clients connect."""
+            os.write(sys.stdout.fileno(), TAKES_PART)
+            await accepts.wait()
+            prepare(server)
+
         messages.read_schemas()
         place = NodePlace(order.broker_id, order.cluster_id, lambda: order.controller)
         files = None if order.data_directory is None else DiskFiles(Path(order.data_directory))
         server = new_server(order.config(), place, files)
+        server.before_clients = before_clients
         loop.set_exception_handler(server.on_loop_error)
         reload_at_signal(server)
         await serve_until(
@@ -156,8 +183,10 @@ async def _serve(
             await asyncio.to_thread(endpoint.close)
 
 
-def _stop_at_end(stopped: asyncio.Event) -> None:
-    """Stop when the parent has closed its end or is gone."""
-    if not os.read(sys.stdin.fileno(), 1024):
+def _read_input(stopped: asyncio.Event, accepts: asyncio.Event) -> None:
+    """Accept clients when the parent says it; stop when the parent has closed its end or is gone."""
+    if os.read(sys.stdin.fileno(), len(ACCEPT)):
+        accepts.set()
+    else:
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         stopped.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -35,9 +35,13 @@ class NodePlace(NamedTuple):
 
 
 class NodeServer(Server):
-    """A broker that takes part in a cluster from `start` on."""
+    """A broker that takes part in a cluster from `start` on.
+
+    before_clients  awaited when it takes part, before clients may connect
+    """
 
     accepts_at_once = False
+    before_clients: Callable[[], Awaitable[None]] | None = None
 
     def __init__(self, config: Config, place: NodePlace, files: Files | None = None) -> None:
         self._place = place
@@ -98,6 +102,8 @@ class NodeServer(Server):
         await self.take_part()
         part.catch_up(self.core)
         self.request_turn()
+        if self.before_clients is not None:
+            await self.before_clients()
         await self.accept()
 
     async def take_part(self) -> None:

@@ -6,7 +6,7 @@ the brokers end by themselves, because their standard input ends.
 
 import asyncio
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,16 +18,13 @@ from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
 from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
-from kafka_offsets.broker.network.nodes.node_process import READY, NodeOrder
+from kafka_offsets.broker.network.nodes.node_process import ACCEPT, READY, TAKES_PART, NodeOrder
 from kafka_offsets.broker.network.server_process import set_at_signals
 from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
-from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.security import ClientSecurity
-from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError
+from kafka_offsets.errors import ConfigError, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
-from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
@@ -38,9 +35,6 @@ _STEADY_SECONDS = 10.0
 
 _STOP_SECONDS = 30.0
 """How long a broker may take to stop."""
-
-_CREATION_SECONDS = 30.0
-_CREATE_TOPICS_VERSION = 5
 
 logger = new_logger(__name__)
 
@@ -57,7 +51,7 @@ class NodesOptions(NamedTuple):
     data_directory  has a directory for each broker, and the metadata; None: all is in memory
     metrics_port    of the first broker, as `port`; None: disabled
     settings, properties_file, log_format, verbose  see `NodeOrder`
-    topics          those that are created before clients get the addresses
+    topics          those that are created before a client may connect
     """
 
     broker_count: int
@@ -158,13 +152,19 @@ class _Supervisor:
     async def _ready(self) -> None:
         for node in self._nodes:
             await node.is_ready.wait()
-        if self._options.topics:
-            first = self._controller.image.brokers.by_id[self._broker_ids[0]]
-            address = first.address_at(self._security.endpoint.name)
-            assert address is not None, "it has registered all listeners of the configuration"
-            await asyncio.to_thread(
-                _create_topics, address, self._security.client_security(), self._options.topics
-            )
+
+    async def may_accept(self, number: int) -> None:
+        """Return when clients may connect to a broker: the topics exist.
+
+        The first broker creates them when all take part, as their replicas are on all.
+        """
+        if not self._options.topics:
+            return
+        if number:
+            await self._nodes[0].is_ready.wait()
+        else:
+            for node in self._nodes:
+                await node.takes_part.wait()
 
     def _addresses(self, listener: str) -> str:
         """Return the addresses of all brokers at a listener; "" is the first one."""
@@ -191,6 +191,7 @@ class _Supervisor:
             options.properties_file,
             options.log_format,
             options.verbose,
+            () if number or self._nodes[0].is_ready.is_set() else options.topics,
         )
 
     @property
@@ -209,7 +210,7 @@ class _Supervisor:
 class _Node:
     """The processes of one broker, one after the other.
 
-    is_ready  set once clients may connect
+    takes_part  set once it is registered; is_ready once clients may connect
     """
 
     def __init__(self, supervisor: _Supervisor, number: int, broker_id: int) -> None:
@@ -218,7 +219,7 @@ class _Node:
         self._process: asyncio.subprocess.Process | None = None
         self._is_stopping = False
         self._ports: tuple[int, ...] = ()
-        self.is_ready = asyncio.Event()
+        self.takes_part, self.is_ready = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
         """Start the broker, again and again when it ends. Raises NodesFailedError if it was never ready, OSError."""
@@ -249,6 +250,10 @@ class _Node:
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(self._supervisor.order(self._number, self._broker_id, self._ports).encoded())
+            if await process.stdout.readline() == TAKES_PART:
+                self.takes_part.set()
+                await self._supervisor.may_accept(self._number)
+                process.stdin.write(ACCEPT)
             if await process.stdout.readline() == READY:
                 self._ports = self._supervisor.ports_of(self._broker_id) or self._ports
                 self.is_ready.set()
@@ -281,29 +286,6 @@ class _Node:
                 logger.error("broker %d does not stop in %g s: it is killed", self._broker_id, _STOP_SECONDS)
                 process.kill()
                 await process.wait()
-
-
-def _create_topics(
-    address: tuple[str, int], security: ClientSecurity, topics: Iterable[InitialTopic]
-) -> None:
-    """Create the topics that do not exist, as a client of a broker. ConfigError for the first that is refused."""
-    made = messages.CreateTopicsRequest
-    new = [
-        made.CreatableTopic(
-            each.name,
-            -1 if each.partitions is None else each.partitions,
-            -1,
-            configs=[made.CreatableTopicConfig(key, value) for key, value in each.configs.items()],
-        )
-        for each in topics
-    ]
-    with Connection(*address, _CREATION_SECONDS, security) as connection:
-        answer = connection.call(made(new, round(_CREATION_SECONDS * 1000)), _CREATE_TOPICS_VERSION)
-    for each in answer.topics:
-        if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise ConfigError(
-                f"--topic: {each.name}: {each.error_message or ErrorCode(each.error_code).name}"
-            )
 
 
 def _described(status: int) -> str:

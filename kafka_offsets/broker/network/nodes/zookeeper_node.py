@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from kafka_offsets.broker.network.nodes.candidate import Candidate
 from kafka_offsets.broker.network.nodes.node_process import serve_until
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
 from kafka_offsets.broker.network.server_process import reload_at_signal, set_at_signals
+from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.checkpoints import encode_uuid
@@ -149,10 +149,10 @@ def _check_reachable(config: Config, host: str) -> None:
 def join_cluster(session: ClusterSession, config: Config) -> str:
     """Return the id of the cluster, which exists from now on. Raises StorageError."""
     limit_ms, new_cluster_id = _start_limit_ms(config), encode_uuid(uuid4().bytes)
-    deadline = time.monotonic() + limit_ms / 1000
-    while session.wait_until_connected(max(deadline - time.monotonic(), 0.0)):
+    deadline = monotonic_s() + limit_ms / 1000
+    while session.wait_until_connected(max(deadline - monotonic_s(), 0.0)):
         try:
-            left = max(deadline - time.monotonic(), 0.0)
+            left = max(deadline - monotonic_s(), 0.0)
             return session.run(election.join(new_cluster_id), left)
         except UnavailableError:
             continue  # the connection was lost; what had been created is found the next time

@@ -1,0 +1,165 @@
+"""Retries: which failures pass by themselves, and how long a client waits for that.
+
+Kafka's clients retry what Kafka calls retriable until default.api.timeout.ms, and connect again in the meantime.
+Source: Errors, RetriableException, CoordinatorStrategy and PartitionLeaderStrategy of Kafka 4.3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafka_offsets.clock import monotonic_s
+from kafka_offsets.errors import (
+    CommitRefusedError,
+    ConnectionLostError,
+    ErrorCode,
+    KafkaOffsetsError,
+    ListenerError,
+    RefusedError,
+    UnknownHostError,
+)
+from kafka_offsets.logs import new_logger
+
+OF_COORDINATOR = frozenset(
+    (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    )
+)
+"""Errors after which a client looks for the coordinator again."""
+
+OF_LEADER = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    )
+)
+"""Errors after which a client gets new metadata and asks the leader again."""
+
+_LASTING = frozenset((ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR))
+"""They are retriable too, but may last until a broker or its disk is repaired: a command says so at once."""
+
+RETRIABLE = (
+    OF_COORDINATOR
+    | OF_LEADER
+    | {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    }
+) - _LASTING
+"""Errors of a request that `Retries` repeats. A topic that does not exist is not one of them: its name may be wrong."""
+
+_PAUSE_S = 0.1
+"""Kafka's retry.backoff.ms."""
+
+T = TypeVar("T")
+
+_logger = new_logger(__name__)
+
+
+def is_retriable(error: KafkaOffsetsError) -> bool:
+    """Whether the cause of an error passes by itself: by its code, or because a connection can be made again."""
+    if isinstance(error, CommitRefusedError):
+        return not RETRIABLE.isdisjoint(error.errors.values())
+    if isinstance(error, RefusedError):
+        return error.error_code in RETRIABLE
+    return isinstance(error, ConnectionLostError) and not isinstance(error, (ListenerError, UnknownHostError))
+
+
+def _warn(line: str) -> None:
+    _logger.warning("%s", line)
+
+
+class Retries:
+    """Repeats calls that fail, and limits how long a trouble lasts. Several connections may share them.
+
+    timeout_s  from the first call that fails on; a call that succeeds after that ends the trouble
+    on_wait    called with a line that says for what the client waits, once for each reason
+    reconnects  whether a lost connection is such a trouble
+    """
+
+    def __init__(
+        self,
+        timeout_s: float,
+        on_wait: Callable[[str], None] = _warn,
+        *,
+        reconnects: bool = True,
+        clock: Callable[[], float] = monotonic_s,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._on_wait, self._reconnects = on_wait, reconnects
+        self._clock, self._pause = clock, pause
+        self._until_s: float | None = None
+        self._reasons: set[str] = set()
+        self._is_accepted = False
+
+    def renew(self) -> None:
+        """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""
+        self._until_s = None
+        self._reasons.clear()
+
+    def call(
+        self,
+        attempt: Callable[[], T],
+        recover: Callable[[KafkaOffsetsError], None] = lambda error: None,
+        *,
+        passes: Callable[[KafkaOffsetsError], bool] = is_retriable,
+        is_answered: bool = True,
+    ) -> T:
+        """Return the result of `attempt`; raise its error if that does not pass, or not in time.
+
+        recover  called after an error, before the next attempt
+        passes   whether the cause of an error passes
+        is_answered  whether a broker has answered a request when `attempt` succeeds: it may only connect
+        """
+        is_again = False
+        while True:
+            began_s = self._clock()
+            try:
+                result = attempt()
+            except KafkaOffsetsError as error:
+                if not passes(self._cause(error)):
+                    raise
+                if isinstance(error, ConnectionLostError) and not self._reconnects:
+                    raise
+                if self._until_s is None:
+                    self._until_s = began_s + self.timeout_s
+                left_s = self._until_s - self._clock()
+                if left_s <= 0:
+                    raise
+                self._tell(str(error))
+                recover(error)
+            else:
+                self._is_accepted |= is_answered
+                if is_again:
+                    self._until_s = None
+                return result
+            is_again = True
+            self._pause(min(_PAUSE_S, left_s))
+
+    def _cause(self, error: KafkaOffsetsError) -> KafkaOffsetsError:
+        """Return the error, as a lost connection if a listener that has accepted this client has not answered it.
+
+        Its broker stops or starts.
+        """
+        if self._is_accepted and isinstance(error, ListenerError):
+            return ConnectionLostError(str(error))
+        return error
+
+    def _tell(self, reason: str) -> None:
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            self._on_wait(f"{reason}; trying again for up to {self.timeout_s:g} s")

@@ -1,0 +1,116 @@
+"""Turns that would take long: requests wait for the next one; clients that wait for each response come first."""
+
+import socket
+from collections.abc import Callable
+
+import pytest
+
+from kafka_offsets import Broker
+from kafka_offsets.broker import core as broker_core
+from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.workers import sync_inline
+from kafka_offsets.clock import Now
+from kafka_offsets.protocol import messages
+from kafka_offsets.storage.files import MemoryFiles
+from tests.drivers.core import CoreClient, request_frame
+from tests.interop.waiting import until
+
+ASKED = request_frame(messages.ApiVersionsRequest(), 0)
+
+
+class TickingClock:
+    """A clock that shows a later millisecond each time it is read, as if everything took long."""
+
+    def __init__(self) -> None:
+        self._now = Now(1_700_000_000_000, 0)
+
+    def now(self) -> Now:
+        self._now = Now(self._now.wall_ms + 1, self._now.mono_ms + 1)
+        return self._now
+
+
+def test_a_turn_ends_after_some_milliseconds_and_a_client_that_waits_for_each_response_comes_first() -> None:
+    # 300 clients that pipelined large Fetches and read nothing: another client waited once for 4.4 s.
+    core = BrokerCore(Config.load({}), MemoryFiles(), TickingClock(), sync_inline)
+    many = [CoreClient(core) for _ in range(100)]
+    for client in many:
+        client.send_bytes(ASKED * 50)
+    patient = CoreClient(core)
+    patient.send_bytes(ASKED)
+    served = [client for client in many if client.connection.output_bytes]
+    assert 0 < len(served) <= broker_core.TURN_MS
+    assert patient.connection.output_bytes == 0
+    assert core.end_turn(), "requests are left"
+    assert patient.take_frame() is not None
+    assert sum(client.connection.output_bytes > 0 for client in many) <= 2 * broker_core.TURN_MS
+    turns = 1
+    while core.end_turn():
+        turns += 1
+    assert turns > 3
+    assert all(client.connection.output_bytes for client in many)
+
+
+def test_a_connection_is_read_again_after_its_turn_although_nothing_is_sent() -> None:
+    core = BrokerCore(Config.load({}), MemoryFiles(), TickingClock(), sync_inline)
+    clients = [CoreClient(core) for _ in range(30)]
+    request = messages.ProduceRequest(acks=0, timeout_ms=1000, topic_data=[])
+    for client in clients:
+        client.send_bytes(request_frame(request, 7))
+    while core.end_turn():
+        pass
+    writable = core.answers.take_output()
+    assert all(client.connection in writable for client in clients[broker_core.TURN_MS :])
+
+
+def test_what_is_due_waits_for_requests_that_have_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The heartbeat of a session that ends now may be among them.
+    with Broker() as broker:
+        events: list[str] = []
+
+        def look(server: object) -> None:
+            core = server.core  # type: ignore[attr-defined]
+            run_due: Callable[[], None] = core.run_due
+            monkeypatch.setattr(core, "run_due", lambda: (events.append("due"), run_due()))
+            connection = next(iter(core.connections))
+            core.answers.resumable[connection] = None
+            server._run_due()  # type: ignore[attr-defined]
+            events.append("waits")
+            core.answers.resumable.clear()
+
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        with socket.create_connection((host, int(port)), 10):
+            until(lambda: broker._call(lambda server: len(server.core.connections)), "it is connected")
+            broker._call(look)
+            until(lambda: "due" in events, "what is due has run")
+        assert events[0] == "waits"
+
+
+def test_writes_of_a_turn_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Broker() as broker:
+        flushed: list[int] = []
+        flush = Peer.flush
+        monkeypatch.setattr(
+            Peer, "flush", lambda peer: (flushed.append(peer.connection.output_bytes), flush(peer))
+        )
+
+        def write(server: object) -> tuple[bool, int]:
+            core = server.core  # type: ignore[attr-defined]
+            for size, connection in enumerate(core.connections, 1):
+                core.answers.send(connection, b"x" * (1000 - size))
+            monkeypatch.setattr(server, "_clock", TickingClock())
+            done = server._flush()  # type: ignore[attr-defined]
+            monkeypatch.setattr(server, "_clock", core.clock)
+            server.request_turn()  # type: ignore[attr-defined]
+            return bool(done), len(flushed)
+
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        clients = [socket.create_connection((host, int(port)), 10) for _ in range(40)]
+        until(lambda: broker._call(lambda server: len(server.core.connections)) == 40, "all are connected")
+        done, count = broker._call(write)
+        assert (done, count) == (False, broker_core.TURN_MS)
+        assert flushed[:count] == sorted(flushed)[:count]
+        for client in clients:
+            assert client.recv(1) == b"x"
+            client.close()

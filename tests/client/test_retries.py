@@ -1,0 +1,300 @@
+"""Retries: what passes is asked again, within a limit, and one line says for what the client waits."""
+
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_offsets import Broker, cli
+from kafka_offsets.client import retries
+from kafka_offsets.client.cluster import LATEST, ClusterClient
+from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.retries import Retries
+from kafka_offsets.errors import (
+    CommitRefusedError,
+    ConnectionLostError,
+    ErrorCode,
+    KafkaOffsetsError,
+    ListenerError,
+    RefusedError,
+    UnknownHostError,
+)
+from kafka_offsets.protocol.records import batch_headers, encode_batch
+
+ORDERS = "orders", 0
+
+
+class Trouble:
+    """Calls that fail, a clock that moves with the pauses, and the lines that were written."""
+
+    def __init__(self, *errors: KafkaOffsetsError, lasts_s: float = 0.0) -> None:
+        self.errors = list(errors)
+        self.lasts_s = lasts_s
+        self.now = 100.0
+        self.lines: list[str] = []
+        self.recovered: list[KafkaOffsetsError] = []
+        self.retries = Retries(1.0, self.lines.append, clock=lambda: self.now, pause=self._pass)
+
+    def _pass(self, seconds: float) -> None:
+        self.now += seconds
+
+    def call(self) -> str:
+        return self.retries.call(self._attempt, self.recovered.append)
+
+    def _attempt(self) -> str:
+        self.now += self.lasts_s
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+
+def refused(code: ErrorCode) -> RefusedError:
+    return RefusedError("orders-0", code)
+
+
+PASSING = [
+    *map(refused, sorted(retries.RETRIABLE)),
+    ConnectionLostError("h:1: Connection refused"),
+    CommitRefusedError("g", {ORDERS: ErrorCode.NOT_COORDINATOR}, {}),
+]
+LASTING = [
+    refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    refused(ErrorCode.LEADER_NOT_AVAILABLE),
+    refused(ErrorCode.KAFKA_STORAGE_ERROR),
+    refused(ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    CommitRefusedError("g", {ORDERS: ErrorCode.UNKNOWN_MEMBER_ID}, {}),
+    ListenerError("h:1: is PLAINTEXT the protocol of its listener?"),
+    UnknownHostError("h:1: Name or service not known"),
+]
+
+
+@pytest.mark.parametrize("error", PASSING, ids=str)
+def test_what_passes_is_asked_again_and_said_once(error: KafkaOffsetsError) -> None:
+    trouble = Trouble(error, error)
+    assert trouble.call() == "done"
+    assert trouble.lines == [f"{error}; trying again for up to 1 s"]
+    assert trouble.recovered == [error, error]
+    assert trouble.now == pytest.approx(100.2)
+
+
+@pytest.mark.parametrize("error", LASTING, ids=str)
+def test_what_lasts_is_raised_at_once(error: KafkaOffsetsError) -> None:
+    trouble = Trouble(error)
+    with pytest.raises(type(error)) as raised:
+        trouble.call()
+    assert raised.value is error and not trouble.lines and trouble.now == 100
+
+
+def test_a_listener_that_has_answered_before_is_waited_for() -> None:
+    """A broker that stops closes new connections before it answers."""
+    closed = ListenerError("h:1: the broker closed the connection before it answered")
+    trouble = Trouble()
+    trouble.call()
+    trouble.errors = [closed]
+    assert trouble.call() == "done" and trouble.recovered == [closed]
+
+
+def test_a_trouble_has_a_limit_that_several_calls_share() -> None:
+    """A command asks many coordinators: it does not wait for each of them as long."""
+    error = refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    trouble = Trouble(*[error] * 100)
+    with pytest.raises(RefusedError):
+        trouble.call()
+    assert trouble.now == pytest.approx(101)
+    with pytest.raises(RefusedError):
+        trouble.call()
+    assert trouble.now == pytest.approx(101)
+
+
+def test_the_limit_counts_from_the_begin_of_the_first_call_that_fails() -> None:
+    slow = Trouble(*[ConnectionLostError("h:1: timed out")] * 9, lasts_s=1.5)
+    with pytest.raises(ConnectionLostError):
+        slow.call()
+    assert len(slow.errors) == 8
+
+
+def test_a_call_that_succeeds_ends_the_trouble() -> None:
+    error = refused(ErrorCode.OFFSET_NOT_AVAILABLE)
+    trouble = Trouble(*[error] * 9)
+    assert trouble.call() == "done"
+    trouble.errors = [error] * 9
+    assert trouble.call() == "done"
+    assert trouble.now == pytest.approx(101.8)
+    assert len(trouble.lines) == 1
+
+
+# -- clients of a broker
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as running:
+        running.create_topic("orders", 1)
+        running.produce("orders", ["a", "b"])
+        running.commit("g", {ORDERS: 1})
+        yield running
+
+
+def cluster_of(broker: Broker) -> ClusterClient:
+    return ClusterClient(parse_address(broker.bootstrap_servers))
+
+
+def coordinator_of(broker: Broker, group: str = "g") -> Coordinator:
+    return Coordinator(parse_address(broker.bootstrap_servers), group)
+
+
+def _batch(cluster: ClusterClient) -> bytes:
+    producer_id, epoch = cluster.new_producer()
+    rows = [(None, b"v", (), 0)]
+    return bytes(encode_batch(rows, producer_id=producer_id, producer_epoch=epoch, base_sequence=0))
+
+
+def _records(cluster: ClusterClient) -> int:
+    return sum(1 for batches in cluster.batches(ORDERS) for _ in batch_headers(batches))
+
+
+CLUSTER: dict[str, tuple[str, ErrorCode, Callable[[ClusterClient], object], object]] = {
+    "leaders": ("Metadata", ErrorCode.NETWORK_EXCEPTION, lambda c: len(c.leaders(["orders"])), 1),
+    "offsets": (
+        "ListOffsets",
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        lambda c: c.offsets_at({ORDERS: LATEST}),
+        {ORDERS: 2},
+    ),
+    "records": ("Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER, _records, 1),
+    "produce": (
+        "Produce",
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        lambda c: c.produce({ORDERS: _batch(c)}),
+        {ORDERS: 2},
+    ),
+    "groups": (
+        "ListGroups",
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        lambda c: [each.group for each in c.groups()],
+        ["g"],
+    ),
+}
+GROUP: dict[str, tuple[str, Callable[[Coordinator], object]]] = {
+    "find": ("FindCoordinator", lambda c: c.committed()),
+    "committed": ("OffsetFetch", lambda c: c.committed()),
+    "commit": ("OffsetCommit", lambda c: c.commit({ORDERS: 2}, {})),
+    "describe": ("ConsumerGroupDescribe", lambda c: c.describe()),
+    "delete": ("DeleteGroups", lambda c: c.delete()),
+    "delete offsets": ("OffsetDelete", lambda c: c.delete_offsets([ORDERS])),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_cluster_is_asked_again(broker: Broker, name: str, is_lost: bool) -> None:
+    api, code, ask, expected = CLUSTER[name]
+    with cluster_of(broker) as cluster:
+        assert cluster.leaders(["orders"]), "a listener that has not answered may be of another protocol"
+        fault = broker.faults.close(api, n=2) if is_lost else broker.faults.error(api, code, n=2)
+        with fault:
+            assert ask(cluster) == expected
+        assert fault.hits == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (name, code)
+        for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None)
+        for name in GROUP
+        if (name, code) != ("find", None)  # a listener that has not answered may be of another protocol
+    ],
+)
+def test_a_coordinator_is_looked_for_again(broker: Broker, name: str, code: ErrorCode | None) -> None:
+    api, ask = GROUP[name]
+    fault = broker.faults.close(api, n=2) if code is None else broker.faults.error(api, code, n=2)
+    with fault, coordinator_of(broker) as coordinator:
+        ask(coordinator)
+    assert fault.hits == 2
+
+
+def test_what_is_sent_again_is_written_once(broker: Broker) -> None:
+    """The answer was lost, not the records."""
+    with cluster_of(broker) as cluster:
+        batch = _batch(cluster)
+        with broker.faults.close("Produce", before=False, n=1):
+            cluster.produce({ORDERS: batch})
+        assert cluster.offsets_at({ORDERS: LATEST}) == {ORDERS: 3}
+
+
+def test_a_conditional_commit_whose_answer_is_lost_is_not_sent_again(broker: Broker) -> None:
+    """The second one would be refused for what the first one has committed."""
+    with (
+        coordinator_of(broker) as coordinator,
+        broker.faults.close("OffsetCommit", before=False, n=1),
+        pytest.raises(ConnectionLostError),
+    ):
+        coordinator.commit({ORDERS: 2}, {ORDERS: 1})
+    assert broker.committed("g")[ORDERS].offset == 2
+
+
+# -- commands
+
+COMMANDS = {
+    "consume": ["consume", "orders", "-e", "-f", "%s "],
+    "produce": ["produce", "orders"],
+    "lag": ["lag", "g", "--json"],
+    "groups list": ["groups", "list"],
+    "describe": ["groups", "describe", "g"],
+    "reset": ["groups", "reset", "g", "--to-latest", "--execute"],
+    "delete": ["groups", "delete", "g"],
+    "import": ["offsets", "import", "-", "--execute"],
+    "export": ["offsets", "export", "g"],
+    "cleanup": ["offsets", "cleanup"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_waits_for_a_broker_that_is_started_again(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'"g","orders",0,1\n')))
+    with Broker(data_directory=tmp_path / "data") as before:
+        before.create_topic("orders", 1)
+        before.produce("orders", ["a", "b"])
+        before.commit("g", {ORDERS: 1})
+        home = before.bootstrap_servers
+    host, port = parse_address(home)
+    is_waiting, is_over = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        """Start the broker again when the command waits for it."""
+        assert is_waiting.wait(30)
+        with Broker(port=port, data_directory=tmp_path / "data"):
+            is_over.wait(30)
+
+    tell = Retries._tell
+
+    def told(self: Retries, reason: str) -> None:
+        tell(self, reason)
+        is_waiting.set()
+
+    monkeypatch.setattr(Retries, "_tell", told)
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        code = cli.main([*COMMANDS[command], "-b", home])
+    finally:
+        is_over.set()
+        thread.join()
+    output, error = capsys.readouterr()
+    assert code == 0, error
+    waits = [line for line in error.splitlines() if "trying again" in line]
+    assert waits[0] == (
+        f"kafka-offsets: {host}:{port}: Connection refused: is a broker running there?; trying again for up to 30 s"
+    )
+    assert len(waits) == len(set(waits))
+    if command == "consume":
+        assert output == "a b "
+    elif command == "lag":
+        assert json.loads(output)["lag"] == 1

@@ -1,0 +1,77 @@
+"""Event loops: the broker's thread has asyncio's, whatever the policy, and `async with` runs in a loop of uvloop."""
+
+import asyncio
+import ssl
+import warnings
+from collections.abc import Iterator
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from kafka_offsets.testing import Broker, CertificateAuthority
+
+uvloop = pytest.importorskip("uvloop")
+
+pytestmark = pytest.mark.interop
+RECORDS = 5
+
+
+async def use(broker: Broker, context: ssl.SSLContext | None = None) -> None:
+    """Produce large records, join a group, read and commit."""
+    settings = {"bootstrap_servers": broker.bootstrap_servers}
+    if context is not None:
+        settings |= {"security_protocol": "SSL", "ssl_context": context}
+    async with AIOKafkaProducer(**settings) as producer:
+        for _ in range(RECORDS):
+            await producer.send_and_wait("orders", bytes(300_000))
+    consumer = AIOKafkaConsumer("orders", group_id="billing", auto_offset_reset="earliest", **settings)
+    await consumer.start()
+    for _ in range(RECORDS):
+        await consumer.getone()
+    await consumer.commit()
+    await consumer.stop()
+    broker.assert_lag("billing", 0)
+
+
+@pytest.fixture
+def uvloop_policy() -> Iterator[None]:
+    """What `uvloop.install()` leaves in a process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.14
+        before = asyncio.get_event_loop_policy()
+        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+        yield
+        asyncio.set_event_loop_policy(before)
+
+
+@pytest.mark.usefixtures("uvloop_policy")
+def test_a_broker_in_its_thread_serves_under_the_policy_of_uvloop() -> None:
+    with Broker({"num.partitions": 1}) as broker:
+        asyncio.run(use(broker))
+
+
+def test_a_broker_serves_in_a_loop_of_uvloop() -> None:
+    async def main() -> None:
+        async with Broker({"num.partitions": 1}) as broker:
+            await use(broker)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+@pytest.mark.usefixtures("uvloop_policy")
+def test_tls_is_for_the_thread_and_a_loop_of_uvloop_refuses_it() -> None:
+    authority = CertificateAuthority()
+    config = {**authority.broker_config(), "listeners": "SSL://127.0.0.1:0", "num.partitions": 1}
+
+    async def main() -> None:
+        async with Broker(config):
+            pass
+
+    with (
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        pytest.raises(RuntimeError, match="needs asyncio's own loop"),
+    ):
+        runner.run(main())
+    with Broker(config) as broker:
+        asyncio.run(use(broker, ssl.create_default_context(cadata=authority.certificate_pem)))

@@ -188,7 +188,8 @@ def test_the_jaas_file_that_bitnami_s_image_would_write_is_not_read() -> None:
     ],
 )
 def test_topics_are_created_from_a_variable(text: str, topics: list[InitialTopic]) -> None:
-    assert initial_topics({"KAFKA_CREATE_TOPICS": text}) == topics
+    assert initial_topics({"KAFKA_CREATE_TOPICS": text, "CREATE_TOPICS": "true"}) == topics
+    assert initial_topics({"CREATE_TOPICS": "orders:3:1"}) == [InitialTopic("orders", 3)]
 
 
 def test_a_topic_that_cannot_be_understood_is_refused() -> None:

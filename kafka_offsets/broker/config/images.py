@@ -63,6 +63,8 @@ _USERS = {
     "KAFKA_INTER_BROKER_USER": "KAFKA_INTER_BROKER_PASSWORD",
 }
 _TOPICS = ("KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
+"""Variables of wurstmeister/kafka and debezium/kafka; other programs may have the second one for something else."""
+
 _SEPARATOR = "KAFKA_CREATE_TOPICS_SEPARATOR"
 _LOGIN_FILE = re.compile(r"-Djava\.security\.auth\.login\.config==?(?:file:)?(\"[^\"]*\"|'[^']*'|\S+)")
 _TOPIC = re.compile(r"([\w.-]+)(?::([1-9]\d{0,8})(?::\d+(?::(\w+))?)?)?", re.ASCII)
@@ -138,7 +140,10 @@ def initial_topics(environment: Mapping[str, str]) -> list[InitialTopic]:
     """
     found = []
     for variable in _TOPICS:
-        for text in filter(None, _SEPARATORS.split(environment.get(variable, ""))):
+        value = environment.get(variable, "")
+        if not variable.startswith("KAFKA_") and ":" not in value:
+            continue
+        for text in filter(None, _SEPARATORS.split(value)):
             match = _TOPIC.fullmatch(text)
             if match is None:
                 raise ConfigError(f"{variable}: NAME:PARTITIONS:REPLICAS:POLICY is needed, not {text}")

@@ -9,6 +9,7 @@ Lines end with LF, CR LF or CR.
 import codecs
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 _MARKS = (  # UTF-32 first: its mark begins as that of UTF-16
@@ -19,7 +20,10 @@ _MARKS = (  # UTF-32 first: its mark begins as that of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _MARK = "\N{ZERO WIDTH NO-BREAK SPACE}"
-_LOOKED_AT = 64
+LOOKED_AT = 64
+"""How many bytes of the beginning tell the encoding."""
+
+_LINE = re.compile(r"[^\r\n]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -32,12 +36,17 @@ def encoding_of(beginning: bytes) -> str:
     for mark, encoding in _MARKS:
         if beginning.startswith(mark):
             return encoding
-    even, odd = beginning[:_LOOKED_AT:2], beginning[1:_LOOKED_AT:2]
+    even, odd = beginning[:LOOKED_AT:2], beginning[1:LOOKED_AT:2]
     if even and odd and not any(odd) and all(even):
         return "utf-16-le"
     if even and odd and not any(even) and all(odd):
         return "utf-16-be"
     return "utf-8"
+
+
+def without_mark(text: str) -> str:
+    """Return a text without the byte-order mark at its beginning."""
+    return text.removeprefix(_MARK)
 
 
 def decoded(data: bytes, name: str) -> str:
@@ -47,13 +56,11 @@ def decoded(data: bytes, name: str) -> str:
     """
     encoding = encoding_of(data)
     try:
-        return data.decode(encoding).removeprefix(_MARK)
+        return without_mark(data.decode(encoding))
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode(encoding, "replace").removeprefix(_MARK)
+        before = without_mark(data[: error.start].decode(encoding, "replace"))
         found = data[error.start : error.end].hex()
-        raise TextError(
-            f"{place(name, before, len(before))}: not {encoding.upper()}: 0x{found}"
-        ) from error
+        raise TextError(f"{where(name, before, len(before))}: not {encoding.upper()}: 0x{found}") from error
 
 
 def read_text(file: Path) -> str:
@@ -69,13 +76,17 @@ def read_text(file: Path) -> str:
         raise TextError(f"{file}: {error.strerror}") from error
 
 
-def lines_of(text: str) -> list[str]:
-    """Return the lines of a text. Unlike `str.splitlines` it leaves other separators alone: a name may have them."""
-    found = _LINE_END.split(text)
-    return found if found[-1] else found[:-1]
+def lines_of(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a text that are not blank, each with its position.
+
+    Unlike `str.splitlines` it leaves other separators alone: a name may have them.
+    """
+    for match in _LINE.finditer(text):
+        if match[0].strip():
+            yield match.start(), match[0]
 
 
-def place(name: str, text: str, at: int) -> str:
+def where(name: str, text: str, at: int) -> str:
     """Return file, line and column of the character text[at], both counted from 1."""
     *lines, last = _LINE_END.split(text[:at])
     return f"{name} line {len(lines) + 1} column {len(last) + 1}"

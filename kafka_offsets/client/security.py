@@ -17,6 +17,7 @@ from kafka_offsets.security.sasl import client as sasl
 from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context
+from kafka_offsets.texts import TextError, read_text
 
 PREFIXES = ("security.", "ssl.", "sasl.")
 """How the keys of security begin."""
@@ -66,11 +67,9 @@ class TokenFile:
     def __call__(self) -> str:
         """Return the token. Raises ConfigError if there is none."""
         try:
-            token = self.path.read_text(encoding="ascii").strip()
-        except OSError as error:
-            raise ConfigError(f"token {self.path}: {error.strerror}") from error
-        except UnicodeDecodeError:
-            token = ""
+            token = read_text(self.path).strip()
+        except TextError as error:
+            raise ConfigError(f"token {error}") from error
         if not _JWT.fullmatch(token):
             raise ConfigError(f"token {self.path}: there is no JWT in it")
         return token

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.cipher_suites import choose_suites
 from kafka_offsets.security.tls_alerts import AlertingContext
+from kafka_offsets.texts import decoded
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 PROTOCOLS = tuple(_VERSIONS)
@@ -148,7 +149,8 @@ def _reason(error: OSError | ValueError) -> str:
 
 def _pem_text(store: Store) -> str:
     if store.location is not None:
-        return Path(store.location).read_text(encoding="ascii")
+        # Certificates are ASCII; what stands around them may be anything.
+        return decoded(Path(store.location).read_bytes(), "it").encode("ascii", "replace").decode()
     return "\n".join(_pem_lines(text) for text in (store.key, store.certificates) if text is not None)
 
 

@@ -31,6 +31,7 @@ _CLIENT_ID, _CLIENT_SECRET = (
 _SCOPE = "sasl.oauthbearer.scope"
 _KNOWN = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NAMES, _VERSIONS = "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"
+_SUITES = "ssl.cipher.suites"
 _STORES = ("keystore", "truststore")
 _JWT = re.compile(r"[-_.a-zA-Z0-9]+")
 
@@ -156,4 +157,7 @@ def _tls(properties: MutableMapping[str, str]) -> ssl.SSLContext:
     if not set(versions) <= set(PROTOCOLS):
         raise ConfigError(f"{_VERSIONS} is {','.join(versions)}: {', '.join(PROTOCOLS)} are served")
     checks_name = properties.pop(_NAMES, "https").strip() != ""
-    return client_context(stores["keystore"], stores["truststore"], versions, checks_name=checks_name)
+    suites = tuple(each.strip() for each in properties.pop(_SUITES, "").split(",") if each.strip())
+    return client_context(
+        stores["keystore"], stores["truststore"], versions, checks_name=checks_name, suites=suites
+    )

@@ -24,6 +24,14 @@ from kafka_offsets.texts import decoded
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 PROTOCOLS = tuple(_VERSIONS)
 CLIENT_AUTH = ("required", "requested", "none")
+_TOO_WEAK = {
+    "CA_MD_TOO_WEAK": "a certificate is signed with a hash that OpenSSL finds too weak, such as SHA-1",
+    "CA_KEY_TOO_SMALL": "a certificate of an authority has a key that OpenSSL finds too small",
+    "EE_KEY_TOO_SMALL": "the certificate has a key that OpenSSL finds too small",
+}
+WEAK_IS_TAKEN = "make a new one, or take it with ssl.cipher.suites=DEFAULT@SECLEVEL=0"
+"""The way out for a certificate that Java takes and OpenSSL does not."""
+
 _JKS = b"\xfe\xed\xfe\xed"
 
 
@@ -143,6 +151,8 @@ def _place(store: Store) -> str:
 
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
+        if error.reason in _TOO_WEAK:
+            return f"it cannot be used: {_TOO_WEAK[error.reason]} ({error.reason}): {WEAK_IS_TAKEN}"
         return f"it cannot be used: {error.reason or 'no certificate or no key, or a wrong password'}"
     return str(getattr(error, "strerror", None) or error)
 

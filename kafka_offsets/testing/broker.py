@@ -406,6 +406,8 @@ class Broker(EmbeddedBroker):
         return self._recorded().save(path)
 
     def _recorded(self) -> Recorder:
+        if self._is_of_parent:
+            self._running()
         if self._recorder is None:
             raise RuntimeError("this broker does not record: Broker(record=True) does")
         return self._recorder

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 import sys
 import threading
 import warnings
@@ -12,11 +13,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
+from kafka_offsets.broker.network.inheritance import refuse_in_child
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
@@ -100,14 +102,28 @@ class EmbeddedBroker:
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread_id = 0
+        self._pid = os.getpid()
         self._thread: threading.Thread | None = None
         self._stopped: asyncio.Event | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, `host:port`. RuntimeError when the broker is not running."""
-        broker = self._running().core.context
-        return address_text(broker.host, broker.port)
+        """The address for clients, `host:port`, also in a fork. RuntimeError when the broker is not running."""
+        server = self._server if self._is_of_parent else self._running()
+        assert server is not None
+        return ",".join(
+            address_text(each.core.context.host, each.core.context.port) for each in server.servers
+        )
+
+    @property
+    def _is_of_parent(self) -> bool:
+        """Whether this object came with a fork, from the process in which the broker runs."""
+        return self._server is not None and os.getpid() != self._pid
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a broker cannot be sent to another process, nor be copied: send its address, broker.bootstrap_servers"
+        )
 
     def address_of(self, listener: str) -> str:
         """Return the address for clients of a listener, `host:port`, by its name in the key `listeners`.
@@ -252,10 +268,12 @@ class EmbeddedBroker:
         self._thread = thread
 
     def stop(self) -> None:
-        """Stop; return once every socket, file and thread is closed. Stopping twice does nothing.
+        """Stop; return once every socket, file and thread is closed. Stopping twice does nothing, and so in a fork.
 
         RuntimeError when the broker runs in the caller's loop: leaving its `async with` stops it.
         """
+        if self._is_of_parent:
+            return
         with self._stop_lock:
             thread = self._thread
             if thread is None:
@@ -269,7 +287,7 @@ class EmbeddedBroker:
                 self._in_use = False
 
     def __del__(self) -> None:
-        if getattr(self, "_thread", None) is not None and self._server is not None:
+        if getattr(self, "_thread", None) is not None and self._server is not None and not self._is_of_parent:
             message = f"a broker was not stopped: it listens on {self.bootstrap_servers}"
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
@@ -294,6 +312,8 @@ class EmbeddedBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_of_parent:
+            return
         try:
             await self._stop_server()
         finally:
@@ -301,6 +321,8 @@ class EmbeddedBroker:
 
     def _take(self) -> None:
         """Claim the broker, so that no other start can begin."""
+        if self._is_of_parent:
+            self._running()
         with self._state_lock:
             if self._in_use:
                 raise RuntimeError("this broker is running already")
@@ -319,6 +341,7 @@ class EmbeddedBroker:
             await server.stop()
             raise
         self._loop, self._loop_thread_id = asyncio.get_running_loop(), threading.get_ident()
+        self._pid = os.getpid()
         self._server = server
 
     async def _stop_server(self) -> None:
@@ -349,11 +372,14 @@ class EmbeddedBroker:
         server = self._server
         if server is None:
             raise RuntimeError("this broker is not running")
+        if self._is_of_parent:
+            refuse_in_child(self._pid, self.bootstrap_servers)
         return server
 
     def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
         """Call `begin` in the thread of the broker's loop, and wait in this thread for its result."""
-        if threading.get_ident() == self._loop_thread_id and self._server is not None:
+        self._running()
+        if threading.get_ident() == self._loop_thread_id:
             raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
         return self._call(begin).result()
 
@@ -371,6 +397,7 @@ class EmbeddedBroker:
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits below
                 result.set_exception(error)
 
+        self._running()  # a fork may have a lock that nobody releases
         with self._state_lock:
             self._running()
             assert self._loop is not None

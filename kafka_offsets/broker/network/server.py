@@ -25,6 +25,7 @@ from kafka_offsets.broker.network.accepting import (
     widen_backlog,
 )
 from kafka_offsets.broker.network.due_timer import DueTimer
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.broker.network.switch_interval import switch_interval
@@ -360,8 +361,15 @@ class Server:
         """The ports at which it listens, in the order of the listeners."""
         return [_ports(self._listeners[index])[0] for index in sorted(self._listeners)]
 
+    @property
+    def socket_names(self) -> list[Name]:
+        """Family, host and port of the sockets at which it listens."""
+        listening = [each for listener in self._listeners.values() for each in listener.sockets]
+        return [(each.family, *each.getsockname()[:2]) for each in listening]
+
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""
+        leave_to_parent(self)
         listener = self._listeners[index] = await self._listen(index, host, port)
         if self.accepts_at_once:
             widen_backlog(listener)

@@ -6,6 +6,7 @@ in real time, and their requests are decided before the clock moves.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -82,6 +83,7 @@ class TimeDriver:
         self._later = later
         self._read = read
         self._thread_id = threading.get_ident()
+        self._pid = os.getpid()
         self._pauses: dict[Deadline, None] = {}
         self._end_ms = 0
         self._stopped = False
@@ -101,6 +103,11 @@ class TimeDriver:
         Returns when everything is done and answered. RuntimeError in the broker's own thread, which would wait for
         itself.
         """
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"the broker of this clock runs in process {self._pid}, of which process {os.getpid()} is a fork: "
+                "move the clock there"
+            )
         if threading.get_ident() == self._thread_id:
             raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
         if self._stopped:

@@ -90,7 +90,9 @@ class Cluster(Broker):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, separated by commas. RuntimeError if the cluster is not running."""
+        """The addresses of all nodes, separated by commas, also in a fork. RuntimeError if it is not running."""
+        if self._is_of_parent:
+            return super().bootstrap_servers
         return ",".join(node.address for node in self.nodes)
 
     def address_of(self, listener: str) -> str:

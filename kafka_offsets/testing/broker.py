@@ -372,7 +372,7 @@ class Broker(EmbeddedBroker):
             # Restoring closes the old files: faults of the disk must not refuse that.
             self._call(lambda server: faults.lift_disk(_server(server)))
         try:
-            self._begin(lambda server: server.restoring(snapshot._state)).result()
+            self._result(self._begin(lambda server: server.restoring(snapshot._state)))
         finally:
             if faults is not None and self._server is not None:
                 self._call(faults.follow)

@@ -5,7 +5,6 @@
 
 import asyncio
 import os
-import sys
 import threading
 import warnings
 import weakref
@@ -19,35 +18,20 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.network.inheritance import refuse_in_child
+from kafka_offsets.broker.network.loops import BrokerLoop, result_of
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.broker.security.listeners import with_users
 from kafka_offsets.client import commits, quotas
-from kafka_offsets.clock import Clock, monotonic_s
+from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.storage.files import DiskFiles
 
-if sys.platform == "win32":
-    from asyncio import ProactorEventLoop as _AsyncioLoop
-else:
-    from asyncio import SelectorEventLoop as _AsyncioLoop
-
 _HIGHEST_PORT = 65535
 
 T = TypeVar("T")
-
-
-class _Loop(_AsyncioLoop):
-    """The loop of a broker's own thread: asyncio's, whatever the policy of the process, on the machine's clock.
-
-    freezegun would stop its timers with the time of the test.
-    """
-
-    def time(self) -> float:
-        """Return the monotonic time in seconds."""
-        return monotonic_s()
 
 
 class EmbeddedBroker:
@@ -381,7 +365,12 @@ class EmbeddedBroker:
         self._running()
         if threading.get_ident() == self._loop_thread_id:
             raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
-        return self._call(begin).result()
+        return self._result(self._call(begin))
+
+    def _result(self, future: "Future[T]") -> T:
+        """Wait for what the broker does in its loop. RuntimeError when that is the test's and stands still."""
+        assert self._loop is not None
+        return result_of(future, self._loop)
 
     def _call(self, function: Callable[[Server], T]) -> T:
         """Call a function in the thread of the broker's loop and return what it returns."""
@@ -406,7 +395,7 @@ class EmbeddedBroker:
                 self._loop.call_soon_threadsafe(call)
         if not is_other_thread:
             call()
-        return result.result()
+        return self._result(result)
 
 
 def _run(reference: "weakref.ref[EmbeddedBroker]", started: "Future[None]") -> None:
@@ -429,7 +418,7 @@ def _run(reference: "weakref.ref[EmbeddedBroker]", started: "Future[None]") -> N
         await stopped.wait()
 
     try:
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner(loop_factory=BrokerLoop) as runner:
             runner.run(main())
     except BaseException as error:
         if started.done():

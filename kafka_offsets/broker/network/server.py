@@ -27,6 +27,7 @@ from kafka_offsets.broker.network.accepting import (
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.inheritance import Name, leave_to_parent
 from kafka_offsets.broker.network.inner_peer import InnerPeer
+from kafka_offsets.broker.network.loops import result_of
 from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.broker.network.switch_interval import switch_interval
 from kafka_offsets.broker.network.tls_handshake import Handshake
@@ -234,7 +235,8 @@ def time_driver(clock: Clock, driven: Driven, loop: asyncio.AbstractEventLoop) -
     if not isinstance(clock, ManualClock):
         return None
     submit = partial(asyncio.run_coroutine_threadsafe, loop=loop)
-    return TimeDriver(clock, driven, submit, loop.call_later, partial(asyncio.sleep, 0))
+    wait = partial(result_of, loop=loop)
+    return TimeDriver(clock, driven, submit, loop.call_later, partial(asyncio.sleep, 0), wait)
 
 
 class Server:

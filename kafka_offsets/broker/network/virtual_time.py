@@ -64,9 +64,10 @@ class Driven(Protocol):
 class TimeDriver:
     """Moves one broker through time.
 
-    submit  runs a coroutine in the server's thread, from another one
-    later   (seconds, callback): calls back in the server's thread, after some real time
-    read    lets the server's loop read its sockets once
+    submit     runs a coroutine in the server's thread, from another one
+    later      (seconds, callback): calls back in the server's thread, after some real time
+    read       lets the server's loop read its sockets once
+    result_of  waits for a coroutine that was submitted
     """
 
     def __init__(
@@ -76,12 +77,14 @@ class TimeDriver:
         submit: Callable[[Coroutine[Any, Any, int | None]], Future[int | None]],
         later: Callable[[float, Callable[[], object]], object],
         read: Callable[[], Awaitable[None]],
+        result_of: Callable[[Future[int | None]], int | None],
     ) -> None:
         self._clock = clock
         self._server = server
         self._submit = submit
         self._later = later
         self._read = read
+        self._result_of = result_of
         self._thread_id = threading.get_ident()
         self._pid = os.getpid()
         self._pauses: dict[Deadline, None] = {}
@@ -113,7 +116,7 @@ class TimeDriver:
         if self._stopped:
             return None
         try:
-            return self._submit(self._run(until_ms, move, end_ms)).result()
+            return self._result_of(self._submit(self._run(until_ms, move, end_ms)))
         except CancelledError:  # the broker was stopped in the meantime
             return None
 

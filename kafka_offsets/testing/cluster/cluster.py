@@ -271,7 +271,7 @@ class Cluster(Broker):
         return self._call(lambda server: function(_cluster(server)))
 
     def _until(self, begin: "Callable[[ClusterServer], Future[T]]") -> T:
-        return self._begin(lambda server: begin(_cluster(server))).result()
+        return self._result(self._begin(lambda server: begin(_cluster(server))))
 
     def _new_server(self) -> NetworkServer:
         return cast(

@@ -1,0 +1,59 @@
+"""Loops: that of a broker's own thread, and how other threads wait for a broker in a loop that is not its own."""
+
+import asyncio
+import sys
+import threading
+from concurrent.futures import Future
+from typing import TypeVar
+
+from kafka_offsets.clock import monotonic_s
+
+if sys.platform == "win32":
+    from asyncio import ProactorEventLoop as _AsyncioLoop
+else:
+    from asyncio import SelectorEventLoop as _AsyncioLoop
+
+STANDSTILL_SECONDS = 30.0
+"""How long a loop that is not the broker's own may run nothing while another thread waits for the broker."""
+
+_SLICES = 30
+"""A process that was paused finds that time has passed at its next step, so the time is counted in so many steps."""
+
+T = TypeVar("T")
+
+
+class BrokerLoop(_AsyncioLoop):
+    """The loop of a broker's own thread: asyncio's, whatever the policy of the process, on the machine's clock.
+
+    freezegun would stop its timers with the time of the test.
+    """
+
+    def time(self) -> float:
+        """Return the monotonic time in seconds."""
+        return monotonic_s()
+
+
+def result_of(future: "Future[T]", loop: asyncio.AbstractEventLoop) -> T:
+    """Wait in another thread for what a broker does in its loop; return the result.
+
+    The loop of an `async with` is the test's, which may block it, or wait in it for this very thread. RuntimeError when
+    it stands still for STANDSTILL_SECONDS.
+    """
+    if isinstance(loop, BrokerLoop):
+        return future.result()
+    while not future.done():
+        beat = threading.Event()
+        loop.call_soon_threadsafe(beat.set)
+        for _ in range(_SLICES):
+            try:
+                return future.result(STANDSTILL_SECONDS / _SLICES)
+            except TimeoutError:
+                if future.done() or beat.is_set():
+                    break
+        else:
+            raise RuntimeError(
+                f"the event loop of this broker has stood still for {STANDSTILL_SECONDS:g} s: `async with Broker()` "
+                "runs in the loop of the test, which something blocks. Wait there with `await asyncio.to_thread(...)`, "
+                "or use `with Broker()`, which has a thread of its own"
+            )
+    return future.result()

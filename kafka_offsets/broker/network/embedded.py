@@ -18,7 +18,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
 from kafka_offsets.broker.network.inheritance import refuse_in_child
-from kafka_offsets.broker.network.loops import BrokerLoop, result_of
+from kafka_offsets.broker.network.loops import BrokerLoop, result_of, warn_of_green_threads
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
@@ -234,6 +234,7 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Start in a separate thread; return once clients can connect."""
+        warn_of_green_threads()
         self._take()
         started: Future[None] = Future()
         thread = threading.Thread(

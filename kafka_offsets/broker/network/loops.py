@@ -1,12 +1,17 @@
-"""Loops: that of a broker's own thread, and how other threads wait for a broker in a loop that is not its own."""
+"""Loops: that of a broker's own thread, and how other threads wait for a broker in a loop that is not its own.
+
+What stops both: threads of gevent and eventlet, which are none.
+"""
 
 import asyncio
 import sys
 import threading
 from concurrent.futures import Future
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 from kafka_offsets.clock import monotonic_s
+from kafka_offsets.logs import new_logger
 
 if sys.platform == "win32":
     from asyncio import ProactorEventLoop as _AsyncioLoop
@@ -20,6 +25,8 @@ _SLICES = 30
 """A process that was paused finds that time has passed at its next step, so the time is counted in so many steps."""
 
 T = TypeVar("T")
+
+logger = new_logger(__name__)
 
 
 class BrokerLoop(_AsyncioLoop):
@@ -57,3 +64,26 @@ def result_of(future: "Future[T]", loop: asyncio.AbstractEventLoop) -> T:
                 "or use `with Broker()`, which has a thread of its own"
             )
     return future.result()
+
+
+@cache
+def warn_of_green_threads() -> None:
+    """Warn once if the broker's thread is not one of the system: then a client in C stops the broker while it waits."""
+    if _answers("gevent.monkey", "is_module_patched", "threading"):
+        library, advice = "gevent", "gevent.monkey.patch_all(thread=False)"
+    elif _answers("eventlet.patcher", "is_monkey_patched", "thread"):
+        library, advice = "eventlet", "eventlet.monkey_patch(thread=False)"
+    else:
+        return
+    logger.warning(
+        "%s has replaced the threads of this process: a client in C, such as confluent-kafka, stops the broker while "
+        "it waits. With %s the broker has a thread of its own",
+        library,
+        advice,
+    )
+
+
+def _answers(module: str, function: str, about: str) -> bool:
+    """Ask a module that may not be loaded."""
+    asked: Any = getattr(sys.modules.get(module), function, None)
+    return asked is not None and bool(asked(about))

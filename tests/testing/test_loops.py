@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -78,6 +79,48 @@ def test_tls_is_for_the_thread_and_a_loop_of_uvloop_refuses_it() -> None:
         runner.run(main())
     with Broker(config) as broker:
         asyncio.run(use(broker, ssl.create_default_context(cadata=authority.certificate_pem)))
+
+
+def test_a_coroutine_of_trio_waits_while_others_run() -> None:
+    trio = pytest.importorskip("trio")
+
+    async def main() -> None:
+        with Broker() as broker:
+            with pytest.raises(TimeoutError, match="not yet: topic orders is there"):
+                await broker.async_wait_for(topic_created("orders"), 0.01)
+            with trio.move_on_after(0.01) as scope:
+                await broker.async_wait_for(topic_created("orders"), 0.1)
+            assert scope.cancelled_caught
+            async with trio.open_nursery() as nursery:
+                waiting = trio.Event()
+
+                async def wait() -> None:
+                    waiting.set()
+                    assert await broker.async_wait_for(topic_created("orders")) == 3
+
+                nursery.start_soon(wait)
+                await waiting.wait()
+                broker.create_topic("orders", 3)
+
+    trio.run(main)
+
+
+def test_trio_without_anyio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    trio = pytest.importorskip("trio")
+    monkeypatch.setitem(sys.modules, "anyio", None)
+
+    async def main() -> None:
+        with Broker() as broker, pytest.raises(RuntimeError, match="waits with anyio: pip install anyio"):
+            await broker.async_wait_for(topic_created("orders"))
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(("host", "given"), [("::", "[::1]"), ("::1", "[::1]"), ("", "localhost")])
+def test_clients_reach_a_broker_at_every_interface(host: str, given: str) -> None:
+    with Broker(host=host) as broker:
+        assert broker.bootstrap_servers.rpartition(":")[0] == given
+        asyncio.run(use(broker))
 
 
 BLOCKED: dict[str, Callable[[Broker, ManualClock], object]] = {

@@ -306,8 +306,7 @@ class EmbeddedBroker:
 
     def _take(self) -> None:
         """Claim the broker, so that no other start can begin."""
-        if self._is_of_parent:
-            self._running()
+        self._check_process()
         with self._state_lock:
             if self._in_use:
                 raise RuntimeError("this broker is running already")
@@ -357,9 +356,13 @@ class EmbeddedBroker:
         server = self._server
         if server is None:
             raise RuntimeError("this broker is not running")
+        self._check_process()
+        return server
+
+    def _check_process(self) -> None:
+        """Raise RuntimeError in a fork."""
         if self._is_of_parent:
             refuse_in_child(self._pid, self.bootstrap_servers)
-        return server
 
     def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
         """Call `begin` in the thread of the broker's loop, and wait in this thread for its result."""

@@ -6,6 +6,7 @@ What stops both: threads of gevent and eventlet, which are none.
 import asyncio
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import cache
 from typing import Any, TypeVar
@@ -64,6 +65,27 @@ def result_of(future: "Future[T]", loop: asyncio.AbstractEventLoop) -> T:
                 "or use `with Broker()`, which has a thread of its own"
             )
     return future.result()
+
+
+def is_in_asyncio() -> bool:
+    """Whether this thread runs a loop with asyncio's interface."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Call a function in another thread, in a coroutine of trio. Cancelling leaves the thread to its end.
+
+    RuntimeError without anyio.
+    """
+    try:
+        from anyio import to_thread
+    except ModuleNotFoundError as error:
+        raise RuntimeError("outside asyncio a coroutine waits with anyio: pip install anyio") from error
+    return await to_thread.run_sync(function, abandon_on_cancel=True)
 
 
 @cache

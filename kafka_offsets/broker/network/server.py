@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.listeners import Listener, address_text
+from kafka_offsets.broker.config.listeners import Listener, address_text, local_host
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.core import TURN_MS, BrokerCore, ClusterPart
@@ -56,9 +56,6 @@ _UNKNOWN_REST = (None,)
 
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
-
-_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
-_LOCAL = "localhost"
 
 _MOST_DELAYED_ROUNDS = 250
 """What is due waits for so many rounds of the loop at most, each about 20 ms, while requests that have arrived wait."""
@@ -335,8 +332,8 @@ class Server:
         """Listen on host and port (0: any free one), and on the listeners after the first. Raises OSError.
 
         others  ports of the listeners after the first; None: those of `listeners`
-        Clients receive `advertised.listeners`, or else the host; for every interface localhost, as no client can
-        connect to 0.0.0.0 of another machine.
+        Clients receive `advertised.listeners`, or else the host; for every interface localhost or ::1, as no client
+        can connect to 0.0.0.0 of another machine.
         """
         context = self.core.context
         for index, security in enumerate(self.core.listeners):
@@ -347,7 +344,7 @@ class Server:
             own_port = await self.listen(index, own_host, own_port)
             address = endpoint.advertised
             if address is None:
-                address = Listener(_LOCAL if own_host in _EVERY_INTERFACE else own_host, own_port)
+                address = Listener(local_host(own_host), own_port)
             context.addresses[endpoint.name] = address
             if index == 0:
                 context.host, context.port = address

@@ -56,6 +56,10 @@ class UnreadableError(StorageError):
     """A file or directory that the user of this process may not read."""
 
 
+class OldFormatError(StorageError):
+    """Messages of a format that brokers before Kafka 0.11 wrote: no damage, but not read here."""
+
+
 class OpeningAbandonedError(KafkaOffsetsError):
     """The opening of a log was abandoned, because the log is not needed any more."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import local_host
 from kafka_offsets.broker.network import server_process
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.server import Server
@@ -27,7 +28,6 @@ _KEPT_REQUESTS = 1000
 """How many requests wait for their answers before the oldest is forgotten, and not written."""
 
 _READY_SECONDS = 2.0
-_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 
 _request_logger = new_logger("kafka_offsets.requests")
 
@@ -66,9 +66,7 @@ def check_ready(config: Config, host: str, port: int) -> int:
         host, port = plain.listener
     error = ErrorCode.NONE
     try:
-        with Connection(
-            "localhost" if host in _EVERY_INTERFACE else host, port, _READY_SECONDS
-        ) as connection:
+        with Connection(local_host(host), port, _READY_SECONDS) as connection:
             if plain is not None:
                 error = connection.call(messages.ListGroupsRequest(), 0).error_code
     except KafkaOffsetsError as failure:

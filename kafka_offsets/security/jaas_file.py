@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.jaas import jaas_options
+from kafka_offsets.texts import TextError, read_text
 
 _PART = re.compile(
     r"""(?P<comment> /\*.*?(?:\*/|\Z) | /[^\r\n]* )
@@ -43,13 +44,9 @@ def options_of_file(path: str, listener: str, mechanism: str) -> dict[str, str]:
     Raises ConfigError, which shows no options: they contain passwords.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"java.security.auth.login.config: {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"java.security.auth.login.config: {path}: not UTF-8 at byte {error.start}"
-        ) from error
+        text = read_text(Path(path))
+    except TextError as error:
+        raise ConfigError(f"java.security.auth.login.config: {error}") from error
     own = f"{listener.lower()}.{_SECTION}"
     sections = _sections(text, path)
     modules = sections.get(own) or sections.get(_SECTION)

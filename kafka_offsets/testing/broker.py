@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.embedded import EmbeddedBroker
+from kafka_offsets.broker.network.loops import in_thread, is_in_asyncio
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
@@ -307,9 +309,11 @@ class Broker(EmbeddedBroker):
         event: Event[T],
         timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - a time-out of asyncio could not describe the state
     ) -> T:
-        """Wait as `wait_for` does, in a coroutine of any event loop, which continues to run in the meantime."""
+        """Wait as `wait_for` does, in a coroutine, whose loop runs on: asyncio's, or trio's if anyio is installed."""
         __tracebackhide__ = True
         _check_event(event)
+        if not is_in_asyncio():
+            return await in_thread(partial(self.wait_for, event, timeout))
         watch = self._call(lambda server: _server(server).watch(event))
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(watch)), timeout)
@@ -372,7 +376,7 @@ class Broker(EmbeddedBroker):
             # Restoring closes the old files: faults of the disk must not refuse that.
             self._call(lambda server: faults.lift_disk(_server(server)))
         try:
-            self._begin(lambda server: server.restoring(snapshot._state)).result()
+            self._result(self._begin(lambda server: server.restoring(snapshot._state)))
         finally:
             if faults is not None and self._server is not None:
                 self._call(faults.follow)
@@ -406,6 +410,7 @@ class Broker(EmbeddedBroker):
         return self._recorded().save(path)
 
     def _recorded(self) -> Recorder:
+        self._check_process()
         if self._recorder is None:
             raise RuntimeError("this broker does not record: Broker(record=True) does")
         return self._recorder
@@ -677,11 +682,8 @@ def _produce_request(
 
 def _advice_in_a_loop() -> str:
     """Return what helps if this thread runs an event loop, in which the client under test could not run."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return ""
-    return "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
+    said = "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
+    return said if is_in_asyncio() else ""
 
 
 def _nothing(what: str) -> str:

@@ -314,7 +314,7 @@ def test_a_file_that_cannot_be_read_is_reported_by_name(tmp_path: Path) -> None:
     assert refusal(path=tmp_path) == f"{tmp_path}: Is a directory"
     path = tmp_path / "binary"
     path.write_bytes(b"num.partitions=\xff")
-    assert refusal(path=path) == f"{path}: not UTF-8 at byte 15"
+    assert refusal(path=path) == f"{path} line 1 column 16: not UTF-8: 0xff"
 
 
 def test_old_names_are_taken_and_two_names_with_two_values_are_not() -> None:

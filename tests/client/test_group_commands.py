@@ -211,19 +211,28 @@ def test_a_file_of_kafka_consumer_groups_is_imported(running: Broker, tell: Told
         '{"topic"',
         ",0,1",
         '"orders,0,1',
+        ' "orders,0,1',
+        'orders,"0" 1,2',
+        "orders,0,",
+        "orders,2147483648,1",
     ],
 )
 def test_a_malformed_line_is_named(line: str) -> None:
-    with pytest.raises(MoveError, match="file line 2: not "):
-        moves.read_rows(["orders,0,1", line], "file")
+    with pytest.raises(MoveError, match=r"file line 2 column [0-9]+: "):
+        moves.read_rows(f"orders,0,1\n{line}", "file")
 
 
 def test_any_name_round_trips_through_a_file() -> None:
-    rows = [Row('a "b", c', ("t", 0), 1), Row("'", ("t", 1), 2), Row("ü", ("t", 2), 3)]
+    rows = [
+        Row('a "b", c', ("t", 0), 1),
+        Row("'", ("t", 1), 2),
+        Row("ü", ("t", 2), 3),
+        Row(" \u2028\x85", ("t", 3), 4),
+    ]
     for as_json in (True, False):
-        assert moves.read_rows(moves.write_rows(rows, as_json=as_json), "file") == rows
-    with pytest.raises(MoveError, match="file line 2: t-0 is there twice"):
-        moves.read_rows(["t,0,1", "t,0,2"], "file")
+        assert moves.read_rows("\n".join(moves.write_rows(rows, as_json=as_json)), "file") == rows
+    with pytest.raises(MoveError, match="file line 2 column 1: t-0 is there twice"):
+        moves.read_rows("t,0,1\nt,0,2", "file")
 
 
 def test_a_file_without_an_offset_of_the_group_is_reported(group: str, tell: Told, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.sasl.users import users_text
+from kafka_offsets.texts import TextError, read_text
 
 _SECRETS = Path("/etc/kafka/secrets")
 """Where Confluent's and Apache's images look for the files that variables name."""
@@ -122,14 +123,10 @@ def files_of_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     for name, key in _CREDENTIALS.items():
         if not environment.get(name):
             continue
-        path = _SECRETS / environment[name]
         try:
-            found[key] = path.read_text(encoding="utf-8").rstrip("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise ConfigError(
-                f"{name}: {path}: {reason}; or set KAFKA_{key.upper().replace('.', '_')}"
-            ) from error
+            found[key] = read_text(_SECRETS / environment[name]).rstrip("\n")
+        except TextError as error:
+            raise ConfigError(f"{name}: {error}; or set KAFKA_{key.upper().replace('.', '_')}") from error
     return found
 
 

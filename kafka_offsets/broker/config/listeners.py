@@ -206,6 +206,13 @@ def unadvertised(
     return [name for name in names_of(listeners) if name not in known]
 
 
+def local_host(host: str) -> str:
+    """Return a host by which this machine reaches a listener; localhost may have no address of IPv6."""
+    if host == "::":
+        return "::1"
+    return "localhost" if host in ("", "0.0.0.0") else host  # noqa: S104 - no address to listen at
+
+
 def address_text(host: str, port: int) -> str:
     """Return `host:port` for clients."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

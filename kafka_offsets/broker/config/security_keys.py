@@ -237,7 +237,7 @@ class SecurityKeys(AuthorizationKeys):
         Type.LIST,
         (),
         "The cipher suites that clients may use, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384; if empty, those of "
-        "OpenSSL. Those of TLS 1.3 only all together.",
+        "OpenSSL. Those of TLS 1.3 only all together. DEFAULT@SECLEVEL=0: with certificates signed with SHA-1.",
     )
     ssl_principal_mapping_rules: str = setting(
         Type.STRING,

@@ -107,10 +107,13 @@ class ListenerSecurity:
 
         if config.of_listeners.get(_VALIDATOR_KEY.format(self.endpoint.name.lower())) == UNSECURED_VALIDATOR:
             return self._unsecured_check(config)
+        url = value("jwks.endpoint.url")
         try:
-            keys = TokenKeys(value("jwks.endpoint.url"))
+            keys = TokenKeys(url)
         except ConfigError as error:
-            raise ConfigError(f"listener {self.endpoint.name}: {error}") from error
+            key = _VALIDATOR_KEY.format(self.endpoint.name.lower())
+            other = "" if url else f"; for tokens without a signature set {key}={UNSECURED_VALIDATOR}"
+            raise ConfigError(f"listener {self.endpoint.name}: {error}{other}") from error
         rules = Rules(
             value("expected.issuer"),
             value("expected.audience"),

@@ -26,6 +26,7 @@ from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note, printable
+from kafka_offsets.texts import TextError, read_text
 
 _CANNOT = 2
 _WITHOUT_MEMBERS = ("Empty", "Dead")
@@ -139,7 +140,7 @@ def _wanted(
 ) -> dict[TopicPartition, int]:
     """Return the new offsets."""
     if options.from_file is not None:
-        rows = moves.read_rows(_lines(options.from_file), str(options.from_file))
+        rows = moves.read_rows(_text(options.from_file), str(options.from_file))
         found = {row.place: row.offset for row in rows if row.group in (None, group)}
         places = chosen_places(options.topics, cluster, found)
         named = {place: found[place] for place in places if place in found}
@@ -271,7 +272,7 @@ def export(options: argparse.Namespace) -> int:
 def import_offsets(options: argparse.Namespace) -> int:
     """Commit the offsets of a file; without --execute only say which."""
     by_group: dict[str, dict[TopicPartition, int]] = {}
-    for row in moves.read_rows(_lines(options.file), str(options.file)):
+    for row in moves.read_rows(_text(options.file), str(options.file)):
         group = options.group if row.group is None else row.group
         if group is None:
             raise MoveError(f"{options.file} names no group: add --group")
@@ -294,9 +295,8 @@ def import_offsets(options: argparse.Namespace) -> int:
     return _carry_out(options, found)
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: Path) -> str:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MoveError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
-    return text.splitlines()
+        return read_text(file)
+    except TextError as error:
+        raise MoveError(str(error)) from error

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
-from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
+from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note
 
@@ -41,14 +41,22 @@ class Refusals:
             self.add(f"group {group}: {what}: {error.name} ({error.value})")
 
 
-def chosen_groups(options: argparse.Namespace) -> list[str]:
-    """Return the groups of the options, each once. MoveError if none is named."""
+def chosen_groups(options: argparse.Namespace, refusals: Refusals | None = None) -> list[str]:
+    """Return the groups of the options, each once. MoveError if none is named.
+
+    refusals  gets the brokers that do not tell their groups; without it the first one is an error
+    """
     named = list(dict.fromkeys([*options.groups, *options.more_groups]))
     if options.all_groups:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
+        errors: dict[int, KafkaOffsetsError] | None = None if refusals is None else {}
         with options.connections.cluster() as cluster:
-            return [each.group for each in cluster.groups()]
+            found = [each.group for each in cluster.groups(errors)]
+        for node, error in sorted((errors or {}).items()):
+            if refusals is not None:
+                refusals.add(f"the groups that broker {node} coordinates are not known: {error}")
+        return found
     if not named:
         raise MoveError("name a group, or give --all-groups")
     return named

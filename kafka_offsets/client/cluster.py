@@ -272,10 +272,10 @@ class ClusterClient:
                 if not partition.error_code:
                     found[place] = partition.offset
                     continue
-                error = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
+                refusal = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
                 if refused is None:
-                    raise error
-                refused[place] = error
+                    raise refusal
+                refused[place] = refusal
         return found
 
     def batches(self, place: TopicPartition) -> Iterator[bytes]:
@@ -390,9 +390,9 @@ class ClusterClient:
                 try:
                     found.update(self._groups(node))
                     told.add(node)
-                except (ConnectionLostError, RefusedError) as error:
+                except (ConnectionLostError, RefusedError) as lost:
                     self._forget(node)
-                    errors[node] = error
+                    errors[node] = lost
             for error in errors.values():
                 if refused is None or is_retriable(error):
                     raise error

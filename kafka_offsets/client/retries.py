@@ -63,6 +63,9 @@ RETRIABLE = (
 ) - _LASTING
 """Errors of a request that `Retries` repeats. A topic that does not exist is not one of them: its name may be wrong."""
 
+PATIENCE_S = 2.0
+"""How long a table waits for one broker of several: what the others know is worth more than a whole table later."""
+
 _PAUSE_S = 0.1
 """Kafka's retry.backoff.ms."""
 

@@ -179,7 +179,7 @@ def test_a_sum_is_that_of_what_can_be_read(partitions: list[tuple[int | None, in
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, int]]:
     """A cluster without a leader of one partition of `orders`, which has no other replica."""
-    monkeypatch.setattr(describing, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(describing, "PATIENCE_S", 0.2)
     with Cluster({"default.replication.factor": 1, "offsets.topic.replication.factor": 3}) as cluster:
         cluster.create_topic("orders", 3)
         cluster.produce("orders", [{"value": "x", "partition": n % 3} for n in range(9)])

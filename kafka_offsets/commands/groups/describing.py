@@ -9,12 +9,13 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_offsets import lag as rule
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
+from kafka_offsets.client.retries import PATIENCE_S
 from kafka_offsets.commands.groups.connections import (
     Refusals,
     chosen_groups,
@@ -67,12 +68,6 @@ _ONLY_VERBOSE = ("leader_epoch", "epoch", "assignment", "target_epoch", "target"
 _CLEAR = "\x1b[H\x1b[2J"
 """Moves the cursor of a terminal to its top left corner, and clears the screen."""
 
-_PATIENCE_S = 2.0
-"""How long a table waits for one broker of several: what the others know is worth more than a whole table later."""
-
-_NAMED = 10
-"""How many partitions a line names."""
-
 _LAG_KEYS = ("topic", "partition", "offset", "end", "lag", "skipped")
 
 _pause = time.sleep
@@ -99,7 +94,7 @@ def describe(options: Options) -> int:
     view = _members if options.members else _state if options.state else _offsets
     columns = _MEMBERS if options.members else _STATES if options.state else _OFFSETS
     refusals = Refusals()
-    options.connections.retries.patience_s = _PATIENCE_S
+    options.connections.retries.patience_s = PATIENCE_S
     with options.connections.cluster() as cluster:
         logs = _Logs(cluster, refusals)
 
@@ -262,7 +257,7 @@ class _Logs:
         if new:
             errors: dict[TopicPartition, KafkaOffsetsError] = {}
             found = self._cluster.log_ranges(new, errors)
-            self._report(errors)
+            self.refusals.add_log_ends(errors)
             self._whole.update(topic for topic, partition in errors if partition == WHOLE_TOPIC)
             for topic in new:
                 self._ranges[topic] = {place: each for place, each in found.items() if place[0] == topic}
@@ -271,18 +266,6 @@ class _Logs:
                 }
         ranges = {place: each for topic in wanted for place, each in self._ranges[topic].items()}
         return ranges | {place: None for place in named if place[0] in self._whole}
-
-    def _report(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
-        """Report what is not known, one line for each reason."""
-        reasons: dict[str, list[str]] = {}
-        for (topic, partition), error in sorted(errors.items(), key=lambda each: each[0]):
-            is_code = isinstance(error, RefusedError)
-            reason = f"{error.error_code.name} ({error.error_code.value})" if is_code else str(error)
-            place = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
-            reasons.setdefault(reason, []).append(place)
-        for reason, places in reasons.items():
-            more = f", … ({len(places)})" if len(places) > _NAMED else ""
-            self.refusals.add(f"the log end is not known of {', '.join(places[:_NAMED])}{more}: {reason}")
 
 
 def _note_outside(rows: Iterable[Row]) -> None:
@@ -371,7 +354,7 @@ def _print_screen(rows: list[Row], *, is_whole: bool, as_json: bool) -> None:
 def _lags(options: Options) -> tuple[list[Row], int]:
     """Return a row for each partition that exists and that a group reads, and the exit code."""
     refusals = Refusals()
-    options.connections.retries.patience_s = _PATIENCE_S
+    options.connections.retries.patience_s = PATIENCE_S
     with options.connections.cluster() as cluster:
         logs = _Logs(cluster, refusals)
 

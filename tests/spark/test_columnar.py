@@ -663,3 +663,15 @@ def test_text_that_is_not_requested_is_not_built(tmp_path: Path, monkeypatch: py
     assert not built
     assert reference.read(tmp_path, columns="topic") == [{"topic": "t"}]
     assert len(built) == 1
+
+
+def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:
+    """Its records were no commits, and the result was empty."""
+    from kafka_offsets.spark.reader.segments import NoLogError, find
+
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(b"")
+    for path in (folder, tmp_path / "orders-*"):
+        with pytest.raises(NoLogError, match="orders-0: a log of topic orders, not of __consumer_offsets"):
+            find(str(path))

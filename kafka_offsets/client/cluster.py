@@ -133,6 +133,7 @@ class ClusterClient:
         answer = self._any_broker().call(asked, _METADATA_VERSION)
         if not answer.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
+        self._retries.note_answer()
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = {}
         for topic in answer.topics:

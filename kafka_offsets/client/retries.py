@@ -93,8 +93,8 @@ class Retries:
     timeout_s  from the first call that fails on; a call that succeeds after that ends the trouble
     on_wait    called with a line that says for what the client waits, once for each reason
     reconnects  whether a lost connection is such a trouble
-    patience_s  once a broker has answered, a shorter limit: for tables that show what the other brokers know. It is not
-                for a coordinator that loads its groups, which answers in a while
+    patience_s  once a broker has answered, see `note_answer`, a shorter limit: for tables that show what the other
+                brokers know. It is not for a coordinator that loads its groups, which answers in a while
     """
 
     def __init__(
@@ -113,7 +113,11 @@ class Retries:
         self._since_s: float | None = None
         self._limit_now_s = timeout_s
         self._reasons: set[str] = set()
-        self._is_accepted = False
+        self._is_accepted = self._is_reached = False
+
+    def note_answer(self) -> None:
+        """A broker of the cluster has answered: what fails from now on is one of several, for `patience_s`."""
+        self._is_reached = True
 
     def renew(self) -> None:
         """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""
@@ -171,7 +175,7 @@ class Retries:
 
     def _limit_s(self, error: KafkaOffsetsError) -> float:
         is_loading = isinstance(error, RefusedError) and error.error_code in _LOADING
-        if self.patience_s is None or not self._is_accepted or is_loading:
+        if self.patience_s is None or not self._is_reached or is_loading:
             return self.timeout_s
         return min(self.patience_s, self.timeout_s)
 

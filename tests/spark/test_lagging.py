@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka_offsets.errors import KafkaOffsetsError
 from tests.spark.pipelines import as_dicts, at, table
 
 if TYPE_CHECKING:
@@ -164,6 +165,32 @@ def test_times_beyond_the_calendar_are_data_and_markers_are_nothing_to_read(spar
     }
     assert found["micros"]["behind_since"] == stamps["micros"]
     assert found["nanos"]["behind_since"] == (2**63 - 1) // 1000
+
+
+def test_a_partition_without_a_leader_ends_no_query(spark: "SparkSession") -> None:
+    from kafka_offsets.spark.pipelines import ends_of, growth_of, lag, latest, times_of
+    from kafka_offsets.testing import Cluster
+
+    with Cluster({"default.replication.factor": 1}) as kafka:
+        kafka.create_topic("orders", 3)
+        kafka.produce("orders", [{"value": b"x", "partition": n % 3} for n in range(9)])
+        away = next(n for n in range(3) if kafka.leader("orders", n) != 1)
+        kafka.kill(kafka.leader("orders", away))
+        state = latest(
+            table(spark, [{"topic": "orders", "partition": n, "committed_offset": 1} for n in range(3)])
+        )
+        refused: dict[tuple[str, int], KafkaOffsetsError] = {}
+        ends = ends_of(spark, kafka.bootstrap_servers, state, refused=refused)
+        times = times_of(spark, kafka.bootstrap_servers, lag(state, ends), refused=refused)
+        grown = growth_of(
+            spark, kafka.bootstrap_servers, state, [round(time.time() * 1000) + 60_000]
+        ).collect()
+        found = lag(state, ends, times, round(time.time() * 1000)).collect()
+    assert [str(error) for error in refused.values()] == [f"orders-{away}: LEADER_NOT_AVAILABLE (5)"]
+    assert {row["partition"]: (row["lag"], row["status"]) for row in found} == {
+        n: (None, "unknown") if n == away else (2, "behind") for n in range(3)
+    }
+    assert sorted(row["partition"] for row in grown) == [n for n in range(3) if n != away]
 
 
 def transaction(address: str, topic: str) -> None:

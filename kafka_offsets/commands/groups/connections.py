@@ -70,7 +70,7 @@ def chosen_groups(options: argparse.Namespace, refusals: Refusals | None = None)
             found = [each.group for each in cluster.groups(errors)]
         for node, error in sorted((errors or {}).items()):
             if refusals is not None:
-                refusals.add(f"the groups that broker {node} coordinates are not known: {error}")
+                refusals.add(f"broker {node} does not tell which groups it coordinates: {error}")
         return found
     if not named:
         raise MoveError("name a group, or give --all-groups")

@@ -1,8 +1,12 @@
 """One rule of lag: the command line, `Broker.lag`, the page's summary, HTTP and the metrics tell the same."""
 
+import contextlib
+import io
 import json
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import NamedTuple, cast
 
 import pytest
 from hypothesis import given, settings
@@ -10,12 +14,18 @@ from hypothesis import strategies as st
 
 from kafka_offsets import Broker, cli
 from kafka_offsets import lag as rule
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.client.cluster import ClusterClient, LogRange
 from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.coordinator import Committed, Coordinator, Description, Member
 from kafka_offsets.commands.groups import describing
+from kafka_offsets.commands.groups.connections import Refusals
+from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.http import metrics
 from kafka_offsets.http.control import ControlledBroker, Snapshots
 from kafka_offsets.protocol import messages
-from kafka_offsets.testing import Cluster
+from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.testing import Cluster, groups
 
 _METRIC = re.compile(r'kminion_kafka_consumer_group_topic_lag\{group_id="(\w+)",.*\} (\S+)')
 
@@ -171,6 +181,125 @@ def test_a_sum_is_that_of_what_can_be_read(partitions: list[tuple[int | None, in
         deleted = range(0 if committed is None else committed, start)
         assert rule.skipped(committed, start) == (0 if committed is None else len(deleted))
     assert rule.total(lags) == readable
+
+
+# ---- drawn histories ------------------------------------------------------------------------------------------
+
+
+class History(NamedTuple):
+    """What a group has committed and owns, and the ranges of the logs; None for a partition without a leader."""
+
+    committed: dict[TopicPartition, int]
+    owned: set[TopicPartition]
+    logs: dict[TopicPartition, tuple[int, int] | None]
+
+    def lags(self) -> dict[TopicPartition, int | None]:
+        """Each partition that the group reads, with its unread offsets counted one by one."""
+        topics = {topic for topic, _ in (*self.committed, *self.owned)}
+        return {
+            place: None
+            if known is None
+            else sum(offset >= self.committed.get(place, 0) for offset in range(*known))
+            for place, known in self.logs.items()
+            if place[0] in topics
+        }
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Draw a history of two topics, one of which may be deleted, with their commits and owners."""
+    sizes = {topic: draw(st.integers(0, 4)) for topic in ("a", "b")}
+    places = [(topic, index) for topic, size in sizes.items() for index in range(size)]
+    ranges = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda each: (each[0], sum(each)))
+    logs: dict[TopicPartition, tuple[int, int] | None] = {place: draw(st.none() | ranges) for place in places}
+    named = st.sampled_from([*places, ("gone", 0)])
+    committed = draw(st.dictionaries(named, st.integers(0, 22), max_size=6))
+    return History(committed, draw(st.sets(named, max_size=4)), logs)
+
+
+def printed_lags(history: History) -> dict[TopicPartition, int | None]:
+    """The rows of `lag` and `groups describe`."""
+
+    def log_ranges(
+        topics: list[str], refused: dict[TopicPartition, RefusedError]
+    ) -> dict[TopicPartition, LogRange]:
+        for place, known in history.logs.items():
+            if known is None and place[0] in topics:
+                refused[place] = RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+        return {
+            place: LogRange(*known)
+            for place, known in history.logs.items()
+            if known is not None and place[0] in topics
+        }
+
+    committed = {place: Committed(offset, "") for place, offset in history.committed.items()}
+    coordinator = SimpleNamespace(group="g", committed=lambda errors: committed)
+    member = Member("m", None, "c", "h", frozenset(history.owned))
+    logs = describing._Logs(cast("ClusterClient", SimpleNamespace(log_ranges=log_ranges)), Refusals())
+    found = Description("consumer", "Stable", "range", (member,))
+    rows = describing._offset_rows(logs, cast("Coordinator", coordinator), found)
+    return {(row["topic"], row["partition"]): row["lag"] for row in rows if row.get("is_there")}
+
+
+def told_lags(history: History, patch: pytest.MonkeyPatch) -> groups.Overview:
+    """What a broker tests with tells: `Broker.lag`, the page, HTTP and the metrics are made of it."""
+
+    def partition(topic: str, index: int) -> SimpleNamespace:
+        known = history.logs[topic, index]
+        if known is None:
+            raise groups.NoLeaderError(f"no node leads {topic}-{index}")
+        return SimpleNamespace(log=SimpleNamespace(log_start_offset=known[0], high_watermark=known[1]))
+
+    def topic(name: str) -> SimpleNamespace | None:
+        count = sum(place[0] == name for place in history.logs)
+        return SimpleNamespace(partition_count=count) if count else None
+
+    committed = {place: SimpleNamespace(offset=offset) for place, offset in history.committed.items()}
+    core = SimpleNamespace(
+        topics=SimpleNamespace(get=topic, partition=partition),
+        shards=SimpleNamespace(committed=lambda group: committed, lost_shards=dict),
+    )
+    member = groups.MemberView("m", "c", "h", None, tuple(sorted(history.owned)))
+    view = groups.GroupView("g", "consumer", "Stable", 1, (member,), True)
+    patch.setattr(groups, "group_view", lambda *_: view)
+    found = groups.overview(cast("BrokerCore", core), ["g"])
+    assert groups.lag(cast("BrokerCore", core), "g") == found.groups[0].lag
+    (summary,) = groups.group_summaries(cast("BrokerCore", core), ["g"])
+    assert summary.lag == rule.total(found.groups[0].lag.values())
+    return found
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(histories())
+def test_all_tell_the_same_of_any_history(history: History) -> None:
+    expected = history.lags()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(io.StringIO()):
+        printed = printed_lags(history)
+        told = told_lags(history, patch)
+
+    def readable(lags: dict[TopicPartition, int | None]) -> dict[TopicPartition, int | None]:
+        """Return lags, those after the log end as nothing to read."""
+        return {place: None if each is None else rule.total([each]) for place, each in lags.items()}
+
+    (progress,) = told.groups
+    assert readable(progress.lag) == expected
+    shown = {*history.committed, *history.owned}
+    assert readable(printed) == {
+        place: each
+        for place, each in expected.items()
+        if each != 0 or place in shown or has_records(history, place)
+    }
+    metric = metrics._of_groups([progress])[-1]
+    assert sum(sample.value for sample in metric.samples) == rule.total(expected.values())
+    assert {name for name, each in progress.lag.items() if each is None} == {
+        (name.rpartition("-")[0], int(name.rpartition("-")[2])) for name in told.unknown
+    }
+
+
+def has_records(history: History, place: TopicPartition) -> bool:
+    known = history.logs[place]
+    return known is None or known[0] < known[1]
 
 
 # ---- a cluster in trouble -------------------------------------------------------------------------------------

@@ -48,13 +48,15 @@ def booleans(values: Booleans, valid: Booleans | None = None) -> pa.Array:
 
 
 def timestamps(milliseconds: Integers, valid: Booleans | None = None) -> pa.Array:
-    """Return a column of timestamps; -1 is null. A time beyond Spark's first or last one is that."""
+    """Return a column of timestamps; -1, and a value that does not fit 64 bits in microseconds, is null."""
     known = milliseconds != -1
     if valid is not None:
         known &= valid
     low, high = (int(milliseconds.min()), int(milliseconds.max())) if len(milliseconds) else (0, 0)
     if high > _MOST_MS or low < -_MOST_MS:
-        milliseconds = np.clip(milliseconds, -_MOST_MS, _MOST_MS)
+        fits = (milliseconds <= _MOST_MS) & (milliseconds >= -_MOST_MS)
+        known &= fits
+        milliseconds = np.where(fits, milliseconds, 0)
     return integers(milliseconds * _US_PER_MS, TIMESTAMP, known)
 
 

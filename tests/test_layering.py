@@ -18,6 +18,7 @@ PACKAGE = REPOSITORY / "kafka_offsets"
 MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
+    "lag": set(),
     "terminal": set(),
     "logs": {"terminal"},
     "memory": set(),
@@ -54,6 +55,7 @@ MAY_IMPORT = {
     "testing": {
         "errors",
         "clock",
+        "lag",
         "logs",
         "protocol",
         "storage",
@@ -66,8 +68,19 @@ MAY_IMPORT = {
         "__init__",
         "security",
     },
-    "http": {"errors", "clock", "logs", "protocol", "inspect", "broker", "testing", "__init__"},
-    "spark": {"errors", "clock", "logs", "memory", "protocol", "columns", "storage", "coordinator", "client"},
+    "http": {"errors", "clock", "lag", "logs", "protocol", "inspect", "broker", "testing", "__init__"},
+    "spark": {
+        "errors",
+        "clock",
+        "lag",
+        "logs",
+        "memory",
+        "protocol",
+        "columns",
+        "storage",
+        "coordinator",
+        "client",
+    },
 }
 """What each part may import of the others. The tops, and they alone, may import everything."""
 

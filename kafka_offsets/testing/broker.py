@@ -217,13 +217,15 @@ class Broker(EmbeddedBroker):
         """Return state, members and assignments of a group; None if it does not exist."""
         return self._call(lambda server: groups.group_view(server.core, group))
 
-    def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[TopicPartition, int]:
-        """Return the lag of a group in each partition: log end offset less committed offset.
+    def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[TopicPartition, int | None]:
+        """Return the lag of a group in each partition: the offsets that it has not read.
 
-        topics  the topics to include; default: all topics for which the group has committed an offset
-        In a partition without a committed offset all records count.
+        topics  the topics to include; default: all in which the group has committed an offset or a member has a
+                partition
+        Counted from the committed offset, or from the log start where that is later or nothing is committed, to the log
+        end. Negative where the committed offset is after the log end; None where no node leads the partition.
         """
-        named = None if topics is None else dict.fromkeys(topics)
+        named = None if topics is None else list(topics)
         return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
@@ -248,22 +250,18 @@ class Broker(EmbeddedBroker):
     def assert_lag(self, group: str, expected: int | Mapping[TopicPartition, int]) -> None:
         """Fail unless the lag of a group is `expected`, in total or by (topic, partition).
 
-        The total covers the topics for which it has committed an offset. An offset beyond the end of its partition,
-        where the lag is negative, fails it. The AssertionError shows each partition.
+        The total is that of `lag`, without negative ones. An offset beyond the end of its partition, where the lag is
+        negative, fails it, and so does a lag that is not known. The AssertionError shows each partition.
         TypeError if `expected` is neither a number nor names partitions.
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
             lags = self.lag(group)
-            total = sum(lags.values())
-            lines = [f"{topic}-{index}: lag {lag}" for (topic, index), lag in lags.items()]
             if not lags:
                 raise AssertionError(
                     f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
                 )
-            wrong = lines if total != expected or min(lags.values()) < 0 else []
-            beyond = " and no offset beyond an end" if total == expected else ""
-            self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}{beyond}")
+            self._assert_none(*groups.wrong_total(group, lags, expected))
             return
         check_places(expected, "lag")
         found = self.lag(group, {topic for topic, _ in expected})
@@ -282,8 +280,9 @@ class Broker(EmbeddedBroker):
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
 
-        groups  only these groups, and the partitions of the topics in which they have committed
-        Everything is of one moment. Internal topics are excluded.
+        groups  only these groups, and the partitions of the topics that they read
+        Everything is of one moment. Internal topics are excluded. What is not known, since no node leads a partition,
+        is in `unknown`.
         """
         return self._when_open(lambda core: overview(core, groups))
 

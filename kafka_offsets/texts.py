@@ -63,6 +63,42 @@ def decoded(data: bytes, name: str) -> str:
         raise TextError(f"{where(name, before, len(before))}: not {encoding.upper()}: 0x{found}") from error
 
 
+class Recoder:
+    """Makes UTF-8 of the pieces of a stream that begins with a byte-order mark; other streams stay as they are.
+
+    name  of the stream, for errors
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._begun: bytes | None = b""
+        self._decoder: codecs.IncrementalDecoder | None = None
+
+    def __call__(self, data: bytes) -> bytes:
+        """Return the next piece; `data` is empty at the end. Raises TextError."""
+        if self._begun is not None:
+            begun = self._begun + data
+            if data and any(len(begun) < len(mark) and mark.startswith(begun) for mark, _ in _MARKS):
+                self._begun = begun
+                return b""
+            self._begun = None
+            mark, encoding = next((each for each in _MARKS if begun.startswith(each[0])), (b"", ""))
+            begun = begun[len(mark) :]
+            if mark and encoding != "utf-8":
+                self._decoder = codecs.getincrementaldecoder(encoding)()
+            return self._recoded(begun, is_last=not data)
+        return self._recoded(data, is_last=not data)
+
+    def _recoded(self, data: bytes, *, is_last: bool) -> bytes:
+        if self._decoder is None:
+            return data
+        try:
+            return self._decoder.decode(data, is_last).encode()
+        except UnicodeDecodeError as error:
+            found = error.object[error.start : error.end].hex()
+            raise TextError(f"{self._name}: not {error.encoding.upper()}: 0x{found}") from error
+
+
 def read_text(file: Path) -> str:
     """Return the text of a file, of standard input for `-`. Raises TextError."""
     if str(file) == "-":

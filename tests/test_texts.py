@@ -1,5 +1,7 @@
 """Text of other programs: byte-order marks, UTF-16, ends of lines, spaces, and the place of what cannot be read."""
 
+import io
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from kafka_offsets.broker.config.properties import read_properties
 from kafka_offsets.client.moves import MoveError, Row, read_rows
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.texts import TextError
+from tests.conftest import REPOSITORY
 
 ENCODINGS = {
     "plain": lambda text: text.encode(),
@@ -134,3 +137,32 @@ def test_properties_that_look_like_other_files_are_properties(text: str, tmp_pat
     path = tmp_path / "client.properties"
     path.write_text(text, encoding="utf-8")
     assert read_properties(path)
+
+
+def test_standard_input_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(OFFSETS.encode("utf-16"))))
+    assert read_rows(texts.read_text(Path("-")), "-") == ROWS
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(TextError, match="standard input is closed"):
+        texts.read_text(Path("-"))
+
+
+OWN_FILES = {
+    "texts.py",
+    "schema_files.py",
+    "http/app.py",
+    "http/control.py",
+    "spark/report.py",
+    "spark/checkpoint.py",
+}
+"""What reads files of our own or of Spark, whose encoding is known."""
+
+
+def test_no_other_module_reads_text_of_users() -> None:
+    package = REPOSITORY / "kafka_offsets"
+    reading = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if re.search(r"\.read_text\(|sys\.stdin\.read\(", path.read_text(encoding="utf-8"))
+    }
+    assert reading == OWN_FILES

@@ -18,6 +18,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.inspect.batches import explain_rest
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import read_request, read_response
+from kafka_offsets.inspect.hex_text import from_hex
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import api_name, explain_message
 from kafka_offsets.terminal import shown
@@ -185,7 +186,7 @@ class _Timeline:
             return event
         if kind == "close":
             return event._replace(note=self.closed(event.connection))
-        data = bytes.fromhex(frame["hex"])
+        data = _frame_bytes(frame["hex"])
         event = event._replace(size=len(data))
         return self.request(event, data) if kind == "request" else self.response(event, data, frame)
 
@@ -232,6 +233,18 @@ class _Timeline:
             return _explained(event, data, *read_response(data, 0, asked.api, asked.version))
         except InspectError as error:
             return event._replace(problem=str(error))
+
+
+def _frame_bytes(text: str) -> bytes:
+    """Return the bytes of hex, with what other programs put between digits. Raises ValueError."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        pass  # it has more than digits
+    try:
+        return from_hex(text)
+    except InspectError as error:
+        raise ValueError(str(error)) from error
 
 
 def _client(data: bytes) -> str | None:

@@ -213,3 +213,12 @@ def test_an_invisible_character_in_a_capture_is_written_out(tmp_path: Path) -> N
     path.write_text('{"ms": 0,\u200b"conn": 1}\n', encoding="utf-8")
     with pytest.raises(InspectError, match=r"line 1: not JSON at column 10: .*: '\\u200b\"conn\": 1}'"):
         list(timeline(str(path)))
+
+
+def test_the_hex_of_a_capture_may_have_colons(tmp_path: Path) -> None:
+    frame = messages.encode(messages.ApiVersionsResponse(), 0)
+    path = tmp_path / "a.jsonl"
+    row = {"ms": 0, "conn": 1, "dir": "response", "apiName": "ApiVersions", "apiVersion": 0}
+    path.write_text(json.dumps(row | {"hex": (b"\0\0\0\1" + frame).hex(":")}))
+    (event,) = timeline(str(path))
+    assert (event.api, event.size, event.problem) == ("ApiVersions", 4 + len(frame), "")

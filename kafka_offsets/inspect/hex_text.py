@@ -81,8 +81,8 @@ def _form(lines: list[tuple[int, str]]) -> re.Pattern[str] | None:
 def _is_of_od(lines: list[tuple[int, str]]) -> bool:
     """Return whether the last line is the number of bytes, as od ends its dumps."""
     matches = [_OD.fullmatch(line) for _, line in lines if line.strip() != _REPEATED]
-    last = matches[-1]
-    if len(matches) < 2 or last is None or last["bytes"] or not all(matches):
+    last = matches[-1] if len(matches) > 1 else None
+    if last is None or last["bytes"] or not all(matches):
         return False
     if len(matches) < len(lines):
         return True
@@ -113,13 +113,14 @@ def _joined(rows: list[_Row], text: str, *, is_of_od: bool) -> bytes:
     first = int(rows[0].offset, 16) if rows[0].offset != _REPEATED else 0
     for above, row, below in zip([None, *rows], rows, [*rows[1:], None], strict=False):
         if row.offset != _REPEATED:
-            found += _even(row.digits, where("hex", text, row.line))
+            found += _even(row.digits, text, row.line)
             continue
         if above is None or below is None or not above.digits or below.offset == _REPEATED:
             raise InspectError(f"{where('hex', text, row.line)}: '*' needs a line above and an offset below")
         if is_of_od:
             raise InspectError(f"{where('hex', text, row.line)}: a line stands for several: use od -v")
-        repeated, missing = bytes.fromhex(above.digits), int(below.offset, 16) - first - len(found)
+        repeated = _even(above.digits, text, above.line)
+        missing = int(below.offset, 16) - first - len(found)
         if not 0 < missing <= _MOST_BYTES or missing % len(repeated):
             raise InspectError(
                 f"{where('hex', text, below.line)}: the offset {below.offset} does not follow {len(found)} bytes "
@@ -189,11 +190,11 @@ def _digits(text: str) -> bytes:
                 )
             found.append(digits[0])
             at = digits.end()
-    return _even("".join(found), "hex")
+    return _even("".join(found), text, start)
 
 
-def _even(digits: str, place: str) -> bytes:
+def _even(digits: str, text: str, begun: int) -> bytes:
     if len(digits) % 2:
         count = f"{len(digits)} digit{'' if len(digits) == 1 else 's'}"
-        raise InspectError(f"{place}: not hex: {count}, an odd number")
+        raise InspectError(f"{where('hex', text, begun)}: not hex: {count}, an odd number")
     return bytes.fromhex(digits)

@@ -186,7 +186,7 @@ def test_a_record_of_an_unknown_type_is_shown_as_bytes() -> None:
         (" \n", [], "standard input: the input is empty"),
         ("xyz", [], "hex line 1 column 1: not hex: 'xyz'"),
         ("00 01\r\n02 0\u200b3", [], r"hex line 2 column 5: not hex: '\u200b3'"),
-        ("000", [], "hex: not hex: 3 digits, an odd number"),
+        ("000", [], "hex line 1 column 1: not hex: 3 digits, an odd number"),
         ("00000000: 0008 0002\nhello", [], "hex line 2 column 1: not a line of a hex dump: 'hello'"),
         (
             "00000000  00 08 00 02  |....|\n*\n00000013",

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -120,3 +121,10 @@ def test_the_tools_print_these_forms(tool: str, data: bytes) -> None:
 def test_what_is_no_hex_is_named_by_line_and_column(text: str, said: str) -> None:
     with pytest.raises(InspectError, match="^" + re.escape(said)):
         from_hex(text)
+
+
+@settings(max_examples=300)
+@given(st.text("01af*\n :,.x0\\\"'{}[]<>/bB", max_size=60))
+def test_any_text_is_bytes_or_refused(text: str) -> None:
+    with suppress(InspectError):  # anything else is a fault
+        assert isinstance(from_hex(text), bytes)

@@ -114,3 +114,5 @@ def test_a_socket_blocker(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(BLOCKED)
     assert "SocketBlockedError" in pytest_with(tmp_path, "-p", "pytest_socket", "--disable-socket")
     assert "1 passed" in pytest_with(tmp_path, "-p", "pytest_socket", "--allow-hosts=127.0.0.1")
+    (tmp_path / "test_it.py").write_text("import pytest\npytestmark = pytest.mark.enable_socket\n" + BLOCKED)
+    assert "1 passed" in pytest_with(tmp_path, "-p", "pytest_socket", "--disable-socket")

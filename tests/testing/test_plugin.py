@@ -616,11 +616,12 @@ def test_a_shared_broker_that_stops_before_a_fixture_ends_is_named(run) -> None:
 
         def test_it(clients, kafka_module_broker):
             clients.append(wire.Connection(kafka_module_broker.bootstrap_servers))
+            assert clients[0].api_versions() == 0
     """
     result = run(source, "-W", "default::pytest.PytestWarning")
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(
-        ["*kafka_module_broker has stopped while clients were connected: 127.0.0.1:*"]
+        ["*kafka_module_broker has stopped while clients were connected: wire at 127.0.0.1:*"]
     )
 
 

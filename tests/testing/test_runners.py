@@ -100,7 +100,7 @@ def test_django(tmp_path: Path, options: list[str]) -> None:
 
 
 def test_one_broker_for_all_workers_of_xdist(tmp_path: Path) -> None:
-    (block,) = (each for each in BLOCKS if each.page.endswith("runners.md") and "PYTEST_XDIST" in each.code)
+    (block,) = (each for each in BLOCKS if each.page.endswith("runners.md") and "workerinput" in each.code)
     (tmp_path / "conftest.py").write_text(block.code)
     (tmp_path / "test_it.py").write_text(WORKERS)
     said = pytest_with(tmp_path, "-p", "xdist.plugin", "-n", "2")

@@ -99,6 +99,11 @@ class ClientConnection:
         self.owner = owner
 
     @property
+    def client(self) -> tuple[str, str]:
+        """Its client id, "" if that is not known, and its address."""
+        return "" if self.known_header is None else self.known_header.client_id, self.peer
+
+    @property
     def has_left(self) -> bool:
         """Whether it is closed, or its peer has closed it: what it has sent before that is read first."""
         return self.closing or (self.owner is not None and bool(self.owner.has_left()))

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.groups import GroupView, MemberView, group_view, lag, log_ends
+from kafka_offsets.testing.groups import GroupView, MemberView, awaited_time, group_view, lag, log_ends
 
 T = TypeVar("T")
 
@@ -212,4 +212,4 @@ def _names(offsets: Mapping[TopicPartition, int]) -> str:
 
 def _describe(core: BrokerCore, group: str) -> str:
     view = group_view(core, group)
-    return "there is no such group" if view is None else f"{view}"
+    return "there is no such group" if view is None else f"{view}{awaited_time(core, group)}"

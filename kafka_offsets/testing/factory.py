@@ -98,6 +98,19 @@ class BrokerFactory:
             made.create_topic(name, partitions)
         return made
 
+    @property
+    def clients(self) -> list[str]:
+        """The client ids and addresses of the connections that are open now."""
+        open_now = [
+            client
+            for broker in self.started
+            if broker._server is not None  # the test has stopped it
+            for client in broker._call(
+                lambda server: [each for node in server.servers for each in node.clients]
+            )
+        ]
+        return [f"{name} at {address}" if name else address for name, address in open_now]
+
     def __enter__(self) -> Self:
         return self
 

@@ -4,7 +4,10 @@ pytest loads it by the entry point `pytest11`, so every run of pytest in the env
 imports only pytest, and the broker when a test uses one.
 """
 
-from collections.abc import Iterator, Mapping
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
@@ -38,10 +41,16 @@ class _Before(NamedTuple):
     over: list[Any]
 
 
+_OF_A_TEST = {"kafka_broker", "kafka_cluster"}
+_OF_A_CLASS = {*_OF_A_TEST, "kafka_class_broker"}
+"""The fixtures that the marker on a test, and on a class, configures."""
+
 _factory = pytest.StashKey["BrokerFactory"]()
 _shared = pytest.StashKey["dict[str, Broker]"]()
 _before = pytest.StashKey[dict[str, _Before]]()
 _faults_before = pytest.StashKey[dict[str, list[Any]]]()
+_left = pytest.StashKey[str]()
+"""At the fixtures' node: which clients were connected when its brokers stopped, in words."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -83,6 +92,7 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> "Iterator[BrokerFact
     with BrokerFactory(clock) as factory:
         request.node.stash[_factory] = factory
         yield factory
+        _note_clients(request, factory)
 
 
 @pytest.fixture
@@ -173,10 +183,47 @@ def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "I
         around = shared.get(name)  # of a package that contains this one
         shared[name] = _start(factory, wanted._replace(config={**config, **wanted.config}))
         yield shared[name]
+        _note_clients(request, factory)
         if around is None:
             del shared[name]
         else:
             shared[name] = around
+
+
+def _note_clients(request: pytest.FixtureRequest, factory: "BrokerFactory") -> None:
+    """Note which clients are connected to brokers that stop now."""
+    clients = factory.clients
+    if clients:
+        name = str(request.fixturename).removesuffix("_factory")
+        request.node.stash[_left] = f"{name} has stopped while clients were connected: {', '.join(clients)}"
+
+
+@pytest.hookimpl
+def pytest_fixture_post_finalizer(
+    fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest
+) -> None:
+    """Warn of a fixture that ends after the broker, and may have closed its clients only then."""
+    left = request.node.stash.get(_left, None)
+    if (
+        left is not None
+        and fixturedef.cached_result is not None
+        and _ends_with_code(fixturedef.func, request.config)
+    ):
+        del request.node.stash[_left]
+        message = (
+            f"{left}. The fixture {fixturedef.argname} ends after it. Close clients first: a fixture that takes the "
+            "broker as an argument ends before it"
+        )
+        warnings.warn(pytest.PytestWarning(message), stacklevel=1)
+
+
+def _ends_with_code(fixture: Callable[..., object], config: pytest.Config) -> bool:
+    """Whether a fixture is of the project under test, none of a plugin, and does something after its test."""
+    function = inspect.unwrap(fixture)
+    file = Path(inspect.getfile(function))
+    if not file.is_relative_to(config.rootpath) or "site-packages" in file.parts or file == Path(__file__):
+        return False
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
 def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":
@@ -194,15 +241,35 @@ def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Note the last events of shared brokers before this test. Reject a marker that has no effect."""
-    is_marked = any(marker.name == "kafka" for marker in item.own_markers)
-    if is_marked and not {"kafka_broker", "kafka_cluster"} & set(getattr(item, "fixturenames", ())):
+    used = set(getattr(item, "fixturenames", ()))
+    if _is_marked(item) and not _OF_A_TEST & used:
         _refuse(
             "on a test it is for the fixtures kafka_broker and kafka_cluster, neither of which this test uses"
+        )
+    case = item.getparent(pytest.Class)
+    if case is not None and _is_marked(case) and not _OF_A_CLASS & (used | _requested_by(case.obj)):
+        _refuse(
+            f"the TestCase {case.name} has it for the fixtures {', '.join(sorted(_OF_A_CLASS))}, none of which its "
+            "tests use: @pytest.mark.usefixtures('kafka_broker') on the class, or a fixture with autouse=True in it"
         )
     item.stash[_before] = {
         name: _Before(broker.last_event, broker.faults.over)
         for name, broker in item.config.stash[_shared].items()
     }
+
+
+def _is_marked(node: pytest.Item | pytest.Class) -> bool:
+    return any(marker.name == "kafka" for marker in node.own_markers)
+
+
+def _requested_by(case: type) -> set[str]:
+    """Return the fixtures that other tests of a TestCase request; of any other class what it could request."""
+    from unittest import TestCase  # no import cost for tests without the marker
+
+    if not issubclass(case, TestCase):
+        return _OF_A_CLASS
+    marks = [mark for _, each in inspect.getmembers(case) for mark in getattr(each, "pytestmark", ())]
+    return {name for mark in marks if mark.name == "usefixtures" for name in mark.args}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -227,7 +294,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Any:
     try:
         return (yield)
     finally:
-        keys: tuple[pytest.StashKey[Any], ...] = (_factory, _before, _faults_before)
+        keys: tuple[pytest.StashKey[Any], ...] = (_factory, _before, _faults_before, _left)
         for key in keys:
             if key in item.stash:
                 del item.stash[key]

@@ -8,12 +8,14 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import pytest
 from confluent_kafka import Consumer
+from kafka import KafkaConsumer
 
 from kafka_offsets import ConfigError
 from kafka_offsets.testing import (
     Broker,
     Event,
     GroupView,
+    ManualClock,
     MemberView,
     caught_up,
     committed,
@@ -23,6 +25,7 @@ from kafka_offsets.testing import (
     record_produced,
     topic_created,
 )
+from kafka_offsets.testing.groups import awaited_time
 
 
 @pytest.fixture
@@ -264,3 +267,71 @@ def test_no_thread_is_busy_while_somebody_waits(broker: Broker) -> None:
     assert time.process_time() - began < 0.2
     broker.create_topic("orders")
     assert outcome() == 1
+
+
+def test_what_waits_for_the_clock_of_the_test_says_so() -> None:
+    clock = ManualClock()
+    with Broker({"group.initial.rebalance.delay.ms": 100}, clock=clock) as broker:
+        broker.create_topic("orders", 1)
+        settings = {"group.id": "billing", "log_level": 0}
+        with_delay = broker.faults.delay("OffsetFetch", ms=300)
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **settings})
+        consumer.subscribe(["orders"])
+        consumer.poll(0)
+        broker.wait_for(member_joined("billing"))
+        said = "it waits 100 ms of the test's clock for more members (group.initial.rebalance.delay.ms): advance it"
+        with pytest.raises(TimeoutError) as caught:
+            broker.wait_for(group_stable("billing"), 0.01)
+        assert str(caught.value).endswith(f"now: PreparingRebalance in generation 0 with 1 member; {said}")
+        clock.advance(40)
+        assert said.replace("100", "60") in broker.describe()
+        clock.advance(60)
+        broker.wait_for(group_stable("billing"))
+        assert "clock" not in broker.describe()
+        consumer.close()
+        assert "300 ms of the test's clock" in repr(with_delay)
+    with Broker() as broker:
+        assert "clock" not in repr(broker.faults.delay("OffsetFetch", ms=300))
+
+
+def test_members_that_are_missing_are_waited_for_by_the_clock_of_the_test() -> None:
+    """The first member is told to rejoin by its next heartbeat, some seconds later."""
+    missing = Event(
+        "members are missing", lambda core: awaited_time(core, "billing") or None, lambda _: "not yet"
+    )
+    with Broker({"group.initial.rebalance.delay.ms": 0}, clock=ManualClock()) as broker:
+        broker.create_topic("orders", 1)
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "billing", "log_level": 0}
+        settings |= {"max.poll.interval.ms": 50_000}
+        first, second = Consumer(settings), Consumer(settings)
+        first.subscribe(["orders"])
+        broker.wait_for(group_stable("billing"))
+        second.subscribe(["orders"])
+        assert broker.wait_for(missing) == (
+            "; members that are missing are removed after 50000 ms of the test's clock"
+        )
+        first.close()
+        second.close()
+
+
+def test_kafka_python_reads_when_the_test_advances_past_the_delay() -> None:
+    clock = ManualClock()
+    values = []
+    with Broker({"group.initial.rebalance.delay.ms": 100}, clock=clock) as broker:
+        broker.produce("orders", ["a"])
+
+        def read() -> None:
+            with KafkaConsumer(
+                "orders",
+                bootstrap_servers=broker.bootstrap_servers,
+                group_id="billing",
+                auto_offset_reset="earliest",
+            ) as consumer:
+                values.append(next(consumer).value)
+
+        reading = threading.Thread(target=read)
+        reading.start()
+        broker.wait_for(member_joined("billing"))
+        clock.advance(100)
+        reading.join()
+    assert values == [b"a"]

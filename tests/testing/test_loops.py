@@ -105,6 +105,17 @@ def test_a_coroutine_of_trio_waits_while_others_run() -> None:
     trio.run(main)
 
 
+def test_a_broker_does_not_run_in_a_loop_of_trio() -> None:
+    trio = pytest.importorskip("trio")
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            async with Broker():
+                pass
+
+    trio.run(main)
+
+
 def test_trio_without_anyio_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     trio = pytest.importorskip("trio")
     monkeypatch.setitem(sys.modules, "anyio", None)

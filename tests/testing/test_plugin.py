@@ -553,3 +553,119 @@ def test_a_run_that_uses_no_broker_pays_next_to_nothing_for_the_plugin() -> None
             break
     else:
         pytest.fail(f"the import took {spent} ms, and too long twice before")
+
+
+ORDERS = """
+    import pytest
+    from tests.drivers import wire
+
+    @pytest.fixture
+    def clients():
+        made = []
+        yield made
+        for each in made:
+            each.socket.close()
+
+    @pytest.fixture
+    def ordered(kafka_broker):
+        made = []
+        yield made
+        for each in made:
+            each.socket.close()
+
+    @pytest.fixture
+    def other(tmp_path, monkeypatch):
+        yield
+
+    def connect(made, broker):
+        made.append(wire.Connection(broker.bootstrap_servers.split(",")[0]))
+        assert made[-1].api_versions() == 0
+
+    {test}
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_it(clients, kafka_broker): connect(clients, kafka_broker)",
+        "def test_it(clients, kafka_broker_factory): connect(clients, kafka_broker_factory())",
+        "def test_it(clients, kafka_cluster): connect(clients, kafka_cluster)",
+    ],
+)
+def test_a_fixture_that_closes_its_clients_after_the_broker_is_named(run, test: str) -> None:
+    result = run(ORDERS.format(test=test), "-W", "default::pytest.PytestWarning")
+    result.assert_outcomes(passed=1, warnings=1)
+    said = "kafka_broker has stopped while clients were connected: wire at 127.0.0.1:*"
+    result.stdout.fnmatch_lines(
+        [f"*PytestWarning: {said}. The fixture clients ends after it. Close clients first: *"]
+    )
+
+
+def test_a_shared_broker_that_stops_before_a_fixture_ends_is_named(run) -> None:
+    source = """
+        import pytest
+        from tests.drivers import wire
+
+        @pytest.fixture(scope="module")
+        def clients():
+            made = []
+            yield made
+            for each in made:
+                each.socket.close()
+
+        def test_it(clients, kafka_module_broker):
+            clients.append(wire.Connection(kafka_module_broker.bootstrap_servers))
+            assert clients[0].api_versions() == 0
+    """
+    result = run(source, "-W", "default::pytest.PytestWarning")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        ["*kafka_module_broker has stopped while clients were connected: wire at 127.0.0.1:*"]
+    )
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "def test_it(other, ordered, kafka_broker): connect(ordered, kafka_broker)",
+        "def test_it(clients, kafka_broker): connect(clients, kafka_broker); clients.pop().socket.close()",
+        "def test_it(tmp_path, monkeypatch, kafka_broker, clients): connect(clients, kafka_broker)",
+        "def test_it(clients, kafka_broker): connect(clients, kafka_broker); kafka_broker.stop()",
+    ],
+)
+def test_clients_that_are_closed_first_are_not_named(run, test: str) -> None:
+    run(ORDERS.format(test=test)).assert_outcomes(passed=1)  # a warning is an error
+
+
+UNITTEST = """
+    import unittest
+    import pytest
+
+    @pytest.mark.kafka(topics=["orders"])
+    class TestOrders(unittest.TestCase):
+        {usefixtures}
+        def test_it(self):
+            pass
+
+        def test_other(self):
+            pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("usefixtures", "refused"),
+    [
+        ("", 2),
+        ("@pytest.mark.usefixtures('kafka_broker')", 0),
+        ("@pytest.mark.usefixtures('kafka_class_broker')", 0),
+        ("@pytest.fixture(autouse=True)\n        def broker(self, kafka_broker): pass", 0),
+    ],
+)
+def test_a_marker_on_a_testcase_without_a_fixture_is_refused(run, usefixtures: str, refused: int) -> None:
+    result = run(UNITTEST.format(usefixtures=usefixtures))
+    result.assert_outcomes(passed=2 - refused, errors=refused)
+    if refused:
+        result.stdout.fnmatch_lines(
+            ["the marker kafka: the TestCase TestOrders has it for the fixtures kafka_broker, kafka_class*"]
+        )

@@ -538,6 +538,12 @@ class Server:
                 peer.abort()
         await stop_accepting(closing.values())
 
+    @property
+    def clients(self) -> list[tuple[str, str]]:
+        """Client id, "" if that is not known, and address of each open connection."""
+        connections = [each.connection for each in self._peers]
+        return sorted(each.client for each in connections if each is not None and not each.has_left)
+
     def throttles(self, peer: Peer, peername: tuple[str, int]) -> bool:
         """Whether a connection exceeds the quota of its address: it stays unread, and is closed later (KIP-612)."""
         if not self._is_throttled(peer, peername[0]):

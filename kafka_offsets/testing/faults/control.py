@@ -33,7 +33,7 @@ from kafka_offsets.broker.api.row import (
 from kafka_offsets.broker.api.table import SERVED, served_apis
 from kafka_offsets.broker.authorization.rows import authorized
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.clock import LATEST_MS
+from kafka_offsets.clock import LATEST_MS, ManualClock
 from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 from kafka_offsets.testing import releases
@@ -155,7 +155,8 @@ class Faults:
         if not 1 <= ms <= LATEST_MS:
             raise ValueError(f"a delay is 1 to {LATEST_MS} ms, not {ms}")
         which |= {"before_ms": ms} if before else {"after_ms": ms}
-        description = f"by {ms} ms" + (" before it is done" if before else "")
+        of_clock = " of the test's clock" if isinstance(self._broker._clock, ManualClock) else ""
+        description = f"by {ms} ms{of_clock}" + (" before it is done" if before else "")
         return self._add(Fault(self, "delay", self._names(api), description=description, **which))
 
     def drop(self, api: Names = None, **which: Any) -> Fault:

@@ -84,7 +84,11 @@ def lag_rows(
     ranges = log_ranges(
         bootstrap, {(row["topic"], row["partition"]) for row in committed}, properties, refused
     )
-    rows = [_lag(row, ranges) for row in [*committed, *_uncommitted(committed, ranges)]]
+    rows = []
+    for row in [*committed, *_uncommitted(committed, ranges)]:
+        place = row["topic"], row["partition"]
+        is_unknown = place in ranges and ranges[place] is None
+        rows.append(_lag(row, ranges.get(place)) | ({"status": UNKNOWN} if is_unknown else {}))
     if times:
         _add_times(rows, bootstrap, properties, refused)
     return sorted(
@@ -111,29 +115,28 @@ def _uncommitted(committed: Sequence[Row], ranges: Mapping[TopicPartition, LogRa
                 yield place | {"committed_offset": None, "commit_timestamp": None}
 
 
-def _lag(row: Row, ranges: Mapping[TopicPartition, LogRange | None]) -> Row:
-    """Return a row with its lag."""
-    place = row["topic"], row["partition"]
-    known, committed = ranges.get(place), row["committed_offset"]
-    if known is None:
+def _lag(row: Row, ends: tuple[int, int] | None) -> Row:
+    """Return a row with its lag; `ends` are start and end of the log, None if there is no such partition."""
+    if ends is None:
         none = dict.fromkeys(("log_start_offset", "log_end_offset", "position", "skipped"))
-        return {"lag": None, **row, **none, "status": UNKNOWN if place in ranges else GONE}
+        return {"lag": None, **row, **none, "status": GONE}
+    (start, end), committed = ends, row["committed_offset"]
     if committed is None:
         status = UNCOMMITTED
-    elif committed < known.start:
+    elif committed < start:
         status = TRUNCATED
-    elif committed > known.end:
+    elif committed > end:
         status = AHEAD
     else:
-        status = CURRENT if committed == known.end else BEHIND
-    lag = rule.lag(committed, known.start, known.end)
+        status = CURRENT if committed == end else BEHIND
+    lag = rule.lag(committed, start, end)
     return {
         "lag": rule.total([lag]),
         **row,
-        "log_start_offset": known.start,
-        "log_end_offset": known.end,
-        "position": known.end - lag,
-        "skipped": rule.skipped(committed, known.start),
+        "log_start_offset": start,
+        "log_end_offset": end,
+        "position": end - lag,
+        "skipped": rule.skipped(committed, start),
         "status": status,
     }
 

@@ -269,7 +269,7 @@ def test_with_and_without_spark_the_state_and_the_lag_are_the_same(
                 if row.get("time_lag_ms"):
                     row["time_lag_ms"] = "until a moment that is not the same"
             assert pair[0] == pair[1]
-        assert {row["status"] for row in pair[0]} == {"current", "behind", "ahead", "gone"}
+        assert {row["status"] for row in pair[0]} == {"current", "behind", "uncommitted", "ahead", "gone"}
         assert cli.main(["spark", *map(str, words), "--no-times"]) == 0
         printed = capsys.readouterr()
         assert spark_command.code(*words, "--no-times") == 0

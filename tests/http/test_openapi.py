@@ -76,6 +76,7 @@ SAMPLES: dict[str, list[Any]] = {
     "release": ["2.8"],
     "sides": [[1, 2], ["1", "2"]],
     "timeout": [0],
+    "ttl_seconds": [60],
     "topic": ["orders", None],
     "topics": [{"orders": 1}, ["orders=1"], ["orders"], None],
     "users": [{"alice": "secret"}, ["alice=secret"], None],

@@ -85,6 +85,7 @@ class App:
             for each in operations()
         ]
         routes += [Route(path, getattr(self, f"_{name}")) for path, name, *_ in OTHERS]
+        routes.append(Route(_PAGE, self._page))
         self.routes = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
 
     async def by_encoded_path(self, scope: Scope, receive: Receive, send: Send) -> None:

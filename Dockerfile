@@ -11,11 +11,11 @@ RUN python -m venv /opt/kafka-offsets && /opt/kafka-offsets/bin/pip install --no
 FROM python:3.13-slim
 COPY --from=build /opt/kafka-offsets /opt/kafka-offsets
 RUN useradd --create-home --uid 1000 kafka && install --directory --owner kafka /data
+# Every interface, unless a variable says where: no variable of the image may contradict those of a compose file.
+RUN echo "listeners=PLAINTEXT://:9092" > /opt/kafka-offsets/server.properties
 ENV PATH=/opt/kafka-offsets/bin:$PATH
-ENV KAFKA_LISTENERS=PLAINTEXT://0.0.0.0:9092
-ENV KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://localhost:9092
 USER kafka
 WORKDIR /data
 EXPOSE 9092 8080
-HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["kafka-offsets", "serve", "--env", "--ready"]
-ENTRYPOINT ["kafka-offsets", "serve", "--env"]
+HEALTHCHECK --interval=5s --timeout=3s --start-period=5s CMD ["kafka-offsets", "serve", "--config", "/opt/kafka-offsets/server.properties", "--env", "--ready"]
+ENTRYPOINT ["kafka-offsets", "serve", "--config", "/opt/kafka-offsets/server.properties", "--env"]

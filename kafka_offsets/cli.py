@@ -4,6 +4,8 @@ A command is imported only when it is used, so that each starts quickly. Exit co
 something wrong in its input; 2 the command could not be carried out.
 """
 
+from __future__ import annotations
+
 import argparse
 import errno
 import os
@@ -12,10 +14,11 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import kafka_offsets
 from kafka_offsets.errors import (
+    BindError,
     ConfigError,
     KafkaOffsetsError,
     ListenerError,
@@ -24,6 +27,9 @@ from kafka_offsets.errors import (
     nearest_name,
 )
 from kafka_offsets.terminal import note, printable
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.config.images import InitialTopic
 
 REFUSED = 1
 """Exit code of a command that a broker refuses, or whose broker is refused: a wrong password, certificate, topic."""
@@ -89,10 +95,18 @@ class _Parser(argparse.ArgumentParser):
         """Refuse unknown arguments here: the parser of a command knows its options, and the main parser does not."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
+            self._refuse_redpanda(unknown)
             option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
             advice = nearest_name(option, self._option_string_actions) if option else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
         return found, unknown
+
+    def _refuse_redpanda(self, unknown: Sequence[str]) -> None:
+        """Say what to write instead of the flags by which Redpanda's image is started."""
+        if any("kafka-addr" in word for word in unknown):
+            from kafka_offsets.broker.config.advice import variables_for_redpanda
+
+            self.error(f"instead of the flags of Redpanda give --env, with {variables_for_redpanda(unknown)}")
 
     def error(self, message: str) -> NoReturn:
         """Write the error to standard error, with a similar choice if there is one, and exit with code 2."""
@@ -403,12 +417,14 @@ def _broker_count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text} is not a number of brokers, 1 to {_MOST_BROKERS}")
 
 
-def _new_topic(text: str) -> tuple[str, int | None]:
+def _new_topic(text: str) -> InitialTopic:
+    from kafka_offsets.broker.config.images import InitialTopic
+
     topic, colon, partitions = text.partition(":")
     if not colon:
-        return topic, None
+        return InitialTopic(topic, None)
     if partitions.isascii() and partitions.isdigit() and int(partitions[:9]) > 0:
-        return topic, int(partitions[:9])
+        return InitialTopic(topic, int(partitions[:9]))
     raise argparse.ArgumentTypeError(
         f"{text} is not TOPIC or TOPIC:PARTITIONS, with a number of partitions from 1 on"
     )
@@ -479,9 +495,11 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     """Return the keys that the options set. Raises ConfigError for options that do not go together."""
     if options.env:
         from kafka_offsets.broker.config.environment import environment_settings
+        from kafka_offsets.broker.config.images import initial_topics
         from kafka_offsets.broker.config.keys import KEYS
 
         options.set = [*environment_settings(os.environ, KEYS).items(), *options.set]
+        options.topic = [*options.topic, *initial_topics(os.environ)]
     settings = dict(options.set)
     if (options.topic or options.verbose) and options.zookeeper is not None:
         raise ConfigError("--topic and --verbose cannot be combined with --zookeeper")
@@ -579,8 +597,15 @@ def os_error_text(error: OSError, host: str, port: int) -> str:
     )
     if error.filename is not None:
         return f"{error.filename}: {reason}"
-    advice = ": choose another with --port" if error.errno == errno.EADDRINUSE else ""
-    return f"cannot listen on {host}:{port}: {reason}{advice}"
+    first = where = f"{host}:{port}"
+    advice = ""
+    if isinstance(error, BindError):
+        where = f"{error.host}:{error.port}"
+    if error.errno == errno.EADDRINUSE:
+        advice = ": choose another with --port" if where == first else ": choose another in listeners"
+    elif error.errno is not None and error.errno < 0:  # of socket.gaierror
+        advice = ": no host of this network; a listener without a host listens on every interface"
+    return f"cannot listen on {where}: {reason}{advice}"
 
 
 def _cannot(message: str, code: int = CANNOT) -> int:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 # freezegun replaces the functions of `time` that read a clock, wherever a module has them as an attribute, but not
@@ -66,6 +67,24 @@ class Now(NamedTuple):
 
     wall_ms: int
     mono_ms: int
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE_YEARS, _CYCLE_MS = 400, 146_097 * 86_400_000
+"""After so many years the calendar repeats."""
+
+
+def utc_text(ms: int) -> str:
+    """Return a time in ms since the epoch as text in UTC, whatever the number: 2026-01-31T23:59:00.000Z.
+
+    A year beyond 9999 or before 0 has a sign and at least six digits, as in ISO 8601 and JavaScript. A producer that
+    takes microseconds for milliseconds writes such times.
+    """
+    cycles, left = divmod(ms, _CYCLE_MS)
+    moment = _EPOCH + timedelta(milliseconds=left)
+    year = moment.year + _CYCLE_YEARS * cycles
+    text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+07d}"
+    return f"{text}-{moment:%m-%dT%H:%M:%S}.{left % 1000:03d}Z"
 
 
 class Clock(Protocol):

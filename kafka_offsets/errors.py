@@ -56,8 +56,20 @@ class UnreadableError(StorageError):
     """A file or directory that the user of this process may not read."""
 
 
+class OldFormatError(StorageError):
+    """Messages of a format that brokers before Kafka 0.11 wrote: no damage, but not read here."""
+
+
 class OpeningAbandonedError(KafkaOffsetsError):
     """The opening of a log was abandoned, because the log is not needed any more."""
+
+
+class BindError(OSError):
+    """The address of a listener cannot be bound."""
+
+    def __init__(self, error: OSError, host: str, port: int) -> None:
+        super().__init__(*error.args)
+        self.host, self.port = host, port
 
 
 class ConfigError(KafkaOffsetsError):

@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -384,3 +385,51 @@ def test_saved_producers_of_another_log_are_reported(
     code, said = run(capsys, with_producers)
     assert code == 0
     assert said[0].startswith(f"t-0/producer-state: advice: it is not used: {message}")
+
+
+def old_messages(count: int) -> bytes:
+    """Messages of format 1, as Kafka 0.10 wrote them."""
+    message = struct.pack(">bbq", 1, 0, 1234) + struct.pack(">ii", -1, 1) + b"x"
+    body = struct.pack(">I", zlib.crc32(message)) + message
+    return b"".join(struct.pack(">qi", offset, len(body)) + body for offset in range(count))
+
+
+def test_what_is_not_served_is_named_and_is_no_damage(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("__cluster_metadata-0", f"t-0.{'0a' * 16}-future", f"t-1.{'0b' * 16}-stray"):
+        (directory / name).mkdir()
+        (directory / name / "00000000000000000000.log").write_bytes(b"not read")
+    (directory / "t-0").mkdir(exist_ok=True)
+    (directory / "t-0" / "00000000000000000000.log").write_bytes(old_messages(3))
+    code, lines = run(capsys, directory)
+    assert code == 0
+    assert [line for line in lines if "not served: " in line] == [
+        "__cluster_metadata-0: not served: the log of Kafka's controllers, which is not read here",
+        f"t-0.{'0a' * 16}-future: not served: a replica on its way to another directory, which is not read here",
+        (
+            f"t-1.{'0b' * 16}-stray: not served: a replica that is not assigned to its broker any more, "
+            "which is not read here"
+        ),
+        "t-0/00000000000000000000.log at byte 0: not served: a message of format 0 or 1; only format 2 is read",
+        lines[-1],
+    ]
+    assert lines[-1].endswith("damage: 0, torn: 0, advice: 0, not served: 4")
+    assert "the log of Kafka's controllers" in refusal(capsys, directory / "__cluster_metadata-0")
+
+
+def test_a_segment_of_an_old_format_before_one_of_the_new_format_is_no_gap(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = (directory / SEGMENT).rename(directory / SEGMENT.replace("0.log", "3.log"))
+    data = bytearray(new.read_bytes())
+    position = 0
+    for number in range(3):  # the base offset is not in the checksum
+        data[position : position + 8] = struct.pack(">q", number + 3)
+        position += 12 + struct.unpack_from(">i", data, position + 8)[0]
+    new.write_bytes(data)
+    (directory / SEGMENT).write_bytes(old_messages(3))
+    code, lines = run(capsys, directory / "__consumer_offsets-0")
+    assert [line.split(": ")[1] for line in lines[:-1] if "advice" not in line] == [
+        "not served"
+    ] and code == 0

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
+from kafka_offsets.errors import BindError
 from tests.conftest import DATA, REPOSITORY
 from tests.documents import pages
 
@@ -291,7 +292,21 @@ def test_a_data_directory_of_another_broker_is_reported_by_name(tmp_path: Path) 
             OSError(errno.EADDRINUSE, "error while attempting to bind"),
             "cannot listen on h:1: Address already in use: choose another with --port",
         ),
-        (socket.gaierror(-2, "Name or service not known"), "cannot listen on h:1: Name or service not known"),
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            (
+                "cannot listen on h:1: Name or service not known: no host of this network; a listener without a host "
+                "listens on every interface"
+            ),
+        ),
+        (
+            BindError(OSError(errno.EADDRINUSE, "error while attempting to bind"), "h", 2),
+            "cannot listen on h:2: Address already in use: choose another in listeners",
+        ),
+        (
+            BindError(OSError(errno.EADDRINUSE, "error while attempting to bind"), "h", 1),
+            "cannot listen on h:1: Address already in use: choose another with --port",
+        ),
         (PermissionError(errno.EACCES, "Permission denied", "/data/.lock"), "/data/.lock: Permission denied"),
         (OSError("no number"), "cannot listen on h:1: no number"),
     ],

@@ -26,26 +26,33 @@ def instruction(name: str) -> list[str]:
     return words
 
 
-def test_the_image_serves_with_its_variables_and_its_health_check_finds_that(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_image_serves_at_every_address_of_its_variables_and_its_health_check_finds_that(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    variables = dict(re.findall(r"^ENV (KAFKA_\w+)=(\S+)$", DOCKERFILE, re.MULTILINE))
-    assert variables["KAFKA_ADVERTISED_LISTENERS"] == "PLAINTEXT://localhost:9092"
-    name, command, *options = instruction("ENTRYPOINT")
-    assert (name, command) == ("kafka-offsets", "serve")
-    port = free_port()
-    here = {
-        "KAFKA_LISTENERS": variables["KAFKA_LISTENERS"].replace(":9092", f":{port}"),
-        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka.invalid:29092",  # of a network that is not this one
+    assert not re.findall(r"^ENV KAFKA_", DOCKERFILE, re.MULTILINE), "it would contradict a compose file"
+    (text, path), *rest = re.findall(r'^RUN echo "(listeners=.*)" > (\S+)$', DOCKERFILE, re.MULTILINE)
+    assert (text, rest) == ("listeners=PLAINTEXT://:9092", [])
+    file = tmp_path / "server.properties"
+    file.write_text(text)
+    here = {path: str(file)}
+    name, *options = (here.get(word, word) for word in instruction("ENTRYPOINT"))
+    check = [here.get(word, word) for word in instruction("HEALTHCHECK")]
+    assert (name, options[0], *check[:2]) == ("kafka-offsets", "serve", "kafka-offsets", "serve")
+    inside, outside = free_port(), free_port()
+    variables = {
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://kafka.invalid:{inside},PLAINTEXT_HOST://localhost:{outside}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
         "KAFKA_NUM_PARTITIONS": "3",
     }
-    for key, value in here.items():
+    for key, value in variables.items():
         monkeypatch.setenv(key, value)
-    check = instruction("HEALTHCHECK")
-    assert check[0] == name
-    with serve(*options, "--topic", "t", variables=here) as served:
-        assert served.address == "kafka.invalid:29092"
-        served.address = f"127.0.0.1:{port}"
+    with serve(*options[1:], "--topic", "t", variables=variables) as served:
+        assert served.address == f"localhost:{inside}"
+        assert served.before == [
+            f"clients of the listener PLAINTEXT receive kafka.invalid:{inside}\n",
+            f"listener PLAINTEXT_HOST on localhost:{outside}\n",
+        ]
+        served.address = f"127.0.0.1:{outside}"
         assert len(served.partitions("t")) == 3
         assert cli.main(check[1:]) == 0
         served.end()

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from kafka_offsets import cli
 from kafka_offsets.commands.records import producing
 from kafka_offsets.commands.records.reading import RecordReader
+from kafka_offsets.errors import ConfigError
 from kafka_offsets.testing import Broker, record_produced
 
 
@@ -107,3 +109,57 @@ def test_a_record_may_arrive_in_pieces(
 def test_what_is_no_file_is_read_to_its_end() -> None:
     reader = RecordReader(io.BufferedReader(io.BytesIO(b"a\nb")), b"\n")  # type: ignore[arg-type]
     assert [reader.read(1.0), reader.read(1.0), reader.read(1.0)] == [[b"a"], [b"b"], None]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"\xef\xbb\xbfa\r\nb\n", [b"a", b"b"]),
+        ("ä\r\nb".encode("utf-16"), ["ä".encode(), b"b"]),
+        ("ä\nb\n".encode("utf-32"), ["ä".encode(), b"b"]),
+        (b"\xfe\xff" + "ä\n".encode("utf-16-be"), ["ä".encode()]),
+        (b"a\r\n\r\nb\r", [b"a", b"", b"b"]),
+        (b"\xef\xbb", [b"\xef\xbb"]),
+        (b"\xff\n\0\n", [b"\xff", b"\0"]),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_text_is_read_without_its_mark_and_with_any_end_of_line(
+    data: bytes, lines: list[bytes], size: int
+) -> None:
+    class Pieces(io.BytesIO):
+        def read1(self, _: int | None = -1) -> bytes:
+            return self.read(size)
+
+    reader, found = RecordReader(Pieces(data), None), []  # type: ignore[arg-type]
+    while (each := reader.read(None)) is not None:
+        found += each
+    assert found == lines
+
+
+def test_with_a_delimiter_records_are_the_bytes_between() -> None:
+    reader = RecordReader(io.BufferedReader(io.BytesIO(b"\xef\xbb\xbfa\r\nb")), b"\n")  # type: ignore[arg-type]
+    assert reader.read(None) == [b"\xef\xbb\xbfa\r"]
+
+
+def test_text_that_is_cut_is_refused_with_its_name() -> None:
+    reader = RecordReader(io.BufferedReader(io.BytesIO(b"\xff\xfea\0b")), None, "lines")  # type: ignore[arg-type]
+    assert reader.read(None) == []
+    with pytest.raises(ConfigError, match="lines: not UTF-16-LE: 0x62"):
+        reader.read(None)
+
+
+def test_command_lines_of_kcat_do_the_same(
+    broker: Broker, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    lines, config = tmp_path / "lines", tmp_path / "kcat.conf"
+    lines.write_bytes(b"k1:a\nk2:b\nk3:c\n")
+    config.write_text(f"metadata.broker.list={broker.bootstrap_servers}\n")
+    where = ["-t", "orders", "-m", "20", "-F", str(config)]
+    words = ["produce", "-P", *where, "-T", "-c", "2", "-K", ":", "-p", "0", "-q", "-l", str(lines)]
+    assert cli.main(words) == 0
+    assert capfdbinary.readouterr().out == b"a\nb\n"
+    words = ["consume", "-C", *where, "-u", "-E", "-e", "-o", "beginning", "-K", "=", "-D", ";%\\n"]
+    assert cli.main(words) == 0
+    assert capfdbinary.readouterr().out == b"k1=a;%\nk2=b;%\n"
+    assert cli.main(["produce", *where, "-T", "--json", "-l", str(lines)]) == cli.CANNOT

@@ -24,7 +24,7 @@ PLAIN = {
     "kafka_offsets/cli.py": 1,  # the version
     "kafka_offsets/protocol/stub.py": 1,  # a program of this project's developers
     "kafka_offsets/commands/compact.py": 1,  # advice with numbers
-    "kafka_offsets/commands/spark.py": 2,  # a name of ours, and an empty line
+    "kafka_offsets/commands/state_tables.py": 2,  # a name of ours, and an empty line
     "kafka_offsets/commands/tables.py": 1,  # cells are escaped one by one, as a line may have colours
     "kafka_offsets/commands/inspect.py": 2,  # the heading, and the totals
     "kafka_offsets/commands/completion.py": 1,

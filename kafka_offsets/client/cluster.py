@@ -26,6 +26,8 @@ _INIT_VERSION = 1
 _BEING_CREATED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 
 NO_LEADER = -1
+WHOLE_TOPIC = -1
+"""In place of the number of a partition, where an error is that of its topic."""
 
 T = TypeVar("T")
 
@@ -37,6 +39,13 @@ class ListedGroup(NamedTuple):
     type: str
     protocol_type: str
     state: str
+
+
+class LogRange(NamedTuple):
+    """The first offset of a partition, and the end of what consumers can read."""
+
+    start: int
+    end: int
 
 
 class ClusterClient:
@@ -112,17 +121,29 @@ class ClusterClient:
         names = sorted(set(topics))
         return self._retrying(lambda: self._leaders(names, create=create))
 
-    def _leaders(self, names: Sequence[str], *, create: bool = False) -> dict[TopicPartition, int]:
+    def _leaders(
+        self,
+        names: Sequence[str],
+        *,
+        create: bool = False,
+        refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
+    ) -> dict[TopicPartition, int]:
         wanted = messages.MetadataRequest
         asked = wanted([wanted.Topic(name=name) for name in names], create)
         answer = self._any_broker().call(asked, _METADATA_VERSION)
         if not answer.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
+        self._retries.note_answer()
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = {}
         for topic in answer.topics:
             if topic.error_code:
-                raise RefusedError(f"topic {topic.name}", topic.error_code)
+                error = RefusedError(f"topic {topic.name}", topic.error_code)
+                if refused is None:
+                    raise error
+                if topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    refused[topic.name, WHOLE_TOPIC] = error
+                continue
             for partition in topic.partitions:
                 found[topic.name, partition.partition_index] = partition.leader_id
         return found
@@ -172,12 +193,72 @@ class ClusterClient:
             found.update(self._offsets_at(self._broker(leader), places, times, isolation_level))
         return found
 
+    def log_ranges(
+        self, topics: Iterable[str], refused: dict[TopicPartition, KafkaOffsetsError]
+    ) -> dict[TopicPartition, LogRange]:
+        """Return the range of each partition of topics, as far as it is known; a topic that does not exist has none.
+
+        refused  gets the error of each partition that has no leader, or whose leader does not answer or refuses; with
+                 the number WHOLE_TOPIC that of a topic
+        Failures that pass are tried again as by the other methods.
+        """
+        names = sorted(set(topics))
+        found: dict[TopicPartition, LogRange] = {}
+        errors: dict[TopicPartition, KafkaOffsetsError] = {}
+
+        def attempt() -> None:
+            """Ask for what is not known yet. Raises the first error that passes."""
+            errors.clear()
+            self._read_ranges(names, found, errors)
+            for error in errors.values():
+                if is_retriable(error):
+                    raise error
+
+        try:
+            self._retrying(attempt)
+        except KafkaOffsetsError:
+            if not errors:
+                raise
+        refused.update(errors)
+        return found
+
+    def _read_ranges(
+        self,
+        names: Sequence[str],
+        found: dict[TopicPartition, LogRange],
+        errors: dict[TopicPartition, KafkaOffsetsError],
+    ) -> None:
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for place, leader in self._leaders(names, refused=errors).items():
+            if leader not in self._brokers:
+                errors[place] = RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+            elif place not in found:
+                by_leader.setdefault(leader, []).append(place)
+        for leader, places in by_leader.items():
+            try:
+                starts, ends = (
+                    self._offsets_at(self._broker(leader), places, dict.fromkeys(places, at), 0, errors)
+                    for at in (EARLIEST, LATEST)
+                )
+            except (ConnectionLostError, RefusedError) as error:
+                self._forget(leader)
+                errors.update(dict.fromkeys(places, error))
+                continue
+            found.update(
+                {
+                    place: LogRange(starts[place], ends[place])
+                    for place in places
+                    if place in starts and place in ends
+                }
+            )
+
     def _offsets_at(
         self,
         broker: Connection,
         places: list[TopicPartition],
         times: Mapping[TopicPartition, int],
         isolation_level: int,
+        refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
     ) -> dict[TopicPartition, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
@@ -188,9 +269,14 @@ class ClusterClient:
         found = {}
         for topic in answer.topics:
             for partition in topic.partitions:
-                if partition.error_code:
-                    raise RefusedError(f"{topic.name}-{partition.partition_index}", partition.error_code)
-                found[topic.name, partition.partition_index] = partition.offset
+                place = topic.name, partition.partition_index
+                if not partition.error_code:
+                    found[place] = partition.offset
+                    continue
+                refusal = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
+                if refused is None:
+                    raise refusal
+                refused[place] = refusal
         return found
 
     def batches(self, place: TopicPartition) -> Iterator[bytes]:
@@ -288,22 +374,53 @@ class ClusterClient:
             }
             yield dict(sorted(answered.items(), key=lambda item: bool(item[1][0])))
 
-    def groups(self) -> list[ListedGroup]:
-        """Return the groups of all brokers, sorted by name."""
-        return self._retrying(self._groups)
+    def groups(self, refused: dict[int, KafkaOffsetsError] | None = None) -> list[ListedGroup]:
+        """Return the groups of all brokers, sorted by name.
 
-    def _groups(self) -> list[ListedGroup]:
-        self._leaders(())
-        found = set()
-        for node in self._brokers:
-            broker = self._broker(node)
-            version = min(broker.latest_version(_LIST_GROUPS), _LIST_GROUPS_TYPED)
-            answer = broker.call(messages.ListGroupsRequest(), version)
-            if answer.error_code:
-                raise RefusedError(f"groups of broker {node}", answer.error_code)
-            for each in answer.groups:
-                found.add(ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state))
+        refused  gets the error of each broker that does not tell its groups; without it the first one is raised
+        """
+        found: set[ListedGroup] = set()
+        errors: dict[int, KafkaOffsetsError] = {}
+        told: set[int] = set()
+
+        def attempt() -> None:
+            """Ask the brokers that have not told their groups. Raises the first error that passes, or counts."""
+            errors.clear()
+            self._leaders(())
+            for node in self._brokers.keys() - told:
+                try:
+                    found.update(self._groups(node))
+                    told.add(node)
+                except (ConnectionLostError, RefusedError) as lost:
+                    self._forget(node)
+                    errors[node] = lost
+            for error in errors.values():
+                if refused is None or is_retriable(error):
+                    raise error
+
+        try:
+            self._retrying(attempt)
+        except KafkaOffsetsError:
+            if refused is None or not errors:
+                raise
+        if refused is not None:
+            refused.update(errors)
         return sorted(found)
+
+    def _groups(self, node: int) -> Iterator[ListedGroup]:
+        broker = self._broker(node)
+        version = min(broker.latest_version(_LIST_GROUPS), _LIST_GROUPS_TYPED)
+        answer = broker.call(messages.ListGroupsRequest(), version)
+        if answer.error_code:
+            raise RefusedError(f"groups of broker {node}", answer.error_code)
+        for each in answer.groups:
+            yield ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
+
+    def _forget(self, node: int) -> None:
+        """Close the connection to a broker that has failed, so that the next request makes a new one."""
+        connection = self._connections.pop(node, None)
+        if connection is not None:
+            connection.close()
 
     def _broker(self, node: int) -> Connection:
         if node not in self._connections:

@@ -111,6 +111,7 @@ class Coordinator:
                 found = broker.call(messages.FindCoordinatorRequest(self.group, 0), _FIND_VERSION)
             if found.error_code:
                 raise RefusedError(f"coordinator of group {self.group}", found.error_code)
+            self._retries.note_answer()
             self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
             self._connection = self._connect((found.host, found.port))
         return self._connection

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 
 from kafka_offsets.errors import ListenerError
+from kafka_offsets.security.tls import WEAK_IS_TAKEN
 
 NEEDS_TLS = "the broker answers with TLS: security.protocol must be SSL or SASL_SSL"
 
@@ -15,7 +16,9 @@ def tls_error(where: str, error: OSError) -> ListenerError:
     where  the address of the broker
     """
     if isinstance(error, ssl.SSLCertVerificationError):
-        return ListenerError(f"{where}: its certificate is refused: {error.verify_message}")
+        why: str = error.verify_message
+        way_out = f": {WEAK_IS_TAKEN}" if why.endswith("too weak") else ""
+        return ListenerError(f"{where}: its certificate is refused: {why}{way_out}")
     if is_silent(error):
         return ListenerError(
             f"{where}: the broker closed the connection during the TLS handshake: has its listener TLS?"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,12 +10,21 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.terminal import shown
+from kafka_offsets.texts import lines_of, where
 
 _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII | re.IGNORECASE
 )
 _SECONDS = (86_400, 3600, 60, 1)
 _ROW = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_FIELD = re.compile(r'[ \t]*+(?:"((?:[^"]|"")*)"|([^",][^,]*?|))[ \t]*(?=,|$)')
+_VALUE = re.compile(r"\s*(?=\S)")
+_LIMITS = {"partition": 1 << 31, "offset": 1 << 63}
+_HEADINGS = re.compile(
+    r'(?:"?(?:consumer.?)?group(?:.?id)?"?\s*,\s*)?"?topic"?\s*,\s*"?partition"?\s*,\s*"?(?:new.|current.|committed.)?offset"?',
+    re.IGNORECASE,
+)
 
 
 class MoveError(KafkaOffsetsError):
@@ -83,50 +91,108 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def read_rows(lines: Iterable[str], name: str) -> list[Row]:
-    """Read what `write_rows` or kafka-consumer-groups.sh --export wrote. MoveError names the file and the line."""
+def read_rows(text: str, name: str) -> list[Row]:
+    """Read what `write_rows` or kafka-consumer-groups.sh --export wrote, also with spaces around what it separates.
+
+    JSON may be one object a line, objects over several lines, or an array; CSV may begin with the names of its columns.
+    MoveError names the file, the line and the column.
+    """
     rows: list[Row] = []
     seen: set[tuple[str | None, TopicPartition]] = set()
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        row = _read_json(line) if line.lstrip().startswith("{") else _read_csv(line)
-        if row is None:
-            raise MoveError(
-                f"{name} line {number}: not [GROUP,]TOPIC,PARTITION,OFFSET, nor an object of these"
-            )
+    is_json = text.lstrip()[:1] in ("{", "[")
+    for at, row in _json_rows(text, name) if is_json else _csv_rows(text, name):
         if (row.group, row.place) in seen:
-            raise MoveError(f"{name} line {number}: {row.place[0]}-{row.place[1]} is there twice")
+            raise MoveError(f"{where(name, text, at)}: {row.place[0]}-{row.place[1]} is there twice")
         seen.add((row.group, row.place))
         rows.append(row)
     return rows
 
 
-def _read_csv(line: str) -> Row | None:
-    try:
-        (fields,) = csv.reader([line.strip()], strict=True)
-    except (csv.Error, ValueError):
-        return None
-    if len(fields) not in (3, 4) or not all(_ROW.fullmatch(field) for field in fields[-2:]):
-        return None
-    topic, partition, offset = fields[-3:]
-    return _row(fields[0] if len(fields) == 4 else None, topic, int(partition), int(offset))
+def _csv_rows(text: str, name: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of CSV, each with its position."""
+    for number, (begun, line) in enumerate(lines_of(text)):
+        if number == 0 and _HEADINGS.fullmatch(line.strip()):
+            continue
+        try:
+            yield begun, _csv_row(line)
+        except _WrongFieldError as error:
+            at = where(name, text, begun + error.at)
+            raise MoveError(f"{at}: {error}: a line is [GROUP,]TOPIC,PARTITION,OFFSET") from error
 
 
-def _read_json(line: str) -> Row | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
+def _csv_row(line: str) -> Row:
+    fields: list[tuple[int, str]] = []
+    at = 0
+    while True:
+        match = _FIELD.match(line, at)
+        if match is None:
+            raise _WrongFieldError(at, f"not a field: {shown(line[at:].strip())}")
+        quoted, plain = match.groups()
+        fields.append(
+            (match.start(1 if plain is None else 2), plain if quoted is None else quoted.replace('""', '"'))
+        )
+        at = match.end()
+        if line[at:].strip() == "":
+            break
+        at += 1
+    if len(fields) not in (3, 4):
+        raise _WrongFieldError(fields[-1][0], f"{len(fields)} field{'s' * (len(fields) != 1)}")
+    (_, topic), partition, offset = fields[-3:]
+    group = fields[0][1] if len(fields) == 4 else None
+    numbers = [_whole(field, *each) for field, each in zip(_LIMITS, (partition, offset), strict=True)]
+    if not topic:
+        raise _WrongFieldError(fields[-3][0], "the topic is empty")
+    return Row(group, (topic, numbers[0]), numbers[1])
+
+
+def _json_rows(text: str, name: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of JSON, each with its position: objects, one after the other or in an array."""
+    decoder, at = json.JSONDecoder(), 0
+    while match := _VALUE.match(text, at):
+        begun = match.end()
+        if text[begun] in "[],":
+            at = begun + 1
+            continue
+        try:
+            found, at = decoder.raw_decode(text, begun)
+        except json.JSONDecodeError as error:
+            raise MoveError(f"{where(name, text, error.pos)}: not JSON: {error.msg}") from error
+        except (ValueError, RecursionError) as error:
+            raise MoveError(f"{where(name, text, begun)}: not JSON: {error}") from error
+        try:
+            yield begun, _json_row(found)
+        except _WrongFieldError as error:
+            raise MoveError(f"{where(name, text, begun)}: {error}") from error
+
+
+def _json_row(found: object) -> Row:
+    if not isinstance(found, dict):
+        raise _WrongFieldError(0, f"not an object with topic, partition and offset: {shown(str(found))}")
     group, topic = found.get("group"), found.get("topic")
-    partition, offset = found.get("partition"), found.get("offset")
-    is_text = isinstance(topic, str) and (group is None or isinstance(group, str))
-    if not is_text or type(partition) is not int or type(offset) is not int:
-        return None
-    return _row(group, topic, partition, offset)
+    if not isinstance(topic, str) or not topic:
+        raise _WrongFieldError(0, f"not an object with the name of a topic: topic is {shown(str(topic))}")
+    if group is not None and not isinstance(group, str):
+        raise _WrongFieldError(0, f"not the name of a group: {shown(str(group))}")
+    numbers = []
+    for field in _LIMITS:
+        value = found.get(field)
+        if type(value) is not int:
+            raise _WrongFieldError(0, f"not a number: {field} is {shown(str(value))}")
+        numbers.append(_whole(field, 0, str(value)))
+    return Row(group, (topic, numbers[0]), numbers[1])
 
 
-def _row(group: str | None, topic: str, partition: int, offset: int) -> Row | None:
-    if not topic or not 0 <= partition < 1 << 31 or not 0 <= offset < 1 << 63:
-        return None
-    return Row(group, (topic, partition), offset)
+def _whole(field: str, at: int, text: str) -> int:
+    if not _ROW.fullmatch(text):
+        raise _WrongFieldError(at, f"not a number: the {field} is {shown(text)}")
+    if not 0 <= int(text) < _LIMITS[field]:
+        raise _WrongFieldError(at, f"not a valid {field}: {text}")
+    return int(text)
+
+
+class _WrongFieldError(ValueError):
+    """Something in a row that cannot be read, and its position in the line."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at

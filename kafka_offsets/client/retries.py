@@ -31,6 +31,8 @@ OF_COORDINATOR = frozenset(
 )
 """Errors after which a client looks for the coordinator again."""
 
+_LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,)
+
 OF_LEADER = frozenset(
     (
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -61,6 +63,9 @@ RETRIABLE = (
 ) - _LASTING
 """Errors of a request that `Retries` repeats. A topic that does not exist is not one of them: its name may be wrong."""
 
+PATIENCE_S = 2.0
+"""How long a table waits for one broker of several: what the others know is worth more than a whole table later."""
+
 _PAUSE_S = 0.1
 """Kafka's retry.backoff.ms."""
 
@@ -88,6 +93,8 @@ class Retries:
     timeout_s  from the first call that fails on; a call that succeeds after that ends the trouble
     on_wait    called with a line that says for what the client waits, once for each reason
     reconnects  whether a lost connection is such a trouble
+    patience_s  once a broker has answered, see `note_answer`, a shorter limit: for tables that show what the other
+                brokers know. It is not for a coordinator that loads its groups, which answers in a while
     """
 
     def __init__(
@@ -102,13 +109,19 @@ class Retries:
         self.timeout_s = timeout_s
         self._on_wait, self._reconnects = on_wait, reconnects
         self._clock, self._pause = clock, pause
-        self._until_s: float | None = None
+        self.patience_s: float | None = None
+        self._since_s: float | None = None
+        self._limit_now_s = timeout_s
         self._reasons: set[str] = set()
-        self._is_accepted = False
+        self._is_accepted = self._is_reached = False
+
+    def note_answer(self) -> None:
+        """A broker of the cluster has answered: what fails from now on is one of several, for `patience_s`."""
+        self._is_reached = True
 
     def renew(self) -> None:
         """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""
-        self._until_s = None
+        self._since_s = None
         self._reasons.clear()
 
     def call(
@@ -135,9 +148,10 @@ class Retries:
                     raise
                 if isinstance(error, ConnectionLostError) and not self._reconnects:
                     raise
-                if self._until_s is None:
-                    self._until_s = began_s + self.timeout_s
-                left_s = self._until_s - self._clock()
+                if self._since_s is None:
+                    self._since_s = began_s
+                self._limit_now_s = self._limit_s(error)
+                left_s = self._since_s + self._limit_now_s - self._clock()
                 if left_s <= 0:
                     raise
                 self._tell(str(error))
@@ -145,7 +159,7 @@ class Retries:
             else:
                 self._is_accepted |= is_answered
                 if is_again:
-                    self._until_s = None
+                    self._since_s = None
                 return result
             is_again = True
             self._pause(min(_PAUSE_S, left_s))
@@ -159,7 +173,13 @@ class Retries:
             return ConnectionLostError(str(error))
         return error
 
+    def _limit_s(self, error: KafkaOffsetsError) -> float:
+        is_loading = isinstance(error, RefusedError) and error.error_code in _LOADING
+        if self.patience_s is None or not self._is_reached or is_loading:
+            return self.timeout_s
+        return min(self.patience_s, self.timeout_s)
+
     def _tell(self, reason: str) -> None:
         if reason not in self._reasons:
             self._reasons.add(reason)
-            self._on_wait(f"{reason}; trying again for up to {self.timeout_s:g} s")
+            self._on_wait(f"{reason}; trying again for up to {self._limit_now_s:g} s")

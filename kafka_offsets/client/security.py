@@ -17,6 +17,7 @@ from kafka_offsets.security.sasl import client as sasl
 from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context
+from kafka_offsets.texts import TextError, read_text
 
 PREFIXES = ("security.", "ssl.", "sasl.")
 """How the keys of security begin."""
@@ -30,6 +31,7 @@ _CLIENT_ID, _CLIENT_SECRET = (
 _SCOPE = "sasl.oauthbearer.scope"
 _KNOWN = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NAMES, _VERSIONS = "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"
+_SUITES = "ssl.cipher.suites"
 _STORES = ("keystore", "truststore")
 _JWT = re.compile(r"[-_.a-zA-Z0-9]+")
 
@@ -66,11 +68,9 @@ class TokenFile:
     def __call__(self) -> str:
         """Return the token. Raises ConfigError if there is none."""
         try:
-            token = self.path.read_text(encoding="ascii").strip()
-        except OSError as error:
-            raise ConfigError(f"token {self.path}: {error.strerror}") from error
-        except UnicodeDecodeError:
-            token = ""
+            token = read_text(self.path).strip()
+        except TextError as error:
+            raise ConfigError(f"token {error}") from error
         if not _JWT.fullmatch(token):
             raise ConfigError(f"token {self.path}: there is no JWT in it")
         return token
@@ -157,4 +157,7 @@ def _tls(properties: MutableMapping[str, str]) -> ssl.SSLContext:
     if not set(versions) <= set(PROTOCOLS):
         raise ConfigError(f"{_VERSIONS} is {','.join(versions)}: {', '.join(PROTOCOLS)} are served")
     checks_name = properties.pop(_NAMES, "https").strip() != ""
-    return client_context(stores["keystore"], stores["truststore"], versions, checks_name=checks_name)
+    suites = tuple(each.strip() for each in properties.pop(_SUITES, "").split(",") if each.strip())
+    return client_context(
+        stores["keystore"], stores["truststore"], versions, checks_name=checks_name, suites=suites
+    )

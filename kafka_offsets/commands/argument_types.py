@@ -66,6 +66,11 @@ def whole_number(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 on")
 
 
+def seconds(text: str) -> int:
+    """Return a number of seconds in ms."""
+    return whole_number(text) * 1000
+
+
 def offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET."""
     place, found = _place_and_offset(text)

@@ -19,13 +19,21 @@ from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotEr
 from kafka_offsets.coordinator.transactions import records as transaction_records
 from kafka_offsets.errors import ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA, LOCK, META_PROPERTIES, partition_folders
+from kafka_offsets.storage.data_directory import (
+    CLUSTER_METADATA,
+    CLUSTER_METADATA_TOPIC,
+    LOCK,
+    META_PROPERTIES,
+    partition_folders,
+)
 from kafka_offsets.storage.files import ReadOnlyFiles
 from kafka_offsets.storage.folder_facts import Facts, batch_before
 from kafka_offsets.storage.log.opening import PARTITION_METADATA
 from kafka_offsets.storage.log.producer_state import decode_state
 from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, PRODUCER_STATE
 from kafka_offsets.storage.repair.check import Checker, Finding, Severity
+
+_IS_DAMAGE = (Severity.DAMAGE, Severity.TORN)
 
 
 def check_offsets_record(record: Record) -> None:
@@ -110,6 +118,8 @@ def existing_directory(path: Path) -> Path:
         is_cluster = (path / CLUSTER_METADATA).exists()
     except PermissionError as error:
         raise StorageError("this user may not read it", str(path)) from error
+    if path.name.rpartition("-")[0] == CLUSTER_METADATA_TOPIC:
+        raise StorageError("the log of Kafka's controllers, which is not read here", str(path))
     if is_cluster:
         raise StorageError(
             f"it belongs to several brokers: name that of one, such as {path}/broker-1", str(path)
@@ -142,7 +152,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
         with progress("checking", segment_bytes(directory), lambda: checker.counts.bytes):
             for finding in findings:
                 found[finding.kind] += 1
-                yield _line(finding, as_json=as_json), finding.kind is not Severity.ADVICE
+                yield _line(finding, as_json=as_json), finding.kind in _IS_DAMAGE
         if not is_folder and not checker.counts.segments and not files.exists(META_PROPERTIES):
             raise StorageError("no partition of a topic is in it", str(directory))
         yield _summary(checker, found, as_json=as_json), False
@@ -162,6 +172,8 @@ def _line(finding: Finding, *, as_json: bool) -> str:
 
 def _summary(checker: Checker, found: dict[Severity, int], *, as_json: bool) -> str:
     counts = checker.counts.as_dict()
+    if not found[Severity.NOT_SERVED]:  # most directories have nothing such
+        del found[Severity.NOT_SERVED]
     if as_json:
         return json.dumps(counts | {kind.value: number for kind, number in found.items()})
     read = ", ".join(f"{number} {name}" for name, number in counts.items())

@@ -10,12 +10,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import NamedTuple
 
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.clock import utc_text
 from kafka_offsets.commands.groups.connections import Refusals, why_without_offsets
 from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
@@ -38,7 +38,6 @@ _COLUMNS = {
     "offset": "CURRENT-OFFSET",
     "commit_timestamp": "COMMITTED",
 }
-_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class _TimedOffset(NamedTuple):
@@ -52,9 +51,7 @@ class _TimedOffset(NamedTuple):
         """Return the fields; in a table with the commit time in UTC."""
         if as_json:
             return self._asdict()
-        committed = _EPOCH + timedelta(milliseconds=self.commit_timestamp)
-        when = committed.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-        return {**self._asdict(), "commit_timestamp": when}
+        return {**self._asdict(), "commit_timestamp": utc_text(self.commit_timestamp)}
 
 
 def clean_up(options: argparse.Namespace) -> int:

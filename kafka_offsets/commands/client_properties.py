@@ -11,6 +11,7 @@ from kafka_offsets.client.security import PREFIXES, take_security
 from kafka_offsets.client.settings import ConnectionSettings, take_connection_settings
 from kafka_offsets.commands import argument_types as types
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.key_names import composed, renamed
 from kafka_offsets.terminal import note
 
 
@@ -89,8 +90,12 @@ def security_properties(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _given(options: argparse.Namespace) -> dict[str, str]:
+    """Return the properties by Kafka's names; those of other clients are made into them. Raises ConfigError."""
     properties = {} if options.command_config is None else _read(options.command_config)
-    return properties | dict(options.command_property)
+    try:
+        return composed(renamed(properties) | renamed(dict(options.command_property)))
+    except ConfigError as error:
+        raise ConfigError(f"{_source(options)}: {error}") from None
 
 
 def _source(options: argparse.Namespace) -> Path | str:

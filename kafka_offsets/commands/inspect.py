@@ -8,17 +8,26 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from kafka_offsets.inspect.batches import INDEX_ENTRIES, RecordExplainer, explain_batches, explain_index
+from kafka_offsets.inspect.batches import (
+    INDEX_ENTRIES,
+    RecordExplainer,
+    explain_batches,
+    explain_index,
+    is_batch,
+)
 from kafka_offsets.inspect.capture import CAPTURE_ENDINGS, HEADING, TimelineEvent, Totals, timeline
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_response
 from kafka_offsets.inspect.guess import explain_frame
+from kafka_offsets.inspect.hex_text import from_hex
 from kafka_offsets.inspect.json_lines import JsonLines, json_error
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, STORED, explain_record
 from kafka_offsets.terminal import printable
+from kafka_offsets.texts import TextError, decoded, lines_of
 
 _MAX_HEX_BYTES = 1 << 28
+_BINARY = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _SEGMENT_ENDINGS = (".deleted", ".cleaned", ".swap", ".new")
 _REFUSED = {
     ".snapshot": "a snapshot of producer state, which this command does not explain",
@@ -32,7 +41,7 @@ _EMPTY = (Line(0, 0, 0, "(empty)"),)
 
 _EPILOG = """\
 Each line: position of the first byte, number of bytes, name, value. A + marks positions in decompressed records.
-Hex may come with spaces and line breaks, or as xxd, hexdump -C or tcpdump -X print it.
+Hex may be as xxd, hexdump -C, od -t x1, tcpdump -X, Wireshark, Python, C or Go print it. Bytes need no hex.
 Exit code: 0 when all is well, 1 when damage was found, 2 when the input cannot be explained.
 """
 
@@ -168,22 +177,33 @@ def _explain(options: argparse.Namespace) -> Iterable[Line]:
             if data
             else _EMPTY
         )
-    text = _hex_text(path)
+    text, data = _given(path)
     if options.record:
         return _explain_record(text, stored or OFFSETS_TOPIC)
-    data = _from_hex(text)
-    if options.response is None:
-        return explain_frame(data, stored=stored)
-    api, version = options.response
-    if not re.fullmatch("[0-9]{1,5}", version):
-        raise InspectError(f"{version!r} is no version number")
-    return explain_response(data, api, int(version), stored=stored)
+    if options.response is not None:
+        api, version = options.response
+        if not re.fullmatch("[0-9]{1,5}", version):
+            raise InspectError(f"{version!r} is no version number")
+        return explain_response(data or from_hex(text), api, int(version), stored=stored)
+    if not data:
+        return _explain_bytes(from_hex(text), stored)
+    try:
+        return _explain_bytes(data, stored)
+    except InspectError as error:
+        source = "standard input" if path == "-" else path
+        what = "no file of a log directory, by its name, no hex, and no frame or batch"
+        raise InspectError(f"{source}: {what}: {error}") from error
+
+
+def _explain_bytes(data: bytes, stored: RecordExplainer | None) -> Iterable[Line]:
+    """Explain batches, otherwise a frame."""
+    return explain_batches(data, explainer=stored) if is_batch(data) else explain_frame(data, stored=stored)
 
 
 def _explain_record(text: str, stored: RecordExplainer) -> list[Line]:
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for _, line in lines_of(text)]
     if not lines:
-        raise InspectError("the input is empty")
+        raise InspectError("a record is given as hex")
     # Two words on one line are also key and value: separate bytes would have two digits each.
     words = lines[0].split()
     if len(lines) == 1 and len(words) == 2 and max(map(len, words)) > 2:
@@ -192,7 +212,7 @@ def _explain_record(text: str, stored: RecordExplainer) -> list[Line]:
         raise InspectError(
             f"a record needs one line for its key and one for its value, not {len(lines)} lines"
         )
-    return explain_record(_from_hex(lines[0]), _from_hex(lines[1]) if len(lines) > 1 else None, stored)
+    return explain_record(from_hex(lines[0]), from_hex(lines[1]) if len(lines) > 1 else None, stored)
 
 
 # -- files --------------------------------------------------------------------------------------------------------
@@ -225,8 +245,11 @@ def _refusal(path: str, error: OSError) -> str:
     return f"{path}: a directory: name a file in it{such}; kafka-offsets check reads a whole directory"
 
 
-def _hex_text(path: str) -> str:
-    """Read hex, from standard input for "-". The input has a size limit, because it may be endless."""
+def _given(path: str) -> tuple[str, bytes]:
+    """Return the text of a file, or of standard input for "-"; its bytes beside an empty text if they are no text.
+
+    The input has a size limit, because it may be endless.
+    """
     source = "standard input" if path == "-" else path
     try:
         if path == "-":
@@ -238,46 +261,12 @@ def _hex_text(path: str) -> str:
                 data = file.read(_MAX_HEX_BYTES + 1)
     except OSError as error:
         raise InspectError(_refusal(source, error)) from error
-    if not data.strip():
-        raise InspectError(f"{source}: the input is empty")
     if len(data) > _MAX_HEX_BYTES:
         raise InspectError(f"{source}: more than {_MAX_HEX_BYTES} bytes, which is too much for hex")
     try:
-        return data.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise InspectError(f"{source}: neither a file of a log directory, by its name, nor hex") from error
-
-
-# -- hex ----------------------------------------------------------------------------------------------------------
-
-# A line of a dump has its offset before the bytes and its text after them, separated by two spaces:
-#     00000010: 0472 6177 00  .raw.              xxd
-#     00000010  04 72 61 77 00        |.raw.|    hexdump -C, with two more spaces in the middle
-#         0x0010:  0472 6177 00  .raw.           tcpdump -X
-_WITH_COLON = re.compile(r"\s*(?:0x)?[0-9a-fA-F]{4,8}:\s+(?P<bytes>(?:[0-9a-fA-F]+ ?)+)(?:\s.*)?")
-_HEXDUMP = re.compile(r"[0-9a-fA-F]{7,8}(?:  (?P<bytes>(?: ?[0-9a-fA-F]{2} ?)+)\s*(?:\|.*)?)?")
-
-
-def _from_hex(text: str) -> bytes:
-    lines = [line for line in text.splitlines() if line.strip()]
-    for dump in (_WITH_COLON, _HEXDUMP):
-        matches = [dump.fullmatch(line) for line in lines]
-        if lines and matches[0] is not None and matches[0]["bytes"]:
-            digits = "".join(_bytes_of(match, line) for match, line in zip(matches, lines, strict=True))
-            break
-    else:
-        digits = text
-    digits = "".join(digits.split()).removeprefix("0x")
-    wrong = re.search(r"[^0-9a-fA-F]", digits)
-    if wrong is not None:
-        raise InspectError(f"not hex: {wrong.group()!r} after {wrong.start()} digits")
-    if len(digits) % 2:
-        raise InspectError(f"not hex: {len(digits)} digits, an odd number")
-    return bytes.fromhex(digits)
-
-
-def _bytes_of(match: re.Match[str] | None, line: str) -> str:
-    if match is None:
-        repeated = " (print repeated lines in full, as hexdump -v does)" if line.strip() == "*" else ""
-        raise InspectError(f"not a line of a hex dump: {line.strip()[:40]!r}{repeated}")
-    return match["bytes"] or ""
+        text = decoded(data, source)
+    except TextError:
+        return "", data
+    if not text.strip():
+        raise InspectError(f"{source}: the input is empty")
+    return ("", data) if _BINARY.search(text) else (text, b"")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.listeners import local_host
 from kafka_offsets.broker.network import server_process
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.broker.network.server import Server
@@ -21,13 +22,13 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.config.images import InitialTopic
     from kafka_offsets.testing.recording import RecordedRequest, Recorder
 
 _KEPT_REQUESTS = 1000
 """How many requests wait for their answers before the oldest is forgotten, and not written."""
 
 _READY_SECONDS = 2.0
-_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 
 _request_logger = new_logger("kafka_offsets.requests")
 
@@ -41,15 +42,15 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
     )
 
 
-def create_topics(server: Server, topics: Iterable[tuple[str, int | None]]) -> None:
+def create_topics(server: Server, topics: Iterable[InitialTopic]) -> None:
     """Create the topics that do not exist; one of a data directory stays as it is. Raises ConfigError."""
     broker = server.core.context
-    for name, partitions in topics:
-        if broker.topics.get(name) is not None:
+    for each in topics:
+        if broker.topics.get(each.name) is not None:
             continue
-        count = broker.config.num_partitions if partitions is None else partitions
+        count = broker.config.num_partitions if each.partitions is None else each.partitions
         try:
-            topic_admin.create_topic(broker, name, count, {})
+            topic_admin.create_topic(broker, each.name, count, each.configs)
         except ValueError as error:
             raise ConfigError(f"--topic: {error}") from error
 
@@ -66,9 +67,7 @@ def check_ready(config: Config, host: str, port: int) -> int:
         host, port = plain.listener
     error = ErrorCode.NONE
     try:
-        with Connection(
-            "localhost" if host in _EVERY_INTERFACE else host, port, _READY_SECONDS
-        ) as connection:
+        with Connection(local_host(host), port, _READY_SECONDS) as connection:
             if plain is not None:
                 error = connection.call(messages.ListGroupsRequest(), 0).error_code
     except KafkaOffsetsError as failure:
@@ -86,9 +85,7 @@ def check_instance(address: tuple[str, int], instance: str) -> bool:
     from urllib.parse import quote
 
     host, port = address
-    connection = HTTPConnection(
-        "localhost" if host in _EVERY_INTERFACE else host, port, timeout=_READY_SECONDS
-    )
+    connection = HTTPConnection(local_host(host), port, timeout=_READY_SECONDS)
     try:
         connection.request("GET", f"/readyz?instance={quote(instance, safe='')}")
         answer = connection.getresponse()

@@ -29,12 +29,15 @@ from kafka_offsets.commands.client_properties import add_property_options, secur
 from kafka_offsets.commands.progress import progress
 from kafka_offsets.commands.state_tables import print_lags, print_table
 from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import printable
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
+
+    from kafka_offsets.commands.groups.connections import Refusals
 
 FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
@@ -222,8 +225,7 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
         _check_paths(options)
         options.security = security_properties(options)
         if spark is None and _needs_no_spark(options):
-            state_tables.run(options)
-            return 0
+            return state_tables.run(options)
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
     except ModuleNotFoundError as error:
@@ -234,7 +236,7 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     session = _session(options) if spark is None else spark
     try:
         with _progress(session, options.action):
-            _ACTIONS[options.action](session, options)
+            code = _ACTIONS[options.action](session, options)
     except (PySparkException, Py4JJavaError) as error:  # the latter from `toLocalIterator`
         raise SparkCommandError(_said(error)) from error
     except ValueError as error:
@@ -242,7 +244,7 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
     finally:
         if own:
             session.stop()
-    return 0
+    return code or 0
 
 
 def _check_paths(options: argparse.Namespace) -> None:
@@ -474,7 +476,11 @@ def _give(table: DataFrame, options: argparse.Namespace, name: str = "") -> None
         writer = table.write.format(options.format)
         (writer.option("header", "true") if options.format == "csv" else writer).save(where)
         return
-    print_table(table.columns, (row.asDict() for row in table.toLocalIterator()), name, as_json=options.json)
+    from kafka_offsets.spark.pipelines.state import times_in_ms
+
+    plain, times = times_in_ms(table)
+    rows = (row.asDict() for row in plain.toLocalIterator())
+    print_table(table.columns, rows, name, times=times, as_json=options.json)
 
 
 def _print_done(options: argparse.Namespace, written: str | Path, text: str, **figures: int) -> None:
@@ -525,39 +531,53 @@ def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
     _print_done(options, options.state, f"version {done.number}, {rows}", **found)
 
 
-def _lag(spark: SparkSession, options: argparse.Namespace) -> None:
-    found = _lag_table(spark, options, _state(spark, options), times=not options.no_times)
+def _lag(spark: SparkSession, options: argparse.Namespace) -> int:
+    from kafka_offsets.commands.groups.connections import Refusals
+
+    refusals = Refusals()
+    found = _lag_table(spark, options, _state(spark, options), refusals, times=not options.no_times)
     if options.output is not None or options.json:
         _give(found, options)
-        return
+        return refusals.code
     from pyspark.sql import functions as sf
 
     from kafka_offsets.spark.pipelines import lag_of_groups
+    from kafka_offsets.spark.pipelines.state import times_in_ms
 
     groups = lag_of_groups(found.persist()).persist()
     count, partitions, ahead = (groups.agg(sf.count("*"), sf.sum("partitions"), sf.sum("ahead")).collect())[0]
-    largest = groups.orderBy(sf.col("lag").desc(), "group").limit(options.limit).collect()
-    beyond = found.where(found["status"] == "ahead").limit(1).collect() if ahead else []
-    shown = found.limit(options.limit).collect()
+    largest = groups.orderBy(sf.col("lag").desc(), "group").limit(options.limit)
+    beyond = found.where(found["status"] == "ahead").limit(1 if ahead else 0)
     print_lags(
-        *([row.asDict() for row in rows] for rows in (largest, shown, beyond)),
+        *(
+            [row.asDict() for row in times_in_ms(rows)[0].collect()]
+            for rows in (largest, found.limit(options.limit), beyond)
+        ),
         totals=(count, partitions or 0, ahead or 0),
     )
+    return refusals.code
 
 
 def _lag_table(
-    spark: SparkSession, options: argparse.Namespace, state: DataFrame, *, times: bool = True
+    spark: SparkSession,
+    options: argparse.Namespace,
+    state: DataFrame,
+    refusals: Refusals,
+    *,
+    times: bool = True,
 ) -> DataFrame:
     from kafka_offsets.spark.pipelines import ends_of, lag, times_of
 
     state = state.persist()
     security = options.security
-    ends = ends_of(spark, options.ends, state, properties=security)
+    refused: dict[TopicPartition, KafkaOffsetsError] = {}
+    ends = ends_of(spark, options.ends, state, properties=security, refused=refused)
     found = lag(state, ends)
     if times:
         now_ms = round(time.time() * 1000)
-        asked = times_of(spark, options.ends, found, properties=security)
+        asked = times_of(spark, options.ends, found, properties=security, refused=refused)
         found = lag(state, ends, asked, now_ms)
+    refusals.add_log_ends(refused)
     found = found.select("lag", *(name for name in found.columns if name != "lag"))
     return found.orderBy(found["lag"].desc_nulls_last(), "group", "topic", "partition")
 
@@ -599,10 +619,12 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
     _print_done(options, options.directory, f"{what} of {done.partitions} partitions", **done._asdict())
 
 
-def _report(spark: SparkSession, options: argparse.Namespace) -> None:
+def _report(spark: SparkSession, options: argparse.Namespace) -> int:
+    from kafka_offsets.commands.groups.connections import Refusals
     from kafka_offsets.spark import report
     from kafka_offsets.spark.pipelines import groups, latest
 
+    refusals = Refusals()
     steps = itertools.count()
     seen = [next(steps)]
     with progress("report", _REPORT_STEPS + report.QUERIES, lambda: seen[0], unit="queries"):
@@ -614,7 +636,7 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> None:
         state = latest(raw, unreadable=_unreadable(options)).persist()
         lags = history = None
         if options.ends is not None:
-            lags, history = _lags_of_report(spark, options, raw, state, done)
+            lags, history = _lags_of_report(spark, options, raw, state, refusals, done)
         found = report.gather(
             *(raw, _now_ms(options), options.retention, options.window, lags, history),
             state=state,
@@ -629,6 +651,7 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> None:
         raise SparkCommandError(f"{options.page}: {error.strerror}") from error
     size = len(text.encode())
     _print_done(options, options.page, f"{size:,} bytes", bytes=size)
+    return refusals.code
 
 
 def _lags_of_report(
@@ -636,25 +659,29 @@ def _lags_of_report(
     options: argparse.Namespace,
     raw: DataFrame,
     state: DataFrame,
+    refusals: Refusals,
     done: Callable[[], None],
 ) -> tuple[DataFrame, DataFrame]:
     """Return the lag, and the lag over time; `done` is called _REPORT_STEPS times."""
     from pyspark.sql import functions as sf
 
+    from kafka_offsets.spark import report
     from kafka_offsets.spark.pipelines import growth_of, lag_history
 
-    lags = _lag_table(spark, options, state)
+    lags = _lag_table(spark, options, state, refusals)
     done()
     windows = raw.select(sf.window("record_timestamp", options.window).alias("w")).distinct()
     ends = windows.select(sf.unix_millis("w.end").alias("end")).orderBy(sf.col("end").desc())
-    latest_ends = [row["end"] for row in ends.limit(_HISTORY_WINDOWS).collect()]
+    latest_ends = [
+        row["end"] for row in ends.where(sf.col("end") <= report.LAST_MS).limit(_HISTORY_WINDOWS).collect()
+    ]
     done()
     times = growth_of(spark, options.ends, state, latest_ends, properties=options.security)
     done()
     return lags, lag_history(raw, times, options.window, unreadable=_unreadable(options))
 
 
-_ACTIONS: dict[str, Callable[[Any, argparse.Namespace], None]] = {
+_ACTIONS: dict[str, Callable[[Any, argparse.Namespace], int | None]] = {
     "latest": _latest,
     "merge-state": _merge_state,
     "lag": _lag,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafka_offsets.clock import utc_text
+from kafka_offsets.commands.groups.connections import Refusals
 from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.lag import AHEAD
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note
 
 Row = Mapping[str, Any]
@@ -17,32 +21,44 @@ Row = Mapping[str, Any]
 # ---- without Spark --------------------------------------------------------------------------------------------
 
 
-def run(options: argparse.Namespace) -> None:
-    """Carry out one of ACTIONS. Raises KafkaOffsetsError, ValueError for an option, and ModuleNotFoundError."""
-    ACTIONS[options.action](options)
+def run(options: argparse.Namespace) -> int:
+    """Carry out one of ACTIONS; return the exit code.
+
+    Raises KafkaOffsetsError, ValueError for an option, and ModuleNotFoundError.
+    """
+    return ACTIONS[options.action](options)
 
 
-def _latest(options: argparse.Namespace) -> None:
-    from kafka_offsets.spark.state_table import state_table
+def _latest(options: argparse.Namespace) -> int:
+    from kafka_offsets.spark.state_table import state_table, times_in_ms
 
     state = state_table(
         options.log, keep_tombstones=options.keep_tombstones, skip_unreadable=options.skip_unreadable
     )
+    plain, times = times_in_ms(state)
     print_table(
         state.column_names,
-        (row for batch in state.to_batches() for row in batch.to_pylist()),
+        (row for batch in plain.to_batches() for row in batch.to_pylist()),
+        times=times,
         as_json=options.json,
     )
+    return 0
 
 
-def _lag(options: argparse.Namespace) -> None:
-    from kafka_offsets.spark.state_table import AHEAD, lag_of_groups, lag_rows, state_table
+def _lag(options: argparse.Namespace) -> int:
+    from kafka_offsets.spark.state_table import lag_of_groups, lag_rows, state_table
 
     state = state_table(options.log, skip_unreadable=options.skip_unreadable)
-    rows = lag_rows(state, options.ends, times=not options.no_times, properties=options.security)
+    refused: dict[TopicPartition, KafkaOffsetsError] = {}
+    rows = lag_rows(
+        state, options.ends, times=not options.no_times, properties=options.security, refused=refused
+    )
+    refusals = Refusals()
+    refusals.add_log_ends(refused)
     if options.json:
-        print_table(list(rows[0]) if rows else [], rows, as_json=True)
-        return
+        times = ("commit_timestamp", "behind_since")
+        print_table(list(rows[0]) if rows else [], rows, times=times, as_json=True)
+        return refusals.code
     groups = lag_of_groups(rows)
     ahead = [row for row in rows if row["status"] == AHEAD]
     print_lags(
@@ -51,17 +67,28 @@ def _lag(options: argparse.Namespace) -> None:
         ahead,
         totals=(len(groups), len(rows), len(ahead)),
     )
+    return refusals.code
 
 
-ACTIONS: Mapping[str, Callable[[argparse.Namespace], None]] = {"latest": _latest, "lag": _lag}
+ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {"latest": _latest, "lag": _lag}
 
 
 # ---- how tables look ------------------------------------------------------------------------------------------
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Row], name: str = "", *, as_json: bool) -> None:
-    """Print rows under the names of their columns; one table of several has a name."""
-    cells = ({key: plain(each) for key, each in row.items()} for row in rows)
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    name: str = "",
+    *,
+    times: Collection[str] = (),
+    as_json: bool,
+) -> None:
+    """Print rows under the names of their columns; one table of several has a name.
+
+    times  columns that are times in ms
+    """
+    cells = ({key: _plain(each) if key in times else each for key, each in row.items()} for row in rows)
     named = {"table": name} if name else {}
     first = list(itertools.islice(cells, 1))  # before the name: an error is then all that is printed
     if name and not as_json:
@@ -70,17 +97,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Row], name: str = "", *, 
     print_rows(headings, (named | row for row in itertools.chain(first, cells)), as_json=as_json)
 
 
-def plain(value: Any) -> Any:
-    """Return times in UTC; PySpark returns naive times in the time zone of this process."""
-    if not isinstance(value, datetime):
-        return value
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+def _plain(ms: int | None) -> str | None:
+    return None if ms is None else utc_text(ms)
 
 
 def print_lags(
     groups: Sequence[Row], rows: Sequence[Row], ahead: Sequence[Row], *, totals: tuple[int, int, int]
 ) -> None:
-    """Print the lag of groups, then that of their partitions, each with the largest first.
+    """Print the lag of groups, then that of their partitions, each with the largest first; times are in ms.
 
     ahead   a row whose committed offset is after the log end, if there are any
     totals  how many groups, partitions and such offsets there are: all rows may not be given
@@ -117,7 +141,7 @@ def _readable(row: Row) -> dict[str, Any]:
     return (
         cells
         | {name: f"{cells[name]:,}" for name in numbers if cells.get(name)}
-        | {"since": since and plain(since), "for": words.duration(waits) if waits else None}
+        | {"since": _plain(since), "for": words.duration(waits) if waits else None}
     )
 
 

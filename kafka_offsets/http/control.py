@@ -169,10 +169,15 @@ class ExplainedView(NamedTuple):
 
 
 class SummaryView(NamedTuple):
-    """A broker in short: all topics, internal ones too, and all groups."""
+    """A broker in short: all topics, internal ones too, and all groups.
+
+    unknown  the partitions of which nothing is known now, and why; they are in no sum, and with a partition of the
+             offsets topic its groups are missing
+    """
 
     topics: list[TopicSummary]
     groups: list[GroupSummary]
+    unknown: dict[str, str]
 
 
 class CountsView(NamedTuple):
@@ -275,13 +280,13 @@ class ControlledBroker:
 
         It is read in parts, between which the broker serves its clients, so not everything is of one moment.
         """
-        topics = self.broker._when_open(topic_summaries)
+        topics, unknown = self.broker._when_open(topic_summaries)
         ids = self.broker._when_open(group_ids)
         summaries: list[GroupSummary] = []
         for first in range(0, len(ids), _GROUPS_AT_ONCE):
             part = ids[first : first + _GROUPS_AT_ONCE]
             summaries += self.broker._when_open(partial(group_summaries, wanted=part))
-        return SummaryView(topics, summaries)
+        return SummaryView(topics, summaries, unknown)
 
     def request_counts(self, after: int = 0) -> CountsView:
         """Count the recorded requests of each API, and the errors in their responses by name.

@@ -6,10 +6,11 @@ committed offset of a partition, which `kafka_offsets_group_committed_offset` is
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kafka_offsets import lag as rule
 from kafka_offsets.broker.network.prometheus import Collector
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.groups import GroupProgress, Overview
@@ -58,7 +59,7 @@ def _of_topics(found: Overview) -> list[GaugeMetricFamily]:
 
 
 def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
-    """Return members, offsets and lag. As in kminion, a partition without an offset has none, and none is negative."""
+    """Return members, offsets and lag. As in kminion, no lag is negative; one that is not known has no value."""
     from prometheus_client.core import GaugeMetricFamily
 
     family = GaugeMetricFamily
@@ -78,7 +79,7 @@ def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
     for group in groups:
         name = group.view.group_id
         members.add_metric([name], len(group.view.members))
-        lag_of = {place: max(group.lag[place], 0) for place in group.committed if place in group.lag}
+        lag_of = {place: rule.total([each]) for place, each in group.lag.items() if each is not None}
         for (topic, index), committed in group.committed.items():
             offset.add_metric([name, topic, str(index)], committed)
         for (topic, index), records in lag_of.items():
@@ -89,8 +90,8 @@ def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
     return [members, offset, lag, offsets, lags]
 
 
-def _by_topic(values: dict[tuple[str, int], int]) -> Counter[str]:
-    total: Counter[str] = Counter()
+def _by_topic(values: dict[tuple[str, int], int]) -> dict[str, int]:
+    sums: defaultdict[str, int] = defaultdict(int)
     for (topic, _), value in values.items():
-        total[topic] += value
-    return total
+        sums[topic] += value
+    return sums

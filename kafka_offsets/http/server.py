@@ -136,9 +136,7 @@ def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server
             broker._call(reload_at_signal)
             collect_rarely()
             announce(f"HTTP on {http.url}/")
-            announce_listeners(
-                {each.name: broker.address_of(each.name) for each in broker.config.endpoints()}
-            )
+            broker._call(lambda server: announce_listeners(server.bound_addresses, server.addresses))
             await control.ended.wait()
 
     asyncio.run(main())

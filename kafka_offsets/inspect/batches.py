@@ -92,6 +92,18 @@ def explain_batches(
         position += size
 
 
+def is_batch(data: bytes) -> bool:
+    """Return whether bytes begin with a batch, or message of an old format, by its checksum, or by its exact size."""
+    magic = data[16] if len(data) >= _START_BYTES else None
+    problem, size = _extent(data, 0, magic)
+    if problem:
+        return False
+    if magic == 2:
+        return size == len(data) or _has_good_checksum(data, 0, size)
+    start, _ = parse(declarations.MESSAGE_START, data, 0, "message")
+    return bool(zlib.crc32(data[16:size]) == start.crc.value)
+
+
 def _extent(data: bytes, position: int, magic: int | None) -> tuple[str, int]:
     """Return why there is no complete batch at `position`, or "" and its size."""
     left = len(data) - position

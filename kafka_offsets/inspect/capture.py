@@ -6,24 +6,28 @@ since the start, `conn`, `dir` (request, response, open, close), and for frames 
 """
 
 import gzip
+import io
 import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.inspect.batches import explain_rest
 from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import read_request, read_response
+from kafka_offsets.inspect.hex_text import from_hex
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import api_name, explain_message
+from kafka_offsets.terminal import shown
+from kafka_offsets.texts import LOOKED_AT, encoding_of, without_mark
 
 CAPTURE_ENDINGS = (".jsonl", ".jsonl.gz")
 """Endings of the names of capture files."""
 
-_MAX_LINE_BYTES = 1 << 28
+_MAX_LINE = 1 << 28
 _ARROWS = {"open": "+", "close": "-", "request": ">", "response": "<"}
 _COLUMNS = "{:>10} {:>5} {} {:<24} {:<30} {:>7} {:>9}  {}"
 
@@ -130,22 +134,35 @@ class Totals:
 
 def _frames(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     opened = gzip.open if path.endswith(".gz") else open
+    number = 0
     try:
         with opened(path, "rb") as file:
-            number = 0
-            while line := file.readline(_MAX_LINE_BYTES):
+            encoding = encoding_of(file.read(LOOKED_AT))
+            file.seek(0)
+            lines = io.TextIOWrapper(cast("BinaryIO", file), encoding, newline=None)
+            while line := lines.readline(_MAX_LINE):
                 number += 1
+                if number == 1:
+                    line = without_mark(line)
                 if line.strip():
-                    yield number, _frame(path, number, line)
+                    yield number, _frame(path, number, line.rstrip())
     except (EOFError, zlib.error) as error:
         raise InspectError(f"{path}: the compressed file is cut or damaged: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InspectError(f"{path}, line {number + 1}: not {error.encoding.upper()}") from error
     except OSError as error:
         raise InspectError(f"{path}: {error.strerror or error}") from error
 
 
-def _frame(path: str, number: int, line: bytes) -> dict[str, Any]:
+def _frame(path: str, number: int, line: str) -> dict[str, Any]:
     try:
         frame = json.loads(line)
+    except json.JSONDecodeError as error:
+        rest = line[error.pos :].strip()
+        found = f": {shown(rest)}" if rest else ""
+        raise InspectError(
+            f"{path}, line {number}: not JSON at column {error.pos + 1}: {error.msg}{found}"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InspectError(f"{path}, line {number}: not JSON: {error}") from error
     if not isinstance(frame, dict):
@@ -169,7 +186,7 @@ class _Timeline:
             return event
         if kind == "close":
             return event._replace(note=self.closed(event.connection))
-        data = bytes.fromhex(frame["hex"])
+        data = _frame_bytes(frame["hex"])
         event = event._replace(size=len(data))
         return self.request(event, data) if kind == "request" else self.response(event, data, frame)
 
@@ -216,6 +233,18 @@ class _Timeline:
             return _explained(event, data, *read_response(data, 0, asked.api, asked.version))
         except InspectError as error:
             return event._replace(problem=str(error))
+
+
+def _frame_bytes(text: str) -> bytes:
+    """Return the bytes of hex, with what other programs put between digits. Raises ValueError."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        pass  # it has more than digits
+    try:
+        return from_hex(text)
+    except InspectError as error:
+        raise ValueError(str(error)) from error
 
 
 def _client(data: bytes) -> str | None:

@@ -14,6 +14,9 @@ from kafka_offsets.protocol.schema import Message
 _IMPLAUSIBLE = -64
 _MAX_THROTTLE_MS = 3_600_000
 _MAX_SMALL = 1 << 16
+_MOST_NAMED = 6
+_SIZE_BYTES = 4
+_MOST_REQUESTS = (1 << 16) - 1
 _TEXT_BITS, _MAX_TEXT_BITS = 3, 60
 
 
@@ -44,12 +47,19 @@ def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list
     try:
         request = explain_request(data, stored=stored)
     except InspectError as refusal:
-        # If the size is right and the header names an API and version, the frame is a damaged request.
-        if has_size(data) and not isinstance(refusal, HeaderError):
-            raise
         found = candidates(data, stored=stored)
         if not found or found[0].score <= 0:
             raise
+        # If the size is right and the header names an API and version, the frame may be a damaged request, or a
+        # response whose correlation id looks like them. Clients count these ids from 0, so that one of a response
+        # looks like Produce; and one reading alone is meant.
+        correlation_id = int.from_bytes(data[_SIZE_BYTES : 2 * _SIZE_BYTES])
+        is_request = len(found) > 1 or correlation_id > _MOST_REQUESTS
+        if is_request and has_size(data) and not isinstance(refusal, HeaderError):
+            readings = ", ".join(map(str, found[:_MOST_NAMED])) + (", …" if len(found) > _MOST_NAMED else "")
+            raise InspectError(
+                f"as a request: {refusal}; as a response it may be {readings}: name it with --response"
+            ) from refusal
         return _guessed(found)
     if _is_exact(request):
         return request

@@ -1,6 +1,8 @@
 """Cipher suites: the names of `ssl.cipher.suites`, which are those of the IANA, for OpenSSL.
 
-Python can choose suites of TLS 1.2 one by one; of TLS 1.3 all of OpenSSL's or none.
+Python can choose suites of TLS 1.2 one by one; of TLS 1.3 all or none. `DEFAULT@SECLEVEL=0` is all suites at
+OpenSSL's security level 0, which takes certificates signed with SHA-1 and small keys, as Java does; `@SECLEVEL=0` is
+the level for the suites beside it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import ssl
 
 from kafka_offsets.errors import ConfigError
 
+_LEVEL = re.compile(r"(?:DEFAULT)?@SECLEVEL=[0-5]")
 _TLS_1_3 = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
 
 
@@ -18,6 +21,13 @@ def choose_suites(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
 
     Call it once the context has its versions. Raises ConfigError, for an unknown suite, and if none can be used.
     """
+    levels = [suite for suite in suites if _LEVEL.fullmatch(suite)]
+    suites = tuple(suite for suite in suites if suite not in levels)
+    if len(levels) > 1 or (suites and levels and levels[0].startswith("D")):
+        raise ConfigError(f"ssl.cipher.suites: {levels[-1]} stands alone")
+    if levels and not suites:
+        context.set_ciphers(f"DEFAULT{levels[0].removeprefix('DEFAULT')}")
+        return
     newer = _TLS_1_3.intersection(suites)
     older = [suite for suite in suites if suite not in _TLS_1_3]
     if newer and newer != _TLS_1_3:
@@ -30,7 +40,7 @@ def choose_suites(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
         except ssl.SSLError:
             raise ConfigError(f"ssl.cipher.suites: {suite} is not served") from None
     if older:
-        context.set_ciphers(":".join(map(_openssl_name, older)))
+        context.set_ciphers(":".join([*map(_openssl_name, older), *levels]))
     if not newer:
         context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2)
     if not older:

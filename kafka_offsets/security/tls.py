@@ -19,10 +19,19 @@ from typing import NamedTuple
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.cipher_suites import choose_suites
 from kafka_offsets.security.tls_alerts import AlertingContext
+from kafka_offsets.texts import decoded
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 PROTOCOLS = tuple(_VERSIONS)
 CLIENT_AUTH = ("required", "requested", "none")
+_TOO_WEAK = {
+    "CA_MD_TOO_WEAK": "a certificate is signed with a hash that OpenSSL finds too weak, such as SHA-1",
+    "CA_KEY_TOO_SMALL": "a certificate of an authority has a key that OpenSSL finds too small",
+    "EE_KEY_TOO_SMALL": "the certificate has a key that OpenSSL finds too small",
+}
+WEAK_IS_TAKEN = "make a new one, or take it with ssl.cipher.suites=DEFAULT@SECLEVEL=0"
+"""The way out for a certificate that Java takes and OpenSSL does not."""
+
 _JKS = b"\xfe\xed\xfe\xed"
 
 
@@ -142,13 +151,16 @@ def _place(store: Store) -> str:
 
 def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
+        if error.reason in _TOO_WEAK:
+            return f"it cannot be used: {_TOO_WEAK[error.reason]} ({error.reason}): {WEAK_IS_TAKEN}"
         return f"it cannot be used: {error.reason or 'no certificate or no key, or a wrong password'}"
     return str(getattr(error, "strerror", None) or error)
 
 
 def _pem_text(store: Store) -> str:
     if store.location is not None:
-        return Path(store.location).read_text(encoding="ascii")
+        # Certificates are ASCII; what stands around them may be anything.
+        return decoded(Path(store.location).read_bytes(), "it").encode("ascii", "replace").decode()
     return "\n".join(_pem_lines(text) for text in (store.key, store.certificates) if text is not None)
 
 

@@ -122,9 +122,9 @@ class _Progress:
 class OffsetCommitListener(StreamingQueryListener):
     """Commits the progress of streaming queries to a group: `spark.streams.addListener(OffsetCommitListener(…))`.
 
-    After each batch its end offsets are committed, with `batch=N query=NAME` as metadata: a consumer that continues
-    from there would have committed the same. Sources other than Kafka are ignored; if several sources of a query read
-    a partition, the lowest offset is used.
+    After each batch the end offsets that have moved are committed, with `batch=N query=NAME` as metadata: a consumer
+    that continues from there would have committed the same. Sources other than Kafka are ignored; if several sources of
+    a query read a partition, the lowest offset is used.
 
     bootstrap    HOST:PORT[,HOST:PORT…]
     group        a group without other users: commits to a group with members are refused
@@ -134,7 +134,7 @@ class OffsetCommitListener(StreamingQueryListener):
                  committed again, in case the process ended before the commit
     timeout_s    for each response of a broker; Spark's events wait for it. After a connection error there is a pause of
                  the same length; then the next event commits what is missing
-    refresh_s    interval at which an idle query is committed again, so that its offsets do not expire
+    refresh_s    interval at which what has not moved is committed again, so that it does not expire
     clock        seconds that never go back
     properties   Kafka's client properties of TLS and SASL: security.protocol, ssl.*, sasl.*
 
@@ -169,6 +169,7 @@ class OffsetCommitListener(StreamingQueryListener):
         self._lock = threading.RLock()  # Spark calls from its own threads
         self._progress: dict[UUID, _Progress] = {}
         self._owners: dict[TopicPartition, UUID] = {}
+        self._accepted: dict[TopicPartition, tuple[int, float]] = {}
         self._not_before = float("-inf")
         self._is_failing = False
         self._is_closed = False
@@ -292,9 +293,13 @@ class OffsetCommitListener(StreamingQueryListener):
             return
         if not at_once and self._clock() < self._not_before:
             return
+        moved = self._moved(known.offsets)
         try:
-            self._commits.commit(known.offsets, known.metadata)
+            if moved:
+                self._commits.commit(moved, known.metadata)
         except _FAILURES as error:
+            if isinstance(error, CommitRefusedError):
+                self._accept({place: moved[place] for place in moved.keys() - error.errors.keys()})
             if isinstance(error, ConnectionLostError):
                 self._not_before = self._clock() + self._timeout_s
             self._failed(f"batch {known.batch} of query {known.name or query}", error)
@@ -304,10 +309,28 @@ class OffsetCommitListener(StreamingQueryListener):
                 self._commits.close()
         known.committed, known.at = True, self._clock()
         self._not_before, self._is_failing = float("-inf"), False
-        self.commits += 1
+        self._accept(moved)
+        self.commits += bool(moved)
+
+    def _moved(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offsets to commit: those that have moved, or were committed so long ago that they might expire."""
+        now = self._clock()
+        moved = {}
+        for place, offset in offsets.items():
+            accepted, at = self._accepted.get(place, (None, now))
+            if accepted != offset or now - at >= self._refresh_s:
+                moved[place] = offset
+        return moved
+
+    def _accept(self, offsets: Mapping[TopicPartition, int]) -> None:
+        now = self._clock()
+        self._accepted.update({place: (offset, now) for place, offset in offsets.items()})
 
     def _forget(self, query: UUID) -> None:
         self._progress.pop(query, None)
+        for place, owner in self._owners.items():
+            if owner == query:
+                self._accepted.pop(place, None)
         self._owners = {place: owner for place, owner in self._owners.items() if owner != query}
 
     def _failed(self, what: str, error: Exception) -> None:

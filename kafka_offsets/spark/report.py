@@ -16,12 +16,13 @@ from markupsafe import Markup
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from kafka_offsets.clock import utc_text
+from kafka_offsets.lag import CURRENT
 from kafka_offsets.spark import words
 from kafka_offsets.spark.charts import COLOURS, OTHERS, Plot, Series, draw, is_dashed, svg, with_gaps
 from kafka_offsets.spark.pipelines import activity, audit, lag_of_groups, stale
 from kafka_offsets.spark.pipelines.history import compare
-from kafka_offsets.spark.pipelines.state import REFUSE
-from kafka_offsets.spark.state_table import CURRENT
+from kafka_offsets.spark.pipelines.state import REFUSE, times_in_ms
 
 __all__ = ["Figure", "Found", "Plot", "Series", "Table", "draw", "gather", "page", "svg"]
 
@@ -151,7 +152,11 @@ class _Gathering:
     def table(self, title: str, about: str, nothing: str, rows: DataFrame, shown: int = ROWS) -> Table:
         """Collect the first rows of a table."""
         chosen = rows.drop("log_partition") if "group" in rows.columns else rows
-        first = [row.asDict() for row in chosen.limit(ROWS + 1).collect()]
+        plain, times = times_in_ms(chosen)
+        first = [
+            {name: _moment(value) if name in times else value for name, value in row.asDict().items()}
+            for row in plain.limit(ROWS + 1).collect()
+        ]
         count = rows.count() if len(first) > ROWS else len(first)
         self._done()
         return Table(title, about, nothing, chosen.columns, first[:ROWS], count, shown)
@@ -192,7 +197,8 @@ class _Gathering:
         by_place = self.table(
             "Partitions by lag",
             "ahead: the log ends before the committed offset; the topic may have been created again. truncated: "
-            "unread records were deleted. gone: the partition does not exist.",
+            "unread records were deleted. uncommitted: nothing is committed. gone: the partition does not exist. "
+            "unknown: its leader does not answer.",
             "No group lags.",
             places.select(*columns).orderBy(*_by_lag(), "topic", "partition"),
         )
@@ -235,7 +241,8 @@ class _Gathering:
         """Return for each column a line for each group in `names`, and one for all others, with gaps."""
         name = sf.when(sf.col("group").isin(list(names)), sf.col("group")).otherwise(OTHERS)
         window = sf.window("window_start", self._window)
-        found = rows.groupBy(name.alias("name"), window.alias("at")).agg(
+        known = rows.where(sf.unix_millis("window_start").between(0, LAST_MS))
+        found = known.groupBy(name.alias("name"), window.alias("at")).agg(
             *(sf.sum(column).alias(column) for column in columns)
         )
         drawn: dict[str, dict[str, list[tuple[datetime, float]]]] = {column: {} for column in columns}
@@ -341,6 +348,17 @@ def summed(drawn: Series) -> Series:
         total = 0.0
         found[name] = [(at, total := total + values.get(at, 0.0)) for at in times]
     return found
+
+
+LAST_MS = 253_402_214_400_000
+"""The last day of the year 9999: Python and matplotlib have no later times, and a plot of them would show no others."""
+
+
+def _moment(ms: int | None) -> datetime | str | None:
+    """Return a time in ms as a time of Python; as text if it is beyond those."""
+    if ms is None or not 0 <= ms <= LAST_MS:
+        return None if ms is None else utc_text(ms)
+    return datetime.fromtimestamp(ms // 1000, UTC) + timedelta(milliseconds=ms % 1000)
 
 
 def _utc(at: datetime) -> datetime:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_offsets.client.cluster import EARLIEST, LATEST
-from kafka_offsets.client.settings import secured_settings
-from kafka_offsets.errors import StorageError
+from kafka_offsets import lag as rule
+from kafka_offsets.client.cluster import LogRange
+from kafka_offsets.errors import KafkaOffsetsError, StorageError
+from kafka_offsets.lag import AHEAD, BEHIND, CURRENT, GONE, TRUNCATED, UNCOMMITTED, UNKNOWN
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.spark import schema
-from kafka_offsets.spark.brokers import first_times, offsets_at
+from kafka_offsets.spark.brokers import first_times, log_ranges
 from kafka_offsets.spark.table import read_table
-
-CURRENT, BEHIND, TRUNCATED, AHEAD, GONE = "current", "behind", "truncated", "ahead", "gone"
-"""Status of a committed offset: nothing is unread; records are unread; records were deleted before they were read;
-the log ends before it, for example because the topic was deleted and created again; there is no such partition."""
 
 _KEY = ["log_partition", "group", "topic", "partition"]
 Row = dict[str, Any]
@@ -58,22 +56,37 @@ def _said(row: Row) -> str:
     return f"a record of the offsets log cannot be read: {where}: {row['error']}"
 
 
-def lag_rows(
-    state: pa.Table, bootstrap: str, *, times: bool = True, properties: Mapping[str, str] | None = None
-) -> list[Row]:
-    """Return the lag of each committed offset of a state, the largest first, with the columns of `lag`.
+def times_in_ms(table: pa.Table) -> tuple[pa.Table, list[str]]:
+    """Return a table whose times are numbers of ms, and their columns: Python has no time after the year 9999."""
+    times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+    for name in times:
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, pc.divide(table[name].cast(pa.int64()), 1000))
+    return table, times
 
-    times  ask for the first unread records too
-    Raises ConnectionLostError, RefusedError and ConfigError.
+
+def lag_rows(
+    state: pa.Table,
+    bootstrap: str,
+    *,
+    times: bool = True,
+    properties: Mapping[str, str] | None = None,
+    refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
+) -> list[Row]:
+    """Return the lag in each partition that a group of a state reads, the largest first, with the columns of `lag`.
+
+    times    ask for the first unread records too
+    refused  gets the error of each partition of which the brokers do not tell all
+    Times are in ms. Raises ConnectionLostError, RefusedError and ConfigError.
     """
     columns = ["group", "topic", "partition", "committed_offset", "commit_timestamp"]
-    committed = state.select(columns).to_pylist()
-    places = {(row["topic"], row["partition"]) for row in committed}
-    with secured_settings(bootstrap, properties).cluster() as cluster:
-        ends = dict(offsets_at(cluster, places, (EARLIEST, LATEST)))
-    rows = [_lag(row, ends.get((row["topic"], row["partition"]))) for row in committed]
+    committed = times_in_ms(state.select(columns))[0].to_pylist()
+    ranges = log_ranges(
+        bootstrap, {(row["topic"], row["partition"]) for row in committed}, properties, refused
+    )
+    rows = [_lag(row, ranges) for row in [*committed, *_uncommitted(committed, ranges)]]
     if times:
-        _add_times(rows, bootstrap, properties)
+        _add_times(rows, bootstrap, properties, refused)
     return sorted(
         rows,
         key=lambda row: (
@@ -84,44 +97,68 @@ def lag_rows(
     )
 
 
-def _lag(row: Row, ends: Sequence[int] | None) -> Row:
-    """Return a row with its lag; `ends` are start and end of the log, None if there is no such partition."""
-    if ends is None:
+def _uncommitted(committed: Sequence[Row], ranges: Mapping[TopicPartition, LogRange | None]) -> Iterator[Row]:
+    """Yield the partitions with records in which a group has committed nothing, of topics in which it has."""
+    known = {(row["group"], row["topic"], row["partition"]) for row in committed}
+    by_topic: dict[str, list[int]] = {}
+    for (topic, partition), logs in ranges.items():
+        if logs is None or logs.end > logs.start:
+            by_topic.setdefault(topic, []).append(partition)
+    for group, topic in {(row["group"], row["topic"]) for row in committed}:
+        for partition in by_topic.get(topic, ()):
+            if (group, topic, partition) not in known:
+                place = {"group": group, "topic": topic, "partition": partition}
+                yield place | {"committed_offset": None, "commit_timestamp": None}
+
+
+def _lag(row: Row, ranges: Mapping[TopicPartition, LogRange | None]) -> Row:
+    """Return a row with its lag."""
+    place = row["topic"], row["partition"]
+    known, committed = ranges.get(place), row["committed_offset"]
+    if known is None:
         none = dict.fromkeys(("log_start_offset", "log_end_offset", "position", "skipped"))
-        return {"lag": None, **row, **none, "status": GONE}
-    (start, end), committed = ends, row["committed_offset"]
-    position = max(committed, start)
-    if committed < start:
+        return {"lag": None, **row, **none, "status": UNKNOWN if place in ranges else GONE}
+    if committed is None:
+        status = UNCOMMITTED
+    elif committed < known.start:
         status = TRUNCATED
-    elif committed > end:
+    elif committed > known.end:
         status = AHEAD
     else:
-        status = CURRENT if committed == end else BEHIND
+        status = CURRENT if committed == known.end else BEHIND
+    lag = rule.lag(committed, known.start, known.end)
     return {
-        "lag": max(end - position, 0),
+        "lag": rule.total([lag]),
         **row,
-        "log_start_offset": start,
-        "log_end_offset": end,
-        "position": position,
-        "skipped": max(start - max(committed, 0), 0),
+        "log_start_offset": known.start,
+        "log_end_offset": known.end,
+        "position": known.end - lag,
+        "skipped": rule.skipped(committed, known.start),
         "status": status,
     }
 
 
-def _add_times(rows: Sequence[Row], bootstrap: str, properties: Mapping[str, str] | None) -> None:
-    """Add since when rows lag, and for how long."""
+def _add_times(
+    rows: Sequence[Row],
+    bootstrap: str,
+    properties: Mapping[str, str] | None,
+    refused: dict[TopicPartition, KafkaOffsetsError] | None,
+) -> None:
+    """Add since when rows lag, and for how long; where only markers are left, nothing is unread."""
     unread = {
         (row["topic"], row["partition"], row["position"], row["log_end_offset"]) for row in rows if row["lag"]
     }
-    found = {tuple(place): timestamp for *place, timestamp in first_times(bootstrap, unread, properties)}
+    asked = first_times(bootstrap, unread, properties, refused)
+    found = {tuple(place): timestamp for *place, timestamp in asked}
     now_ms = round(time.time() * 1000)
-    stamps = pa.array(list(found.values()), pa.timestamp("ms", "UTC")).to_pylist()
-    since = dict(zip(found, stamps, strict=True))
     for row in rows:
         place = row["topic"], row["partition"], row["position"]
-        row["behind_since"] = since.get(place) if row["lag"] else None
-        waits = max(now_ms - found[place], 0) if row["lag"] and place in found else None
-        row["time_lag_ms"] = 0 if row["lag"] == 0 else waits
+        since = found.get(place) if row["lag"] else None
+        is_read = row["lag"] == 0 or (row["lag"] and place in found and since is None)
+        row["behind_since"] = since
+        row["time_lag_ms"] = 0 if is_read else None if since is None else max(now_ms - since, 0)
+        if is_read and row["status"] == BEHIND:
+            row["status"] = CURRENT
 
 
 def lag_of_groups(rows: Sequence[Row]) -> list[Row]:
@@ -132,9 +169,9 @@ def lag_of_groups(rows: Sequence[Row]) -> list[Row]:
     found = [
         {
             "group": group,
-            "lag": sum(row["lag"] or 0 for row in some),
+            "lag": rule.total(row["lag"] for row in some),
             "partitions": len(some),
-            "lagging": sum(bool(row["lag"]) for row in some),
+            "lagging": sum(bool(row["lag"]) and row["status"] != CURRENT for row in some),
             "ahead": sum(row["status"] == AHEAD for row in some),
             "skipped": sum(row["skipped"] or 0 for row in some),
             "gone": sum(row["status"] == GONE for row in some),

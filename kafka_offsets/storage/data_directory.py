@@ -91,9 +91,10 @@ _REPLACED = (
 _HAS_REPLICAS = "cluster.replicas"
 DEFAULT_NODE_ID = 1
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""The log of Kafka's controllers. It may be beside the topics, and is not one."""
+
 CLUSTER_METADATA = "cluster-metadata"
 """The file in which the parent of several brokers keeps their metadata; their directories are below its own."""
-"""The log of Kafka's controllers. It may be beside the topics, and is not one."""
 
 FIRST_PRODUCER_ID = 1 << 40
 """Kafka counts from 0. After a change from Kafka to this broker or back, no new id must repeat an old one."""

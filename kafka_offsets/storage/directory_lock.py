@@ -1,6 +1,8 @@
 """Locks on data directories: one broker writes to a directory at a time, of this project or Kafka's."""
 
 import os
+import sys
+import weakref
 from abc import ABC, abstractmethod
 
 from kafka_offsets.errors import StorageError
@@ -21,11 +23,18 @@ class Lock(ABC):
         """Release the lock; a second call does nothing."""
 
 
+_held: "weakref.WeakSet[DiskLock]" = weakref.WeakSet()
+
+
 class DiskLock(Lock):
-    """An flock: the system releases it with the process, so a lock file left by a crash locks out no other process."""
+    """An flock: the system releases it with the process, so a lock file left by a crash locks out no other process.
+
+    A forked child would hold it for as long as it lives, so it closes the file.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        _held.add(self)
 
     def release(self) -> None:
         """Release the lock; a second call does nothing."""
@@ -61,3 +70,12 @@ def locked(root: str) -> StorageError:
 def not_lockable(error: OSError, root: str) -> StorageError:
     """Return the error for a directory whose lock the system refuses."""
     return StorageError(f"cannot lock the data directory {root}: {error.strerror or error}")
+
+
+def _leave_to_parent() -> None:
+    for lock in [*_held]:
+        lock.release()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_leave_to_parent)

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.embedded import EmbeddedBroker
+from kafka_offsets.broker.network.loops import in_thread, is_in_asyncio
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
 from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
@@ -215,13 +217,15 @@ class Broker(EmbeddedBroker):
         """Return state, members and assignments of a group; None if it does not exist."""
         return self._call(lambda server: groups.group_view(server.core, group))
 
-    def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[TopicPartition, int]:
-        """Return the lag of a group in each partition: log end offset less committed offset.
+    def lag(self, group: str, topics: Iterable[str] | None = None) -> dict[TopicPartition, int | None]:
+        """Return the lag of a group in each partition: the offsets that it has not read.
 
-        topics  the topics to include; default: all topics for which the group has committed an offset
-        In a partition without a committed offset all records count.
+        topics  the topics to include; default: all in which the group has committed an offset or a member has a
+                partition
+        Counted from the committed offset, or from the log start where that is later or nothing is committed, to the log
+        end. Negative where the committed offset is after the log end; None where no node leads the partition.
         """
-        named = None if topics is None else dict.fromkeys(topics)
+        named = None if topics is None else list(topics)
         return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
@@ -246,22 +250,18 @@ class Broker(EmbeddedBroker):
     def assert_lag(self, group: str, expected: int | Mapping[TopicPartition, int]) -> None:
         """Fail unless the lag of a group is `expected`, in total or by (topic, partition).
 
-        The total covers the topics for which it has committed an offset. An offset beyond the end of its partition,
-        where the lag is negative, fails it. The AssertionError shows each partition.
+        The total is that of `lag`, without negative ones. An offset beyond the end of its partition, where the lag is
+        negative, fails it, and so does a lag that is not known. The AssertionError shows each partition.
         TypeError if `expected` is neither a number nor names partitions.
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
             lags = self.lag(group)
-            total = sum(lags.values())
-            lines = [f"{topic}-{index}: lag {lag}" for (topic, index), lag in lags.items()]
             if not lags:
                 raise AssertionError(
                     f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
                 )
-            wrong = lines if total != expected or min(lags.values()) < 0 else []
-            beyond = " and no offset beyond an end" if total == expected else ""
-            self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}{beyond}")
+            self._assert_none(*groups.wrong_total(group, lags, expected))
             return
         check_places(expected, "lag")
         found = self.lag(group, {topic for topic, _ in expected})
@@ -280,8 +280,9 @@ class Broker(EmbeddedBroker):
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
 
-        groups  only these groups, and the partitions of the topics in which they have committed
-        Everything is of one moment. Internal topics are excluded.
+        groups  only these groups, and the partitions of the topics that they read
+        Everything is of one moment. Internal topics are excluded. What is not known, since no node leads a partition,
+        is in `unknown`.
         """
         return self._when_open(lambda core: overview(core, groups))
 
@@ -307,9 +308,11 @@ class Broker(EmbeddedBroker):
         event: Event[T],
         timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - a time-out of asyncio could not describe the state
     ) -> T:
-        """Wait as `wait_for` does, in a coroutine of any event loop, which continues to run in the meantime."""
+        """Wait as `wait_for` does, in a coroutine, whose loop runs on: asyncio's, or trio's if anyio is installed."""
         __tracebackhide__ = True
         _check_event(event)
+        if not is_in_asyncio():
+            return await in_thread(partial(self.wait_for, event, timeout))
         watch = self._call(lambda server: _server(server).watch(event))
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(watch)), timeout)
@@ -372,7 +375,7 @@ class Broker(EmbeddedBroker):
             # Restoring closes the old files: faults of the disk must not refuse that.
             self._call(lambda server: faults.lift_disk(_server(server)))
         try:
-            self._begin(lambda server: server.restoring(snapshot._state)).result()
+            self._result(self._begin(lambda server: server.restoring(snapshot._state)))
         finally:
             if faults is not None and self._server is not None:
                 self._call(faults.follow)
@@ -406,6 +409,7 @@ class Broker(EmbeddedBroker):
         return self._recorded().save(path)
 
     def _recorded(self) -> Recorder:
+        self._check_process()
         if self._recorder is None:
             raise RuntimeError("this broker does not record: Broker(record=True) does")
         return self._recorder
@@ -677,11 +681,8 @@ def _produce_request(
 
 def _advice_in_a_loop() -> str:
     """Return what helps if this thread runs an event loop, in which the client under test could not run."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return ""
-    return "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
+    said = "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
+    return said if is_in_asyncio() else ""
 
 
 def _nothing(what: str) -> str:

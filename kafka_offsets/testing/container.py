@@ -10,7 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafka_offsets.broker.config.environment import environment_settings
+from kafka_offsets.broker.config.images import initial_topics
 from kafka_offsets.broker.config.keys import KEYS
+from kafka_offsets.broker.config.listeners import OLD_ADDRESSES
 from kafka_offsets.testing.broker import Broker
 
 _OF_THE_CONTAINER = (
@@ -22,6 +24,7 @@ _OF_THE_CONTAINER = (
     "log.dirs",
     "log.dir",
     "zookeeper.connect",
+    *OLD_ADDRESSES,
 )
 """Keys that say where the broker in a container listens, and where its data is; here the class decides that."""
 
@@ -134,6 +137,8 @@ class KafkaContainer:
         config = {key: value for key, value in found.items() if key not in _OF_THE_CONTAINER}
         broker = Broker(config, port=self._host_port)
         broker.start()
+        for topic in initial_topics(variables):
+            broker.create_topic(topic.name, topic.partitions or broker.config.num_partitions, topic.configs)
         self._broker = broker
         return self
 

@@ -144,22 +144,23 @@ def committed(
 def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[TopicPartition, int]]:
     """A group has committed the end of each partition, so its lag is 0. Returns the committed offsets.
 
-    topics  the topics to check; default: all topics for which the group has committed an offset
+    topics  the topics to check; default: all in which the group has committed an offset or a member has a partition
     A partition without records needs no offset. A group without committed offsets has not caught up, unless
     `topics` is given and these topics are empty. The offsets are by (topic, partition).
     """
-    named = None if topics is None else dict.fromkeys(topics)
+    named = None if topics is None else list(topics)
 
     def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
-        found = lag(core, group, named)
-        return _offsets(core, group) if found and not any(found.values()) else None
+        found, offsets = lag(core, group, named), _offsets(core, group)
+        is_known = bool(found) and (named is not None or bool(offsets))
+        return offsets if is_known and all(each == 0 for each in found.values()) else None
 
     def tell(core: BrokerCore) -> str:
         """Return the partitions with a lag, or the committed offsets if there are none."""
         late = ", ".join(
-            f"{topic}-{index} with a lag of {count}"
+            f"{topic}-{index} with {'an unknown lag' if count is None else f'a lag of {count}'}"
             for (topic, index), count in lag(core, group, named).items()
-            if count
+            if count != 0
         )
         return late or _names(_offsets(core, group))
 

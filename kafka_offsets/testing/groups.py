@@ -1,13 +1,21 @@
 """Views of groups: the state of a broker's groups at one moment, as immutable values for assertions and reports."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from kafka_offsets import lag as rule
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.topic_partition import TopicPartition
+
+
+class NoLeaderError(RuntimeError):
+    """No node leads a partition, so nothing is known of its log now."""
 
 
 class MemberView(NamedTuple):
@@ -49,12 +57,12 @@ class GroupView(NamedTuple):
 class GroupProgress(NamedTuple):
     """A group at one moment: its view, and by (topic, partition) its committed offsets and its lag.
 
-    lag  as `Broker.lag`: also of partitions without a committed offset, in topics with one
+    lag  as `Broker.lag`: also of partitions without a committed offset; None where it is not known
     """
 
     view: GroupView
     committed: dict[TopicPartition, int]
-    lag: dict[TopicPartition, int]
+    lag: dict[TopicPartition, int | None]
 
 
 class LogEnds(NamedTuple):
@@ -65,16 +73,21 @@ class LogEnds(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """A broker at one moment: the partitions of its topics, and its groups."""
+    """A broker at one moment: the partitions of its topics, and its groups.
+
+    unknown  what is not known now, such as `orders-0`, and why: such partitions are missing, with a partition of the
+             offsets topic all its groups
+    """
 
     partitions: dict[TopicPartition, LogEnds]
     groups: list[GroupProgress]
+    unknown: dict[str, str] = {}  # noqa: RUF012 - never changed
 
 
 class GroupSummary(NamedTuple):
     """A group in short: how many members it has, and its lag in all partitions together.
 
-    lag  a partition whose committed offset is after the log end counts as 0, as in the metrics
+    lag  the sum of what is known; a partition whose committed offset is after the log end counts as 0
     """
 
     group_id: str
@@ -85,7 +98,10 @@ class GroupSummary(NamedTuple):
 
 
 class TopicSummary(NamedTuple):
-    """A topic in short: the sums over its partitions of log end (the high watermark) and of bytes in their logs."""
+    """A topic in short: the sums over its partitions of log end (the high watermark) and of bytes in their logs.
+
+    A partition that is not known now, for example without a leader, is not in the sums.
+    """
 
     name: str
     partitions: int
@@ -94,7 +110,7 @@ class TopicSummary(NamedTuple):
 
 
 def group_ids(core: BrokerCore) -> list[str]:
-    """Return the ids of a broker's groups, sorted."""
+    """Return the ids of a broker's groups, sorted; those of a coordinator that is gone are not known."""
     return sorted(
         group_id
         for hosted in core.runtime.all_shards()
@@ -152,101 +168,189 @@ def _places(owned: Mapping[str, Collection[int]]) -> tuple[TopicPartition, ...]:
 
 def log_ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start offset and high watermark of each partition of a topic; empty if there is no such topic."""
+    return {place: _log_ends(core, place) for place in _partitions(core, topic)}
+
+
+def _partitions(core: BrokerCore, topic: str) -> list[TopicPartition]:
     found = core.topics.get(topic)
-    ends = {}
-    for index in range(0 if found is None else found.partition_count):
-        partition = core.topics.partition(topic, index)
-        assert partition is not None
-        ends[topic, index] = partition.log.log_start_offset, partition.log.high_watermark
-    return ends
+    return [(topic, index) for index in range(0 if found is None else found.partition_count)]
+
+
+def _log_ends(core: BrokerCore, place: TopicPartition) -> tuple[int, int]:
+    partition = core.topics.partition(*place)
+    assert partition is not None
+    return partition.log.log_start_offset, partition.log.high_watermark
+
+
+class _KnownEnds:
+    """The ends of logs, each read once.
+
+    unknown  the partitions whose ends are not known, and why: no node leads them, or their disk refuses
+    """
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._topics: dict[str, dict[TopicPartition, tuple[int, int] | None]] = {}
+        self.unknown: dict[str, str] = {}
+
+    def of(self, topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
+        """Return `log_ends`, with None for partitions whose ends are not known."""
+        if topic not in self._topics:
+            self._topics[topic] = {place: self._read(place) for place in _partitions(self._core, topic)}
+        return self._topics[topic]
+
+    def _read(self, place: TopicPartition) -> tuple[int, int] | None:
+        try:
+            return _log_ends(self._core, place)
+        except LogLoadingError:
+            raise  # it is known in a moment
+        except (NoLeaderError, StorageError) as error:
+            self.unknown[f"{place[0]}-{place[1]}"] = str(error)
+            return None
 
 
 def lag(
-    core: BrokerCore, group_id: str, topics: Mapping[str, object] | None = None
-) -> dict[TopicPartition, int]:
-    """Return the lag of a group in each partition: of these topics, else of the topics with committed offsets.
+    core: BrokerCore, group_id: str, topics: Iterable[str] | None = None
+) -> dict[TopicPartition, int | None]:
+    """Return the lag of a group in each partition of these topics, else of those that it reads.
 
-    In a partition without a committed offset all records count.
+    None where the end of the log is not known: no node leads the partition, or its log cannot be read.
     """
     committed = core.shards.committed(group_id)
-    names = {topic for topic, _ in committed} if topics is None else set(topics)
-    lags = {}
-    for name in sorted(names):
-        for place, (start, end) in log_ends(core, name).items():
+    names = sorted(set(topics)) if topics is not None else _topics_read(committed, group_view(core, group_id))
+    return dict(_lags(_KnownEnds(core), committed, names))
+
+
+def wrong_total(
+    group_id: str, lags: Mapping[TopicPartition, int | None], expected: int
+) -> tuple[list[str], str]:
+    """Return what differs from a lag of so many offsets in all, no lines if nothing does, and a heading for them."""
+    total = rule.total(lags.values())
+    is_known = None not in lags.values()
+    is_beyond = any(each is not None and each < 0 for each in lags.values())
+    more = "" if is_known else " and every lag known"
+    more += " and no offset beyond an end" if is_beyond and total == expected else ""
+    said = f"group {group_id!r} lags by {total} in all, expected {expected}{more}"
+    if total == expected and is_known and not is_beyond:
+        return [], said
+    return [
+        f"{topic}-{index}: lag {'not known' if each is None else each}"
+        for (topic, index), each in lags.items()
+    ], said
+
+
+def _topics_read(committed: Iterable[TopicPartition], view: GroupView | None) -> list[str]:
+    members = () if view is None else view.members
+    return rule.topics_read(committed, *(member.partitions for member in members))
+
+
+def _lags(
+    ends: _KnownEnds, committed: Mapping[TopicPartition, OffsetAndMetadata], topics: Iterable[str]
+) -> Iterator[tuple[TopicPartition, int | None]]:
+    for name in topics:
+        for place, known in ends.of(name).items():
             entry = committed.get(place)
-            lags[place] = end - (start if entry is None else entry.offset)
-    return lags
+            yield place, None if known is None else rule.lag(None if entry is None else entry.offset, *known)
+
+
+def _known_view(core: BrokerCore, group_id: str) -> GroupView | None:
+    """Return the view of a group, None also if no node coordinates it."""
+    try:
+        return group_view(core, group_id)
+    except NoLeaderError:
+        return None
 
 
 def overview(core: BrokerCore, wanted: Collection[str] | None = None) -> Overview:
     """Return all partitions, except those of internal topics, and all groups.
 
-    wanted  only these groups, and the partitions of the topics with their offsets
+    wanted  only these groups, and the partitions of the topics that they read
     """
+    ends = _KnownEnds(core)
     groups = []
     for group_id in sorted(wanted) if wanted is not None else group_ids(core):
-        view = group_view(core, group_id)
+        view = _known_view(core, group_id)
         if view is not None:
-            offsets = {place: entry.offset for place, entry in core.shards.committed(group_id).items()}
-            groups.append(GroupProgress(view, offsets, lag(core, group_id)))
+            committed = core.shards.committed(group_id)
+            lags = dict(_lags(ends, committed, _topics_read(committed, view)))
+            offsets = {place: entry.offset for place, entry in committed.items()}
+            groups.append(GroupProgress(view, offsets, lags))
     if wanted is None:
         names = [name for name in core.topics.names() if name not in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)]
     else:
         names = sorted({topic for each in groups for topic, _ in each.lag})
-    partitions = {place: LogEnds(*ends) for name in names for place, ends in log_ends(core, name).items()}
-    return Overview(partitions, groups)
+    partitions = {
+        place: LogEnds(*known)
+        for name in names
+        for place, known in ends.of(name).items()
+        if known is not None
+    }
+    return Overview(partitions, groups, ends.unknown | core.shards.lost_shards())
 
 
 def group_summaries(core: BrokerCore, wanted: Collection[str]) -> list[GroupSummary]:
     """Return these groups in short, without those that do not exist. Costs about 2 µs an offset."""
-    ends: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+    ends = _KnownEnds(core)
     found = []
     for group_id in wanted:
-        view = group_view(core, group_id)
+        view = _known_view(core, group_id)
         if view is None:
             continue
         committed = core.shards.committed(group_id)
-        total_lag = 0
-        for topic in {topic for topic, _ in committed}:
-            if topic not in ends:
-                ends[topic] = log_ends(core, topic)
-            for place, (start, end) in ends[topic].items():
-                entry = committed.get(place)
-                total_lag += max(end - (start if entry is None else entry.offset), 0)
-        found.append(GroupSummary(group_id, view.type, view.state, len(view.members), total_lag))
+        total = rule.total(each for _, each in _lags(ends, committed, _topics_read(committed, view)))
+        found.append(GroupSummary(group_id, view.type, view.state, len(view.members), total))
     return found
 
 
-def topic_summaries(core: BrokerCore) -> list[TopicSummary]:
-    """Return all topics in short, internal ones too, sorted by name."""
+def topic_summaries(core: BrokerCore) -> tuple[list[TopicSummary], dict[str, str]]:
+    """Return all topics in short, internal ones too, by name, and the partitions that are not known, with why."""
     found = []
+    ends = _KnownEnds(core)
     for name in core.topics.names():
-        topic = core.topics.get(name)
-        count = 0 if topic is None else topic.partition_count
-        logs = [
-            partition.log for i in range(count) if (partition := core.topics.partition(name, i)) is not None
-        ]
+        known = {place: each for place, each in ends.of(name).items() if each is not None}
+        logs = [partition.log for place in known if (partition := core.topics.partition(*place)) is not None]
         found.append(
             TopicSummary(
-                name, len(logs), sum(log.high_watermark for log in logs), sum(log.size for log in logs)
+                name, len(ends.of(name)), sum(end for _, end in known.values()), sum(log.size for log in logs)
             )
         )
-    return found
+    return found, ends.unknown
 
 
 def describe_state(core: BrokerCore) -> list[str]:
     """Return the groups, their members and their offsets as lines for a report."""
     lines = []
+    ends = _KnownEnds(core)
     for group_id in group_ids(core):
-        view = group_view(core, group_id)
-        assert view is not None
+        view = _known_view(core, group_id)
+        if view is None:
+            continue
         lines.append(f"group {group_id!r} ({view.type}): {view}")
         for member in view.members:
             owned = ", ".join(f"{topic}-{index}" for topic, index in member.partitions) or "nothing"
             lines.append(f"  {member.client_id or member.member_id} at {member.client_host} has {owned}")
-        lags = lag(core, group_id)
-        for (topic, index), entry in sorted(core.shards.committed(group_id).items()):
-            late = lags.get((topic, index))
-            more = "the topic is gone" if late is None else f"lag {late}"
-            lines.append(f"  {topic}-{index} committed {entry.offset}, {more}")
-    return lines or ["no groups"]
+        committed = core.shards.committed(group_id)
+        lags = dict(_lags(ends, committed, _topics_read(committed, view)))
+        for place in sorted({*committed, *(place for place, late in lags.items() if late != 0)}):
+            lines.append(f"  {place[0]}-{place[1]} {_progress(place, committed.get(place), lags, ends)}")
+    lost = [
+        f"{name}: its groups are not known: {why}" for name, why in sorted(core.shards.lost_shards().items())
+    ]
+    return [*(lines or ["no groups"] * (not lost)), *lost]
+
+
+def _progress(
+    place: TopicPartition,
+    entry: OffsetAndMetadata | None,
+    lags: Mapping[TopicPartition, int | None],
+    ends: _KnownEnds,
+) -> str:
+    """Return what is committed in a partition, and the lag or why it is not known."""
+    said = "not committed" if entry is None else f"committed {entry.offset}"
+    if place not in lags:
+        return f"{said}, the topic is gone"
+    late, known = lags[place], ends.of(place[0])[place]
+    if late is None or known is None:
+        return f"{said}, lag not known: {ends.unknown[f'{place[0]}-{place[1]}']}"
+    skipped = rule.skipped(None if entry is None else entry.offset, known[0])
+    return f"{said}, lag {late}" + (f", {skipped} deleted before they were read" if skipped else "")

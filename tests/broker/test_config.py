@@ -314,7 +314,7 @@ def test_a_file_that_cannot_be_read_is_reported_by_name(tmp_path: Path) -> None:
     assert refusal(path=tmp_path) == f"{tmp_path}: Is a directory"
     path = tmp_path / "binary"
     path.write_bytes(b"num.partitions=\xff")
-    assert refusal(path=path) == f"{path}: not UTF-8 at byte 15"
+    assert refusal(path=path) == f"{path} line 1 column 16: not UTF-8: 0xff"
 
 
 def test_old_names_are_taken_and_two_names_with_two_values_are_not() -> None:
@@ -397,6 +397,7 @@ COMPOSED = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
 }
+WITH_B = "SASL_PLAINTEXT:SASL_PLAINTEXT,A:PLAINTEXT,B:PLAINTEXT"
 WITH_SASL = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:sasl_plaintext"
 
 
@@ -517,10 +518,34 @@ def test_passwords_are_shown_nowhere() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"listeners": "CONTROLLER://:9093"}, "listeners is CONTROLLER://:9093: none of them is for clients"),
         (
-            {"advertised.listeners": "PLAINTEXT_HOST://localhost:9092"},
-            "advertised.listeners has no address of the listener PLAINTEXT://0.0.0.0:29092",
+            {"listeners": "CONTROLLER://:9093"},
+            (
+                "listeners is CONTROLLER://:9093: none of them is for clients; a service that is a controller is not "
+                "needed"
+            ),
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT_HOST://localhost:9092,OUTSIDE://localhost:9093"},
+            (
+                "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
+                "Found PLAINTEXT_HOST,OUTSIDE. The valid options based on the current configuration are "
+                "PLAINTEXT,PLAINTEXT_HOST"
+            ),
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"},
+            (
+                "Invalid value [PLAINTEXT://0.0.0.0:9092] for configuration advertised.listeners: cannot use the "
+                "nonroutable meta-address 0.0.0.0. Use a routable IP address."
+            ),
+        ),
+        (
+            {"listeners": "PLAINTEXT://:9092,PLAINTEXT_HOST://localhost:9092"},
+            (
+                "Invalid value [PLAINTEXT://:9092, PLAINTEXT_HOST://localhost:9092] for configuration listeners: each "
+                "listener needs a port of its own, and two have 9092"
+            ),
         ),
         (
             {"listener.security.protocol.map": "PLAINTEXT:TLS"},
@@ -533,6 +558,73 @@ def test_passwords_are_shown_nowhere() -> None:
 )
 def test_listeners_that_serve_no_client_are_refused(changed: dict[str, object], message: str) -> None:
     assert refusal(COMPOSED | changed) == message
+
+
+def test_a_listener_without_an_address_for_clients_is_named_and_not_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The configuration was refused; Kafka starts, and tells clients there of no broker."""
+    loaded = Config.load(COMPOSED | {"advertised.listeners": "PLAINTEXT_HOST://localhost:9092"})
+    assert [each.name for each in loaded.endpoints()] == ["PLAINTEXT_HOST"]
+    assert caplog.messages == [
+        "the listener PLAINTEXT is not served: advertised.listeners has no address for its clients"
+    ]
+
+
+def test_a_key_for_a_listener_that_does_not_exist_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    keys = {
+        "listener.name.sasl.plaintext.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.b.ssl.key.password": "x",
+    }
+    Config.load({"listeners": "SASL_PLAINTEXT://:1,B://:2", "listener.security.protocol.map": WITH_B, **keys})
+    assert caplog.messages == [
+        (
+            "these keys are for no listener of SASL_PLAINTEXT,B: listener.name.sasl.plaintext.sasl.enabled.mechanisms "
+            "(in a variable, a listener with a _ in its name is written with __)"
+        )
+    ]
+
+
+def test_two_listeners_may_share_a_port_of_ipv4_and_ipv6() -> None:
+    loaded = Config.load(
+        {"listeners": "A://127.0.0.1:9092,B://[::1]:9092", "listener.security.protocol.map": WITH_B}
+    )
+    assert [each.listener for each in loaded.endpoints()] == [
+        Listener("127.0.0.1", 9092),
+        Listener("::1", 9092),
+    ]
+
+
+ONLY_ADVERTISED = "PLAINTEXT://kafka:29092, PLAINTEXT_HOST://localhost:9092,SIX://[fe80::1]:9093"
+
+
+def test_without_listeners_the_ports_are_those_of_the_advertised_ones_as_in_the_images() -> None:
+    """The first one was bound, at its own port; all clients were given the first address."""
+    found = environment_settings({"KAFKA_ADVERTISED_LISTENERS": ONLY_ADVERTISED}, KEYS)
+    assert found["listeners"] == "PLAINTEXT://0.0.0.0:29092, PLAINTEXT_HOST://0.0.0.0:9092,SIX://0.0.0.0:9093"
+    protocols = "PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT,SIX:PLAINTEXT"
+    loaded = Config.load({**found, "listener.security.protocol.map": protocols})
+    assert [(each.name, each.listener, each.advertised) for each in loaded.endpoints()] == [
+        ("PLAINTEXT", Listener("0.0.0.0", 29092), Listener("kafka", 29092)),
+        ("PLAINTEXT_HOST", Listener("0.0.0.0", 9092), Listener("localhost", 9092)),
+        ("SIX", Listener("0.0.0.0", 9093), Listener("fe80::1", 9093)),
+    ]
+
+
+def test_variables_of_a_listener_are_its_keys(caplog: pytest.LogCaptureFixture) -> None:
+    """They were said to name no key, though --set takes the same keys."""
+    variables = {
+        "KAFKA_LISTENER_NAME_CLIENT_SASL_ENABLED_MECHANISMS": "PLAIN",
+        "KAFKA_LISTENER_NAME_SASL__PLAINTEXT_PLAIN_SASL_JAAS_CONFIG": 'x required user_a="b";',
+        "KAFKA_LISTENER_NAME_CLIENT_SCRAM___SHA___256_SASL_JAAS_CONFIG": "x required;",
+        "KAFKA_LISTENER_NAME_CLIENT_NO_KEY": "1",
+    }
+    assert list(environment_settings(variables, KEYS)) == [
+        "listener.name.client.sasl.enabled.mechanisms",
+        "listener.name.client.scram-sha-256.sasl.jaas.config",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+    ]
+    assert caplog.messages == ["these variables name no key of a broker: KAFKA_LISTENER_NAME_CLIENT_NO_KEY"]
 
 
 def test_variables_of_the_docker_images_are_keys(caplog: pytest.LogCaptureFixture) -> None:

@@ -209,3 +209,17 @@ def test_only_a_listener_that_asks_for_it_takes_unsigned_tokens(
         answer = begun(core).call(messages.SaslAuthenticateRequest(first(token)), 2)
         assert (bytes(answer.auth_bytes) == b"") == is_taken
         assert ("every peer may take any name" in caplog.text) == is_taken
+
+
+def test_without_a_key_set_the_error_names_the_class_for_unsecured_tokens() -> None:
+    keys = {
+        "listeners": "CLIENTS://:1",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+    }
+    with pytest.raises(ConfigError) as caught:
+        make_core(**keys)
+    key, _, value = str(caught.value).partition("for tokens without a signature set ")[2].partition("=")
+    core = make_core(**keys | {key: value})
+    answer = begun(core).call(messages.SaslAuthenticateRequest(first(token_of(core, "", "none"))), 2)
+    assert not answer.error_code

@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import os
+import shutil
 import signal
 import socket
 import ssl
 import struct
+import subprocess
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,7 +28,8 @@ from kafka_offsets.broker.network.accepting import ACCEPTED_PER_ROUND
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.security import listener_tls
-from kafka_offsets.errors import ConfigError
+from kafka_offsets.client import Admin
+from kafka_offsets.errors import ConfigError, ListenerError
 from kafka_offsets.testing.certificates import Certificate, CertificateAuthority
 from tests.interop.waiting import until
 
@@ -157,6 +160,8 @@ def test_only_the_cipher_suites_that_are_set_are_used(
         ("TLS_AES_256_GCM_SHA384", "of TLS 1.3 all are served or none"),
         ("TLS_ECDHE_RSA_WITH_NOTHING", "TLS_ECDHE_RSA_WITH_NOTHING is not served"),
         ("ALL", "ALL is not served"),
+        ("DEFAULT@SECLEVEL=9", "DEFAULT@SECLEVEL=9 is not served"),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,DEFAULT@SECLEVEL=0", "DEFAULT@SECLEVEL=0 stands alone"),
         ("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256:ALL", "is not served"),
         ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "has none for the versions in ssl.enabled.protocols"),
     ],
@@ -167,6 +172,46 @@ def test_cipher_suites_that_cannot_be_used_are_a_mistake_of_the_operator(
     given = keys(tmp_path, server, authority, ssl_cipher_suites=suites, ssl_enabled_protocols="TLSv1.3")
     with pytest.raises(ConfigError, match=message):
         Broker(given).start()
+
+
+def signed_with_sha1(folder: Path) -> tuple[str, str, str]:
+    """The file of an authority, and a key with its certificate, signed with SHA-1, as openssl makes them."""
+    authority, key, chain = (str(folder / name) for name in ("ca.pem", "key.pem", "chain.pem"))
+    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "36500", "-subj"]
+    own = ["-CA", authority, "-CAkey", f"{authority}.key", "-sha1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    for command in (
+        [*new, "/CN=authority", "-keyout", f"{authority}.key", "-out", authority],
+        [*new, "/CN=server", "-keyout", key, "-out", chain, *own],
+    ):
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return authority, Path(key).read_text(), Path(chain).read_text()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the chain")
+def test_a_chain_signed_with_sha1_names_the_way_out_and_it_works_on_both_sides(tmp_path: Path) -> None:
+    authority, key, chain = signed_with_sha1(tmp_path)
+    given = {
+        "listeners": "SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key,
+        "ssl.keystore.certificate.chain": chain,
+    }
+    with pytest.raises(ConfigError) as caught:
+        Broker(given).start()
+    assert "signed with a hash that OpenSSL finds too weak, such as SHA-1 (CA_MD_TOO_WEAK)" in str(
+        caught.value
+    )
+    name, _, value = str(caught.value).partition("take it with ")[2].partition("=")
+    with Broker(given | {name: value}) as broker:
+        trusted = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": authority,
+        }
+        with pytest.raises(ListenerError, match=f"too weak: make a new one, or take it with {name}={value}"):
+            Admin(trusted).list_groups()
+        assert Admin(trusted | {name: value}).list_groups() == []
 
 
 def in_pem_with_a_password(path: Path, server: Certificate) -> dict[str, object]:

@@ -97,6 +97,13 @@ def test_added_acls_are_those_of_the_script_and_are_removed_by_the_same_words(
     assert broker.acls == {other}
 
 
+@pytest.mark.parametrize("line", ["--list --force", "--force --list", "list --force"])
+def test_every_action_takes_force_as_the_script_does(broker: Broker, line: str, capsys: Captured) -> None:
+    broker.add_acls(allow("alice", "READ", topic="pub"))
+    acls(broker, line)
+    assert "User:alice" in capsys.readouterr().out
+
+
 def test_a_list_is_an_aligned_table(broker: Broker, capsys: Captured) -> None:
     broker.add_acls(allow("alice", "READ", topic="pub", prefix=True), deny("*", "ALL", group="billing"))
     acls(broker, "list")

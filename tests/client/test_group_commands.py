@@ -154,6 +154,64 @@ def test_a_group_may_begin_with_a_reset(running: Broker, tell: Told) -> None:
     assert offsets(running, "fresh") == {0: 3}
 
 
+def test_what_is_moved_otherwise_than_asked_is_said(group: str, tell: Told, tmp_path: Path) -> None:
+    file = tmp_path / "offsets"
+    file.write_text(f"{group},orders,0,100\n{group},orders,1,3\n")
+    beyond = f"group {group}: the offset is after the log end, and the log end is taken, in"
+    cases: list[tuple[tuple[object, ...], str]] = [
+        (
+            ("offsets", "reset", group, "--to-datetime", "2030-01-01T00:00:00"),
+            (
+                f"group {group}: no record is from 2030-01-01T00:00:00.000Z or later, and the log end is taken, in "
+                "orders-0 (100), orders-1 (0)"
+            ),
+        ),
+        (("offsets", "import", file), f"{beyond} orders-1 (3 became 0)"),
+        (("offsets", "reset", group, "--from-file", file), f"{beyond} orders-1 (3 became 0)"),
+        (
+            ("offsets", "reset", group, "--to-offset", 200),
+            f"{beyond} orders-0 (200 became 100), orders-1 (200 became 0)",
+        ),
+        (
+            ("offsets", "reset", group, "--shift-by", -500),
+            f"group {group}: the offset is before the log start, and the log start is taken, in orders-0 (",
+        ),
+        (
+            ("offsets", "reset", group, "--to-current", "--topic", "orders:2"),
+            f"group {group} has committed nothing, and the log end is taken, in orders-2 (0)",
+        ),
+    ]
+    for words, said in cases:
+        for execute in ((), ("--execute",)):
+            tell(*words, *execute)
+            assert f"kafka-offsets: {said}" in tell.error
+
+
+def test_a_reset_that_asks_for_nothing_else_says_nothing_else(group: str, tell: Told) -> None:
+    tell("offsets", "reset", group, "--to-offset", 0, "--execute")
+    tell("offsets", "reset", group, "--to-latest", "--execute")
+    assert tell.error == ""
+
+
+def test_a_reset_of_a_group_that_does_not_exist_says_that_it_makes_it(
+    running: Broker, group: str, tell: Told, tmp_path: Path
+) -> None:
+    wrong = f"{group}x"
+    reset = "offsets", "reset", wrong, "--to-earliest", "--topic", "orders:0"
+    tell(*reset)
+    unknown = f"kafka-offsets: group {wrong} does not exist; did you mean {group}?"
+    assert f"{unknown}; --execute makes it" in tell.error
+    assert offsets(running, wrong) == {}
+    tell(*reset, "--execute")
+    assert f"{unknown}; its offsets make it" in tell.error
+    tell(*reset, "--execute")
+    assert tell.error == ""
+    file = tmp_path / "offsets"
+    file.write_text(f"{wrong}y,orders,0,0\n")
+    tell("offsets", "import", file)
+    assert f"group {wrong}y does not exist; did you mean {wrong}?; --execute makes it" in tell.error
+
+
 def test_what_cannot_be_reset_is_reported(group: str, tell: Told) -> None:
     tell("offsets", "reset", group, "--shift-by", 1, "--topic", "orders", code=cli.CANNOT)
     assert "there is no committed offset to shift: orders-2" in tell.error
@@ -211,19 +269,28 @@ def test_a_file_of_kafka_consumer_groups_is_imported(running: Broker, tell: Told
         '{"topic"',
         ",0,1",
         '"orders,0,1',
+        ' "orders,0,1',
+        'orders,"0" 1,2',
+        "orders,0,",
+        "orders,2147483648,1",
     ],
 )
 def test_a_malformed_line_is_named(line: str) -> None:
-    with pytest.raises(MoveError, match="file line 2: not "):
-        moves.read_rows(["orders,0,1", line], "file")
+    with pytest.raises(MoveError, match=r"file line 2 column [0-9]+: "):
+        moves.read_rows(f"orders,0,1\n{line}", "file")
 
 
 def test_any_name_round_trips_through_a_file() -> None:
-    rows = [Row('a "b", c', ("t", 0), 1), Row("'", ("t", 1), 2), Row("ü", ("t", 2), 3)]
+    rows = [
+        Row('a "b", c', ("t", 0), 1),
+        Row("'", ("t", 1), 2),
+        Row("ü", ("t", 2), 3),
+        Row(" \u2028\x85", ("t", 3), 4),
+    ]
     for as_json in (True, False):
-        assert moves.read_rows(moves.write_rows(rows, as_json=as_json), "file") == rows
-    with pytest.raises(MoveError, match="file line 2: t-0 is there twice"):
-        moves.read_rows(["t,0,1", "t,0,2"], "file")
+        assert moves.read_rows("\n".join(moves.write_rows(rows, as_json=as_json)), "file") == rows
+    with pytest.raises(MoveError, match="file line 2 column 1: t-0 is there twice"):
+        moves.read_rows("t,0,1\nt,0,2", "file")
 
 
 def test_a_file_without_an_offset_of_the_group_is_reported(group: str, tell: Told, tmp_path: Path) -> None:
@@ -308,7 +375,9 @@ def test_a_group_is_described(running: Broker, group: str, tell: Told) -> None:
     _, *rows = map(str.split, tell("groups", "--describe", "--group", "described"))
     member = ["m", "/127.0.0.1", "kafka-offsets"]
     ends = [100, 0, 0]
-    assert rows == [["described", "orders", str(n), "-", str(ends[n]), "-", *member] for n in range(3)]
+    assert rows == [
+        ["described", "orders", str(n), "-", str(ends[n]), str(ends[n]), *member] for n in range(3)
+    ]
     (line,) = tell("groups", "describe", "described", "--json")
     found = json.loads(line)
     assert [each["member"] for each in found["partitions"]] == ["m"] * 3

@@ -92,7 +92,14 @@ def test_an_empty_delimiter_is_refused(
 def test_records_that_are_sent_together_stay_below_the_limit() -> None:
     sizes = [511 << 10, 600 << 10, 1, 2]
     lines = io.BufferedReader(io.BytesIO(b"\n".join(b"v" * size for size in sizes)))
-    record = {"key": None, "key_delimiter": None, "header": [("h", "v")], "null": False, "partition": None}
+    record = {
+        "key": None,
+        "key_delimiter": None,
+        "header": [("h", "v")],
+        "null": False,
+        "partition": None,
+        "count": None,
+    }
     options = argparse.Namespace(**record, linger=3_600_000)
     batches = producing._batches(options, RecordReader(lines, b"\n"))
     together = [[len(each.value or b"") for each in found] for found in batches]

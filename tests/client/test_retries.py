@@ -298,3 +298,33 @@ def test_a_command_waits_for_a_broker_that_is_started_again(
         assert output == "a b "
     elif command == "lag":
         assert json.loads(output)["lag"] == 1
+
+
+def test_one_broker_of_several_is_waited_for_with_patience() -> None:
+    """A table waited 30 s for a broker that was gone, though the others had answered."""
+    now = [0.0]
+    lines: list[str] = []
+    retries = Retries(
+        30, lines.append, clock=lambda: now[0], pause=lambda seconds: now.__setitem__(0, now[0] + seconds)
+    )
+    retries.patience_s = 2
+
+    def waited(error: KafkaOffsetsError) -> float:
+        """Return how long a call is repeated."""
+
+        def attempt() -> None:
+            raise error
+
+        began = now[0]
+        retries.renew()
+        with pytest.raises(type(error)):
+            retries.call(attempt)
+        return now[0] - began
+
+    gone = ConnectionLostError("127.0.0.1:9092: Connection refused")
+    loading = RefusedError("group g", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert waited(gone) == pytest.approx(30, abs=0.2)
+    retries.note_answer()
+    assert waited(gone) == pytest.approx(2, abs=0.2)
+    assert waited(loading) == pytest.approx(30, abs=0.2)
+    assert [line.rpartition("up to ")[2] for line in lines] == ["30 s", "2 s", "30 s"]

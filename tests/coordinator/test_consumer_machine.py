@@ -89,6 +89,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def join(
         self, member: str, names: set[str], regex: str | None, assignor: str | None, instance: str | None
     ) -> None:
+        known = self.group.member(member) if self.group else None
+        if known is not None and known.subscription.instance_id != instance:
+            return  # Kafka 4.4 assigns nothing to a member that becomes static, and calls the group stable
         self.beat(
             member,
             member_epoch=0,

@@ -7,11 +7,12 @@ import pytest
 
 from kafka_offsets.broker.config.environment import environment_settings
 from kafka_offsets.broker.config.keys import KEYS, Config
+from kafka_offsets.broker.config.listeners import Listener, address_text
 from tests.conftest import REPOSITORY
 from tests.documents import pages
 
 PAGE = "from-docker.md"
-
+HERE = Listener("localhost", 0)
 
 CONTAINER = "from kafka_offsets.testing import KafkaContainer\n"
 """A module that has the name of Testcontainers', so that the code runs as it is printed."""
@@ -86,10 +87,18 @@ def test_the_tests_before_the_migration_pass_with_our_container(tmp_path: Path) 
 
 
 def test_what_a_compose_file_sets_is_served_by_the_same_keys() -> None:
-    composed, image, _ = (block.code for block in pages.blocks(PAGE, "yaml"))
+    composed, image, addresses, _ = (block.code for block in pages.blocks(PAGE, "yaml"))
     given = dict(re.findall(r"^ +(KAFKA_\w+): (\S+)$", composed + image, re.MULTILINE))
     assert len(given) == 2
     assert Config.load(environment_settings(given, KEYS)).num_partitions == int(given["KAFKA_NUM_PARTITIONS"])
+    given = dict(re.findall(r"^ +(KAFKA_\w+): (\S+)$", addresses, re.MULTILINE))
+    inside, outside = Config.load(environment_settings(given, KEYS)).endpoints()
+    (said,) = (block.code for block in pages.blocks(PAGE, "text"))
+    assert said.splitlines() == [
+        f"clients of the listener {inside.name} receive {address_text(*inside.address_for_clients(HERE))}",
+        f"listener {outside.name} on {address_text(*outside.address_for_clients(HERE))}",
+        f"listening on localhost:{inside.listener.port}",
+    ]
 
 
 def test_the_action_has_the_inputs_and_the_output_that_are_used() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.inspect.capture import TimelineEvent, Totals, timeline
+from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.protocol import messages
 from tests.conftest import DATA, REPOSITORY, GeneratedPart
 from tests.inspect.explained import assert_tiled, inspect, json_lines, refusal
@@ -157,7 +158,7 @@ def test_a_capture_is_printed_as_objects_with_and_without_frames(capsys: pytest.
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "not JSON: Expecting property name enclosed in double quotes: line 2 column 1 (char 2)"),
+        ("{", "not JSON at column 2: Expecting property name enclosed in double quotes"),
         ("[]", "a JSON object is expected"),
         ({"ms": 1, "conn": 1}, "not a frame of a capture: 'dir' is missing"),
         ({"ms": 1, "conn": 1, "dir": "up"}, "not a frame of a capture: dir is 'up'"),
@@ -196,3 +197,28 @@ def test_the_page_shows_a_capture(
     path = "tests/data/captures/aiokafka-admin.jsonl.gz"
     _, out, _ = inspect(capsys, path)
     generated.check("docs/inspect.md", "capture", f"```console\n$ kafka-offsets inspect {path}\n{out}```")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_capture_is_read_in_every_encoding(encoding: str, ending: str, tmp_path: Path) -> None:
+    lines = ['{"ms": 0, "conn": 1, "dir": "open"}', "", '{"ms": 1, "conn": 1, "dir": "close"}']
+    path = tmp_path / "a.jsonl"
+    path.write_bytes("".join(line + ending for line in lines).encode(encoding))
+    assert [(event.number, event.kind) for event in timeline(str(path))] == [(1, "open"), (3, "close")]
+
+
+def test_an_invisible_character_in_a_capture_is_written_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"ms": 0,\u200b"conn": 1}\n', encoding="utf-8")
+    with pytest.raises(InspectError, match=r"line 1: not JSON at column 10: .*: '\\u200b\"conn\": 1}'"):
+        list(timeline(str(path)))
+
+
+def test_the_hex_of_a_capture_may_have_colons(tmp_path: Path) -> None:
+    frame = messages.encode(messages.ApiVersionsResponse(), 0)
+    path = tmp_path / "a.jsonl"
+    row = {"ms": 0, "conn": 1, "dir": "response", "apiName": "ApiVersions", "apiVersion": 0}
+    path.write_text(json.dumps(row | {"hex": (b"\0\0\0\1" + frame).hex(":")}))
+    (event,) = timeline(str(path))
+    assert (event.api, event.size, event.problem) == ("ApiVersions", 4 + len(frame), "")

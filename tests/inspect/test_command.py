@@ -12,7 +12,7 @@ import pytest
 from kafka_offsets.inspect.frame import explain_request
 from kafka_offsets.inspect.message import explain_record
 from tests.conftest import DATA, REPOSITORY, GeneratedPart
-from tests.inspect.explained import INDEXES, KEY, SEGMENT, VALID_FRAMES, VALUE, give, inspect, refusal
+from tests.inspect.explained import INDEXES, KEY, SEGMENT, VALID_FRAMES, VALUE, batch, give, inspect, refusal
 
 
 def test_a_segment_is_explained_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,6 +129,39 @@ def test_a_record_is_explained_from_key_and_value(
     assert re.search(r"offset +42\n", out)
 
 
+@pytest.mark.parametrize("form", ["hex", "bytes", "UTF-16"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_batch_is_explained_from_hex_and_from_a_pipe(
+    form: str, damaged: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = bytearray(batch(b"one", b"two"))
+    data[-1] ^= damaged
+    forms = {"hex": data.hex(" ").encode(), "bytes": bytes(data), "UTF-16": data.hex().encode("utf-16")}
+    give(monkeypatch, forms[form])
+    code, out, err = inspect(capsys, "-")
+    assert (code, err) == (int(damaged), "")
+    assert "CRC WRONG" in out if damaged else "batch of offsets 0 to 1" in out
+
+
+def test_a_segment_from_a_pipe_is_explained_as_its_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = inspect(capsys, "--offsets-topic", REPOSITORY / SEGMENT)
+    give(monkeypatch, (REPOSITORY / SEGMENT).read_bytes())
+    assert inspect(capsys, "--offsets-topic", "-") == expected
+
+
+def test_a_frame_from_a_pipe_is_explained_as_its_hex(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = VALID_FRAMES["Heartbeat v4"]
+    for data in (frame, len(frame).to_bytes(4) + frame):
+        give(monkeypatch, data.hex())
+        expected = inspect(capsys, "-")
+        give(monkeypatch, data)
+        assert inspect(capsys, "-") == expected and expected[0] == 0
+
+
 def test_a_record_without_a_value_is_a_tombstone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,15 +184,26 @@ def test_a_record_of_an_unknown_type_is_shown_as_bytes() -> None:
     [
         ("", [], "standard input: the input is empty"),
         (" \n", [], "standard input: the input is empty"),
-        ("xyz", [], "not hex: 'x' after 0 digits"),
-        ("000", [], "not hex: 3 digits, an odd number"),
-        ("00000000: 0008 0002\nhello", [], "not a line of a hex dump: 'hello'"),
+        ("xyz", [], "hex line 1 column 1: not hex: 'xyz'"),
+        ("00 01\r\n02 0\u200b3", [], r"hex line 2 column 5: not hex: '\u200b3'"),
+        ("000", [], "hex line 1 column 1: not hex: 3 digits, an odd number"),
+        ("00000000: 0008 0002\nhello", [], "hex line 2 column 1: not a line of a hex dump: 'hello'"),
         (
-            "00000000  00 08 00 02  |....|\n*\n00000010",
+            "00000000  00 08 00 02  |....|\n*\n00000013",
             [],
-            "not a line of a hex dump: '*' (print repeated lines in full, as hexdump -v does)",
+            (
+                "hex line 3 column 1: the offset 00000013 does not follow 4 bytes "
+                "(print repeated lines in full, as hexdump -v does)"
+            ),
         ),
-        (b"\xff\xfe", [], "standard input: neither a file of a log directory, by its name, nor hex"),
+        (
+            b"\xff\xff",
+            [],
+            (
+                "standard input: no file of a log directory, by its name, no hex, and no frame or batch: "
+                "a request header takes 8 bytes, and there are 2"
+            ),
+        ),
         ("00", [], "a request header takes 8 bytes, and there are 1"),
         ("00", ["--response", "Nothing", "0"], "no API is called 'Nothing'"),
         ("00", ["--response", "999", "0"], "API key 999 is not known here"),

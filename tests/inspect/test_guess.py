@@ -110,3 +110,25 @@ def test_the_page_shows_a_guess(
     assert code == 0
     command = "echo 00000007 00000000 001b | kafka-offsets inspect -"
     generated.check("docs/inspect.md", "guess", f"```console\n$ {command}\n{out}```")
+
+
+def test_a_response_whose_correlation_id_looks_like_a_request_is_shown_if_it_has_one_reading() -> None:
+    # 5 is Produce in version 5.
+    answer = messages.DescribeGroupsResponse
+    group = answer.DescribedGroup(group_id="billing", group_state="Empty", protocol_type="consumer")
+    response = b"\0\0\0\x05" + messages.encode(answer(groups=[group]), 2)
+    sized = len(response).to_bytes(4) + response
+    lines = explain_frame(sized)
+    assert lines[0].value == "no request, but 2 responses in 1 reading; the first is explained"
+    assert lines[1].value == "DescribeGroups 1-2"
+    assert lines[2:] == explain_response(sized, "DescribeGroups", 1)
+
+
+def test_several_readings_of_such_a_response_are_named() -> None:
+    response = b"\0\0\0\x05" + HEARTBEAT[4:]
+    sized = len(response).to_bytes(4) + response
+    with pytest.raises(InspectError) as caught:
+        explain_frame(sized)
+    said = str(caught.value)
+    assert said.startswith("as a request: ") and said.endswith(": name it with --response")
+    assert str(candidates(sized)[0]) in said

@@ -72,7 +72,11 @@ def test_what_cannot_be_explained_is_an_object_too(
 ) -> None:
     give(monkeypatch, "000")
     code, out, err = inspect(capsys, "--json", "-")
-    assert (code, json.loads(out), err) == (2, {"error": "not hex: 3 digits, an odd number"}, "")
+    assert (code, json.loads(out), err) == (
+        2,
+        {"error": "hex line 1 column 1: not hex: 3 digits, an odd number"},
+        "",
+    )
 
 
 def test_the_page_shows_objects(

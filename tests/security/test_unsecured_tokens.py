@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.oauth import Claims
+from kafka_offsets.security.sasl.oauthbearer import OAuthBearerServer
 from kafka_offsets.security.unsecured_tokens import UnsecuredRules, unsecured_claims, unsecured_rules
 
 NOW_MS = 1_700_000_000_000
@@ -67,3 +68,21 @@ def test_deeply_nested_json_is_refused() -> None:
     nested = urlsafe_b64encode(b"[" * 100_000).rstrip(b"=").decode()
     with pytest.raises(ValueError, match=r"\w"):
         unsecured_claims(f"{nested}.{nested}.", UnsecuredRules(), NOW_MS)
+
+
+def test_a_token_without_its_scopes_is_refused_with_all_that_are_required() -> None:
+    rules = UnsecuredRules(required_scope=("read", "write"))
+    token = f"{part({'alg': 'none'})}.{part({'sub': 'alice', 'exp': NOW_MS // 1000 + 1})}."
+    server = OAuthBearerServer(lambda bearer: unsecured_claims(bearer, rules, NOW_MS))
+    refusal = server.evaluate(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
+    assert json.loads(refusal) == {"status": "insufficient_scope", "scope": "[read, write]"}
+
+
+@pytest.mark.parametrize(("seconds", "accepted"), [((1 << 40) - 1, True), (1 << 40, False)])
+def test_a_token_expires_within_the_calendar(seconds: int, *, accepted: bool) -> None:
+    token = f"{part({'alg': 'none'})}.{part({'sub': 'alice', 'exp': seconds})}."
+    if accepted:
+        assert unsecured_claims(token, UnsecuredRules(), NOW_MS).expires_ms == seconds * 1000
+    else:
+        with pytest.raises(ValueError, match="exp of the token is no time"):
+            unsecured_claims(token, UnsecuredRules(), NOW_MS)

@@ -585,7 +585,8 @@ class World:
                 not connection.closing or client.connection is not connection,
                 f"{client.client_id} was cut off",
             )
-            if client.connection is connection and not client.is_deaf:
+            # A connection without output is there to be read from again.
+            if client.connection is connection and not client.is_deaf and connection.output_bytes:
                 any_read = True
                 self.read(client)
         return any_read

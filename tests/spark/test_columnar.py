@@ -663,3 +663,39 @@ def test_text_that_is_not_requested_is_not_built(tmp_path: Path, monkeypatch: py
     assert not built
     assert reference.read(tmp_path, columns="topic") == [{"topic": "t"}]
     assert len(built) == 1
+
+
+def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:
+    """Its records were no commits, and the result was empty."""
+    from kafka_offsets.spark.reader.segments import NoLogError, find
+
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(b"")
+    for path in (folder, tmp_path / "orders-*"):
+        with pytest.raises(NoLogError, match="orders-0: a log of topic orders, not of __consumer_offsets"):
+            find(str(path))
+
+
+def test_a_time_beyond_pythons_is_written_back() -> None:
+    """A commit with microseconds in place of milliseconds ended `write_segments`."""
+    import numpy as np
+    import pyarrow as pa
+
+    from kafka_offsets.spark import schema
+    from kafka_offsets.spark.pipelines import segment_files
+    from kafka_offsets.spark.reader import arrays
+
+    micros = 1_700_000_000_000_000
+    times = arrays.timestamps(np.array([micros]))
+    row = dict.fromkeys(schema.STATE_COLUMNS) | {
+        "log_partition": 0, "log_offset": 1, "group": "g", "topic": "t", "partition": 0, "committed_offset": 5,
+        "metadata": "",
+    }  # fmt: skip
+    batch = pa.RecordBatch.from_pylist(
+        [row | {"commit_timestamp": None}], schema.arrow_schema(schema.STATE_COLUMNS)
+    )
+    at = batch.schema.get_field_index("commit_timestamp")
+    batch = batch.set_column(at, "commit_timestamp", times)
+    (written,) = segment_files._encode(iter([batch]))
+    assert written.column("timestamp").to_pylist() == [micros]

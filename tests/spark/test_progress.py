@@ -175,6 +175,23 @@ def test_the_end_of_a_batch_is_committed_with_its_number(broker, listen):
     assert offsets(broker) == {("orders", 0): 43}
 
 
+def test_only_what_has_moved_is_committed(broker, listen, clock):
+    listener = listen()
+    broker.create_topic("wide", 50)
+    wide = {str(n): 1 for n in range(50)}
+    listener.onQueryProgress(progress(0, kafka({"wide": wide})))
+    with broker.faults.error("OffsetCommit", ErrorCode.NOT_COORDINATOR, n=1):
+        listener.onQueryProgress(progress(1, kafka({"wide": wide | {"7": 3}})))
+    metadata = {index: entry.metadata for (_, index), entry in broker.committed(GROUP).items()}
+    assert {index for index, text in metadata.items() if text.startswith("batch=1")} == {7}
+    assert broker.committed(GROUP)["wide", 7].offset == 3
+    listener.onQueryProgress(progress(2, kafka({"wide": wide | {"7": 3}})))
+    assert (listener.commits, listener.errors) == (2, {})
+    clock[0] += REFRESH_S
+    listener.onQueryProgress(progress(3, kafka({"wide": wide | {"7": 4}})))
+    assert {entry.metadata.split()[0] for entry in broker.committed(GROUP).values()} == {"batch=3"}
+
+
 def test_a_query_without_a_name_has_its_batch_alone_as_metadata(broker, listen):
     listen().onQueryProgress(batch(7, 42, name=None))
     assert broker.committed(GROUP)["orders", 0].metadata == "batch=7"

@@ -187,9 +187,9 @@ def test_a_lag_of_all_is_not_made_up_by_an_offset_beyond_an_end(broker: Broker) 
     assert broker.lag("ahead") == {("two", 0): -1, ("two", 1): 1}
     broker.assert_lag("ahead", {("two", 0): -1, ("two", 1): 1})
     with pytest.raises(
-        AssertionError, match="lags by 0 in all, expected 0 and no offset beyond an end"
+        AssertionError, match="lags by 1 in all, expected 1 and no offset beyond an end"
     ) as caught:
-        broker.assert_lag("ahead", 0)
+        broker.assert_lag("ahead", 1)
     assert "two-0: lag -1" in str(caught.value)
 
 

@@ -7,11 +7,14 @@ from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.security.principal import parse_principal
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_WITH_ZOOKEEPER = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
+"""The authorizers of Kafka before 4.0, which decide in the same way."""
 
 
 def _known_authorizer(name: str) -> str | None:
     """Return why an authorizer cannot be used, else None."""
-    return None if name in ("", STANDARD_AUTHORIZER) else f"the only authorizer is {STANDARD_AUTHORIZER}"
+    known = ("", STANDARD_AUTHORIZER, *_WITH_ZOOKEEPER)
+    return None if name in known else f"the only authorizer is {STANDARD_AUTHORIZER}"
 
 
 def _known_principals(text: str) -> str | None:
@@ -34,7 +37,8 @@ class AuthorizationKeys:
     authorizer_class_name: str = setting(
         Type.STRING,
         "",
-        "The authorizer: with Kafka's StandardAuthorizer every request is checked against ACLs; empty: none is.",
+        "The authorizer: with Kafka's StandardAuthorizer every request is checked against ACLs; empty: none is. The "
+        "names of the authorizers that Kafka had with ZooKeeper mean the same.",
         check=_known_authorizer,
     )
     super_users: str = setting(

@@ -1,23 +1,35 @@
 """Environment: the variables by which Kafka's Docker images are configured, as configuration keys.
 
 KAFKA_NUM_PARTITIONS=3 is num.partitions=3. `_` is a dot, `__` is `_` and `___` is `-`. The images
-apache/kafka and confluentinc/cp-kafka have the same rule. Source: KafkaDockerWrapper.scala, KIP-975.
+apache/kafka and confluentinc/cp-kafka have the same rule, and bitnami/kafka has KAFKA_CFG_NUM_PARTITIONS.
+Source: KafkaDockerWrapper.scala, KIP-975.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from kafka_offsets.broker.config.advice import advice_on, advice_on_variable
 from kafka_offsets.broker.config.given_values import is_known
+from kafka_offsets.broker.config.images import TAKEN, files_of_secrets, settings_of_images
+from kafka_offsets.broker.config.listeners import OLD_ADDRESSES, has_tls, listeners_for, listeners_of_host
 from kafka_offsets.broker.config.types import Key
 from kafka_offsets.logs import new_logger
 
-_PREFIX = "KAFKA_"
+_PREFIX, _BITNAMI = "KAFKA_", "KAFKA_CFG_"
+_OF_KRAFT = frozenset({"controller.quorum.bootstrap.servers", "controller.quorum.voters", "process.roles"})
+_CONTROLLER = "CONTROLLER"
+"""The listener of controllers in images that give it a name by themselves, such as debezium/kafka."""
+
+_OF_KUBERNETES = "tcp://"
+"""How the value of KAFKA_PORT begins in a cluster with a service of the name kafka."""
 _NAMES = """
     KAFKA_VERSION KAFKA_HOME KAFKA_OPTS KAFKA_HEAP_OPTS KAFKA_JVM_PERFORMANCE_OPTS KAFKA_GC_LOG_OPTS
     KAFKA_JMX_OPTS KAFKA_JMX_PORT KAFKA_JMX_HOSTNAME KAFKA_LOG4J_OPTS KAFKA_LOG4J_LOGGERS KAFKA_LOG4J_ROOT_LOGLEVEL
     KAFKA_TOOLS_LOG4J_LOGLEVEL KAFKA_OFFSETS_HTTP_TOKEN KAFKA_OFFSETS_JARS KAFKA_OFFSETS_SPARK_JARS
+    KAFKA_CFG_CLUSTER_ID KAFKA_CLIENT_SASL_MECHANISMS KAFKA_CLUSTER_ID KAFKA_ENABLE_KRAFT KAFKA_JVM_OPTS
+    KAFKA_KRAFT_CLUSTER_ID
 """
 _NO_KEYS = frozenset(_NAMES.split())
-"""Variables of the images for the JVM and the log of the process, and those of this project."""
+"""Variables of the images for the JVM and the log of the process and for KRaft, and those of this project."""
 
 logger = new_logger(__name__)
 
@@ -26,20 +38,41 @@ def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]
     """Return the keys that variables set, with their values as text.
 
     keys  all keys that have an effect
-    Variables that name no key of Kafka are named in one warning: many images and clusters define such.
+    Without `listeners` the broker listens at the ports of `advertised.listeners` on every interface, as in the images.
+    Variables that name no key of Kafka are named in warnings: many images and clusters define such.
+    Raises ConfigError for variables of images that cannot be used.
     """
-    found, unknown = {}, []
-    for variable, value in sorted(environment.items()):
-        if not variable.startswith(_PREFIX) or variable in _NO_KEYS:
-            continue
-        name = _key(variable.removeprefix(_PREFIX))
-        if is_known(name, keys):
+    found, unknown = settings_of_images(environment), []
+    for variable in sorted(environment):
+        if not variable.startswith(_PREFIX) and (advice := advice_on_variable(variable)):
+            logger.warning("%s has no effect: %s", variable, advice)
+    for variable, name, value in _named(environment):
+        if is_known(name, keys) and not (name in OLD_ADDRESSES and value.startswith(_OF_KUBERNETES)):
             found[name] = value
+        elif advice := advice_on_variable(variable) or advice_on(name):
+            logger.warning("%s has no effect: %s", variable, advice)
         else:
             unknown.append(variable)
     if unknown:
         logger.warning("these variables name no key of a broker: %s", ", ".join(unknown))
+    if not _OF_KRAFT.isdisjoint(found):
+        found.setdefault("controller.listener.names", _CONTROLLER)
+    if "advertised.listeners" in found:
+        found.setdefault("listeners", listeners_for(found["advertised.listeners"]))
+    elif not OLD_ADDRESSES.isdisjoint(found):
+        found.setdefault("listeners", listeners_of_host(found))
+    if has_tls(found.get("listeners", ""), found.get("listener.security.protocol.map", "")):
+        found = files_of_secrets(environment) | found
     return found
+
+
+def _named(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield each variable for a key, the key and the value; bitnami's are last, since they override the others."""
+    variables = sorted(environment, key=lambda name: (name.startswith(_BITNAMI), name))
+    for variable in variables:
+        if variable.startswith(_PREFIX) and variable not in _NO_KEYS | TAKEN:
+            name = variable.removeprefix(_BITNAMI if variable.startswith(_BITNAMI) else _PREFIX)
+            yield variable, _key(name), environment[variable]
 
 
 def _key(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kafka_offsets.broker.config.listeners import OLD_ADDRESSES, new_addresses
 from kafka_offsets.broker.config.properties import read_properties
 from kafka_offsets.broker.config.security_keys import key_of_listener, listener_key
 from kafka_offsets.broker.config.types import Key, text_of
@@ -27,6 +28,7 @@ def given_values(
     Raises ConfigError for an unknown key, a wrong value, or a file that cannot be read.
     """
     values: dict[str, Any] = {}
+    old_addresses: dict[str, str] = {}
     ignored: list[str] = []
     given = [(name, value, "") for name, value in overrides.items()]
     if properties_file is not None:
@@ -36,20 +38,32 @@ def given_values(
         key = keys.get(_ALIASES.get(name, name)) or key_of_listener(keys, name)
         if key is not None:
             values[name] = _parsed(key, value, where)
+        elif name in OLD_ADDRESSES:
+            old_addresses[name] = str(value).strip()
         elif is_known(name, keys):
             ignored.append(name)
         else:
-            nearest = nearest_name(name, [*keys, *_ALIASES])
-            raise ConfigError(f"{where}unknown configuration key {name}{nearest}")
+            raise ConfigError(f"{where}unknown configuration key {name}{_instead_of(name, keys)}")
     if ignored:
         logger.warning("these keys of Kafka have no effect here: %s", ", ".join(dict.fromkeys(ignored)))
     _merge_aliases(values)
+    for name, text in new_addresses(old_addresses).items():
+        values.setdefault(name, keys[name].parse(text))
     return values
+
+
+def _instead_of(name: str, keys: Mapping[str, Key]) -> str:
+    """Return the end of an error that says what to write instead of an unknown key."""
+    # Late: only needed after a mistake.
+    from kafka_offsets.broker.config.advice import advice_on
+
+    advice = advice_on(name)
+    return f": {advice}" if advice else nearest_name(name, [*keys, *_ALIASES])
 
 
 def is_known(name: str, keys: Mapping[str, Key]) -> bool:
     """Return whether a key has an effect, or is one of Kafka's that has none here."""
-    if _ALIASES.get(name, name) in keys:
+    if _ALIASES.get(name, name) in keys or name in OLD_ADDRESSES or key_of_listener(keys, name) is not None:
         return True
     # Late: most configurations do not need it.
     from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS, REMOVED, UNFOLLOWED

@@ -598,6 +598,7 @@ class Config(SecurityKeys):
         )
         loaded.endpoints()
         check_together(loaded)
+        loaded.warn_of_listeners()
         return loaded
 
     def data_directory(self) -> Path | None:

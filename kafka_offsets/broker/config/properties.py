@@ -6,19 +6,29 @@ r"""Reads Java's .properties files, the form of Kafka's server.properties.
           two
     key = a\tb\u00e9     escapes: \t \n \r \f \uXXXX; before any other character the backslash is removed
 
-Source: java.util.Properties.load. The text is read as UTF-8, where Java's default is ISO 8859-1.
+Source: java.util.Properties.load. The text is read as UTF-8, or as its byte-order mark says, where Java's default is
+ISO 8859-1.
 """
 
+import itertools
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.texts import TextError, read_text
 
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u]|u|$)", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+_SECTION = re.compile(r"\[[^\]=:]+\]\]?\s*(?:[#;].*)?")
+_NESTING = re.compile(r"( *)(?:- +)?(\"?)[\w./-]+\2:\s*(?:#.*)?")
+_ITEM = re.compile(r"\s*- +\S.*")
+_QUOTED = re.compile(r"\s*[\w.\"-]+\s*=\s*(\".*\"|'[^']*'|\[.*\]|true|false|[0-9]+)\s*(?:#.*)?")
+_IN_QUOTES = re.compile(r"=\s*[\"'\[]")
 
 
 class Property(NamedTuple):
@@ -33,13 +43,17 @@ class Property(NamedTuple):
 
 
 def read_properties(path: Path) -> list[Property]:
-    """Read a file; a key may occur several times. Raises ConfigError naming file and line."""
+    """Read a file; a key may occur several times.
+
+    Raises ConfigError naming file and line, and for a file of another kind.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from error
+        text = read_text(path)
+    except TextError as error:
+        raise ConfigError(str(error)) from error
+    other = _other_kind(text)
+    if other is not None:
+        raise ConfigError(f"{path}: {other}, not a file of properties, which has KEY=VALUE on each line")
     return list(_properties(text, str(path)))
 
 
@@ -80,3 +94,53 @@ def _unescaped(text: str) -> str:
         return chr(int(escaped[1:], 16)) if escaped.startswith("u") else _CONTROLS.get(escaped, escaped)
 
     return _ESCAPE.sub(replace, text)
+
+
+# ---- files of other kinds ------------------------------------------------------------------------------------------
+
+
+def _other_kind(text: str) -> str | None:
+    """Return which kind of file a text is, if it is certainly none of properties: "a JSON file"; else None."""
+    lines = [line for line in text.splitlines() if line.strip() and line.lstrip()[0] not in "#!"]
+    first = lines[0].strip() if lines else ""
+    if first.startswith("-----BEGIN "):
+        return "a PEM file"
+    if first.startswith(("<?xml", "<!DOCTYPE", "<properties")):
+        return "an XML file"
+    if first[:1] in ("{", "["):
+        if _is_json(text):
+            return "a JSON file"
+        if first in ("{", "[") or first.startswith('{"'):
+            return "a file like JSON"
+    if any(_SECTION.fullmatch(line.strip()) for line in lines):
+        rest = [line for line in lines if not _SECTION.fullmatch(line.strip())]
+        return "a TOML file" if rest and all(map(_QUOTED.fullmatch, rest)) else "an INI file"
+    if first == "---" or _is_nested(lines):
+        return "a YAML file"
+    # One value in quotes may be meant so.
+    if len(lines) > 1 and all(map(_QUOTED.fullmatch, lines)) and sum(map(_has_quotes, lines)) > 1:
+        return "a TOML file"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _has_quotes(line: str) -> bool:
+    return _IN_QUOTES.search(line) is not None
+
+
+def _is_nested(lines: list[str]) -> bool:
+    """Return whether a line `key:` has an indented line, or an item, below it."""
+    for line, below in itertools.pairwise(lines):
+        nesting = _NESTING.fullmatch(line)
+        if nesting is not None:
+            indentation = len(below) - len(below.lstrip(" "))
+            if indentation > len(nesting[1]) or _ITEM.fullmatch(below):
+                return True
+    return False

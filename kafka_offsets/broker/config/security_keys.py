@@ -16,15 +16,21 @@ from kafka_offsets.broker.config.listeners import (
     Endpoint,
     Listener,
     choose_endpoints,
-    known_form,
+    known_advertised,
+    known_listeners,
     known_protocols,
     mapped_names,
+    names_of,
+    unadvertised,
 )
 from kafka_offsets.broker.config.types import Key, Type, setting
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.security.principal_mapping import parse_rules
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
+
+logger = new_logger(__name__)
 
 _PREFIX = "listener.name."
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
@@ -59,14 +65,15 @@ class SecurityKeys(AuthorizationKeys):
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where the broker listens, NAME://HOST:PORT; without a host on every interface. --host and --port change the "
         "first. Kafka listens on every interface by default.",
-        check=known_form,
+        check=known_listeners,
     )
     advertised_listeners: tuple[str, ...] | None = setting(
         Type.LIST,
         None,
         "The addresses that clients receive, by the names of listeners; if there is none, the listener's, or localhost "
-        "if that is every interface.",
-        check=known_form,
+        "if that is every interface. Port 0 is the port at which the listener listens. A listener that is not named "
+        "here is not served, if others are.",
+        check=known_advertised,
     )
     controller_listener_names: tuple[str, ...] | None = setting(
         Type.LIST, None, "The names of listeners that are not for clients, and so are not served."
@@ -123,6 +130,14 @@ class SecurityKeys(AuthorizationKeys):
         None,
         'With the prefix listener.name.NAME.plain.: the users of PLAIN in Kafka\'s form, user_NAME="PASSWORD". '
         "Without a prefix Kafka's brokers do not read it.",
+    )
+    java_security_auth_login_config: str | None = setting(
+        Type.STRING,
+        None,
+        "A JAAS file, as of Java's system property of this name; serve --env takes it from KAFKA_OPTS. Its sections "
+        "NAME.KafkaServer (the listener's name in lower case) and KafkaServer are read where sasl.jaas.config is not "
+        "set.",
+        is_ours=True,
     )
     sasl_server_max_receive_size: int = setting(
         Type.INT, 524_288, "The largest request before authentication; a larger one closes its connection."
@@ -222,7 +237,7 @@ class SecurityKeys(AuthorizationKeys):
         Type.LIST,
         (),
         "The cipher suites that clients may use, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384; if empty, those of "
-        "OpenSSL. Those of TLS 1.3 only all together.",
+        "OpenSSL. Those of TLS 1.3 only all together. DEFAULT@SECLEVEL=0: with certificates signed with SHA-1.",
     )
     ssl_principal_mapping_rules: str = setting(
         Type.STRING,
@@ -275,6 +290,28 @@ class SecurityKeys(AuthorizationKeys):
                 "for inter-broker communication"
             )
         return found
+
+    def warn_of_listeners(self) -> None:
+        """Log which listeners are not served, and which keys are for a listener that does not exist."""
+        controllers = self.controller_listener_names or ()
+        if self.advertised_listeners:
+            for name in unadvertised(self.listeners, self.advertised_listeners, controllers):
+                logger.warning(
+                    "the listener %s is not served: advertised.listeners has no address for its clients", name
+                )
+        names = {*names_of(self.listeners), *(name.upper() for name in controllers)}
+        unknown = [
+            key
+            for key in self.of_listeners
+            if key.removeprefix(_PREFIX).partition(".")[0].upper() not in names
+        ]
+        if unknown:
+            logger.warning(
+                "these keys are for no listener of %s: %s (in a variable, a listener with a _ in its name is written "
+                "with __)",
+                ",".join(names_of(self.listeners)),
+                ", ".join(unknown),
+            )
 
     def _protocols(self) -> list[str]:
         return self.listener_security_protocol_map.split(",")

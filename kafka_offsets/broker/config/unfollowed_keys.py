@@ -104,11 +104,13 @@ UNFOLLOWED = frozenset(_NAMES.split())
 """Kafka's keys that `Config` does not have. Setting one has no effect."""
 
 _REMOVED_NAMES = """
-    broker.id.generation.enable control.plane.listener.name delegation.token.master.key
-    inter.broker.protocol.version log.message.downconversion.enable log.message.format.version
+    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms controller.message.queue.size delegation.token.master.key
+    inter.broker.protocol.version kafka.csv.metrics.dir
+    kafka.csv.metrics.reporter.enabled log.message.downconversion.enable log.message.format.version
     log.message.timestamp.difference.max.ms offsets.commit.required.acks password.encoder.cipher.algorithm
     password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
-    password.encoder.old.secret password.encoder.secret reserved.broker.max.id
+    password.encoder.old.secret password.encoder.secret replica.lag.max.messages reserved.broker.max.id
     zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests zookeeper.metadata.migration.enable
     zookeeper.set.acl zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable
     zookeeper.ssl.enabled.protocols zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
@@ -117,7 +119,7 @@ _REMOVED_NAMES = """
     zookeeper.sync.time.ms
 """
 REMOVED = frozenset(_REMOVED_NAMES.split())
-"""Keys of Kafka 2 and 3 that Kafka 4 has removed. Source: KafkaConfig of Kafka 3.9."""
+"""Keys that Kafka had before, and Kafka 4 has no longer. Source: KafkaConfig of Kafka 3.9, 2.8 and 0.9."""
 
-OF_OTHERS = ("confluent.",)
+OF_OTHERS = ("client.quota.callback.static.", "confluent.", "kafka.rest.", "ldap.", "oauth.", "strimzi.")
 """How the keys begin that only distributions of Kafka know."""

@@ -33,14 +33,15 @@ class ShardWork:
         self._waiting[hosted] = None
         if self._task is None or self._task.is_over():
             self._task = BackgroundTask("the work of shards", self._scheduler, self._steps(), pacing=_PACING)
-            self._task.start(_PACING.fixed_ms or 1)
+            self._task.start(0)
 
     def _steps(self) -> Steps:
         while self._waiting:
             budget = StepBudget()
             while self._waiting and budget.left > 0:
                 self._advance(next(iter(self._waiting)), budget)
-            yield None
+            if self._waiting:
+                yield None
 
     def _advance(self, hosted: HostedShard, budget: StepBudget) -> None:
         """Work for the shard until its work is done, or the step is over."""

@@ -123,6 +123,10 @@ class Shards:
         shard = hosted.shard
         return {(topic, partition): entry for topic, partition, entry in shard.offsets.items(group_id)}
 
+    def lost_shards(self) -> dict[str, str]:
+        """Return the partitions of the offsets topic whose groups nobody coordinates: none, of a single broker."""
+        return {}
+
     def append(self, now: Now) -> None:
         """Append the decisions of this turn; if the policy needs no fsync, they take effect at once."""
         dirty, self.dirty = self.dirty, {}

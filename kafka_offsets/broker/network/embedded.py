@@ -4,7 +4,7 @@
 """
 
 import asyncio
-import sys
+import os
 import threading
 import warnings
 import weakref
@@ -12,40 +12,26 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
+from kafka_offsets.broker.network.inheritance import refuse_in_child
+from kafka_offsets.broker.network.loops import BrokerLoop, result_of, warn_of_green_threads
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.broker.security.listeners import with_users
 from kafka_offsets.client import commits, quotas
-from kafka_offsets.clock import Clock, monotonic_s
+from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.storage.files import DiskFiles
 
-if sys.platform == "win32":
-    from asyncio import ProactorEventLoop as _AsyncioLoop
-else:
-    from asyncio import SelectorEventLoop as _AsyncioLoop
-
 _HIGHEST_PORT = 65535
 
 T = TypeVar("T")
-
-
-class _Loop(_AsyncioLoop):
-    """The loop of a broker's own thread: asyncio's, whatever the policy of the process, on the machine's clock.
-
-    freezegun would stop its timers with the time of the test.
-    """
-
-    def time(self) -> float:
-        """Return the monotonic time in seconds."""
-        return monotonic_s()
 
 
 class EmbeddedBroker:
@@ -100,14 +86,28 @@ class EmbeddedBroker:
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread_id = 0
+        self._pid = os.getpid()
         self._thread: threading.Thread | None = None
         self._stopped: asyncio.Event | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for clients, `host:port`. RuntimeError when the broker is not running."""
-        broker = self._running().core.context
-        return address_text(broker.host, broker.port)
+        """The address for clients, `host:port`, also in a fork. RuntimeError when the broker is not running."""
+        server = self._server if self._is_of_parent else self._running()
+        assert server is not None
+        return ",".join(
+            address_text(each.core.context.host, each.core.context.port) for each in server.servers
+        )
+
+    @property
+    def _is_of_parent(self) -> bool:
+        """Whether this object came with a fork, from the process in which the broker runs."""
+        return self._server is not None and os.getpid() != self._pid
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a broker cannot be sent to another process, nor be copied: send its address, broker.bootstrap_servers"
+        )
 
     def address_of(self, listener: str) -> str:
         """Return the address for clients of a listener, `host:port`, by its name in the key `listeners`.
@@ -234,6 +234,7 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Start in a separate thread; return once clients can connect."""
+        warn_of_green_threads()
         self._take()
         started: Future[None] = Future()
         thread = threading.Thread(
@@ -252,10 +253,12 @@ class EmbeddedBroker:
         self._thread = thread
 
     def stop(self) -> None:
-        """Stop; return once every socket, file and thread is closed. Stopping twice does nothing.
+        """Stop; return once every socket, file and thread is closed. Stopping twice does nothing, and so in a fork.
 
         RuntimeError when the broker runs in the caller's loop: leaving its `async with` stops it.
         """
+        if self._is_of_parent:
+            return
         with self._stop_lock:
             thread = self._thread
             if thread is None:
@@ -269,7 +272,7 @@ class EmbeddedBroker:
                 self._in_use = False
 
     def __del__(self) -> None:
-        if getattr(self, "_thread", None) is not None and self._server is not None:
+        if getattr(self, "_thread", None) is not None and self._server is not None and not self._is_of_parent:
             message = f"a broker was not stopped: it listens on {self.bootstrap_servers}"
             warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
@@ -294,6 +297,8 @@ class EmbeddedBroker:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_of_parent:
+            return
         try:
             await self._stop_server()
         finally:
@@ -301,6 +306,7 @@ class EmbeddedBroker:
 
     def _take(self) -> None:
         """Claim the broker, so that no other start can begin."""
+        self._check_process()
         with self._state_lock:
             if self._in_use:
                 raise RuntimeError("this broker is running already")
@@ -319,6 +325,7 @@ class EmbeddedBroker:
             await server.stop()
             raise
         self._loop, self._loop_thread_id = asyncio.get_running_loop(), threading.get_ident()
+        self._pid = os.getpid()
         self._server = server
 
     async def _stop_server(self) -> None:
@@ -349,13 +356,25 @@ class EmbeddedBroker:
         server = self._server
         if server is None:
             raise RuntimeError("this broker is not running")
+        self._check_process()
         return server
+
+    def _check_process(self) -> None:
+        """Raise RuntimeError in a fork."""
+        if self._is_of_parent:
+            refuse_in_child(self._pid, self.bootstrap_servers)
 
     def _wait_for(self, begin: "Callable[[Server], Future[T]]") -> T:
         """Call `begin` in the thread of the broker's loop, and wait in this thread for its result."""
-        if threading.get_ident() == self._loop_thread_id and self._server is not None:
+        self._running()
+        if threading.get_ident() == self._loop_thread_id:
             raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
-        return self._call(begin).result()
+        return self._result(self._call(begin))
+
+    def _result(self, future: "Future[T]") -> T:
+        """Wait for what the broker does in its loop. RuntimeError when that is the test's and stands still."""
+        assert self._loop is not None
+        return result_of(future, self._loop)
 
     def _call(self, function: Callable[[Server], T]) -> T:
         """Call a function in the thread of the broker's loop and return what it returns."""
@@ -371,6 +390,7 @@ class EmbeddedBroker:
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits below
                 result.set_exception(error)
 
+        self._running()  # a fork may have a lock that nobody releases
         with self._state_lock:
             self._running()
             assert self._loop is not None
@@ -379,7 +399,7 @@ class EmbeddedBroker:
                 self._loop.call_soon_threadsafe(call)
         if not is_other_thread:
             call()
-        return result.result()
+        return self._result(result)
 
 
 def _run(reference: "weakref.ref[EmbeddedBroker]", started: "Future[None]") -> None:
@@ -402,7 +422,7 @@ def _run(reference: "weakref.ref[EmbeddedBroker]", started: "Future[None]") -> N
         await stopped.wait()
 
     try:
-        with asyncio.Runner(loop_factory=_Loop) as runner:
+        with asyncio.Runner(loop_factory=BrokerLoop) as runner:
             runner.run(main())
     except BaseException as error:
         if started.done():

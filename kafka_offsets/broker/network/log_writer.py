@@ -247,9 +247,16 @@ def announce(text: str) -> None:
     sys.stderr.flush()
 
 
-def announce_listeners(addresses: Mapping[str, str]) -> None:
-    """Write the addresses of listeners by their names; that of the first is the last line, for which others wait."""
-    (_, first), *others = addresses.items()
+def announce_listeners(bound: Mapping[str, str], for_clients: Mapping[str, str]) -> None:
+    """Write the addresses of listeners by their names; that of the first is the last line, for which others wait.
+
+    bound        where each listener listens
+    for_clients  the address that its clients receive, which has a line of its own if it is another one
+    """
+    for name, address in for_clients.items():
+        if address != bound[name]:
+            announce(f"clients of the listener {name} receive {address}")
+    (_, first), *others = bound.items()
     for name, address in others:
         announce(f"listener {name} on {address}")
     announce(f"listening on {first}")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.config.listeners import Listener, address_text
+from kafka_offsets.broker.config.listeners import Listener, address_text, local_host
 from kafka_offsets.broker.connection import ClientConnection
 from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.core import TURN_MS, BrokerCore, ClusterPart
@@ -25,14 +25,16 @@ from kafka_offsets.broker.network.accepting import (
     widen_backlog,
 )
 from kafka_offsets.broker.network.due_timer import DueTimer
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent
 from kafka_offsets.broker.network.inner_peer import InnerPeer
+from kafka_offsets.broker.network.loops import result_of
 from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.broker.network.switch_interval import switch_interval
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.network.virtual_time import Driven, TimeDriver
 from kafka_offsets.broker.workers import Done, Work, sync_all
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import BindError, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
@@ -54,9 +56,6 @@ _UNKNOWN_REST = (None,)
 
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
-
-_EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
-_LOCAL = "localhost"
 
 _MOST_DELAYED_ROUNDS = 250
 """What is due waits for so many rounds of the loop at most, each about 20 ms, while requests that have arrived wait."""
@@ -233,7 +232,8 @@ def time_driver(clock: Clock, driven: Driven, loop: asyncio.AbstractEventLoop) -
     if not isinstance(clock, ManualClock):
         return None
     submit = partial(asyncio.run_coroutine_threadsafe, loop=loop)
-    return TimeDriver(clock, driven, submit, loop.call_later, partial(asyncio.sleep, 0))
+    wait = partial(result_of, loop=loop)
+    return TimeDriver(clock, driven, submit, loop.call_later, partial(asyncio.sleep, 0), wait)
 
 
 class Server:
@@ -261,6 +261,7 @@ class Server:
         self._delayed_rounds = 0
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._listeners: dict[int, asyncio.Server] = {}
+        self._bound: dict[str, Listener] = {}
         self._closed = asyncio.Event()
         self._stopping = False
         self._tasks = 0
@@ -329,11 +330,11 @@ class Server:
         return Peer(self, listener)
 
     async def start(self, host: str, port: int, others: Sequence[int] | None = None) -> None:
-        """Listen on host and port (0: any free one), and on the listeners after the first. Raises OSError.
+        """Listen on host and port (0: any free one), and on the listeners after the first. Raises BindError.
 
         others  ports of the listeners after the first; None: those of `listeners`
-        Clients receive `advertised.listeners`, or else the host; for every interface localhost, as no client can
-        connect to 0.0.0.0 of another machine.
+        Clients receive `advertised.listeners`, or else where it listens; for every interface that is localhost or ::1,
+        as no client can connect to 0.0.0.0 of another machine.
         """
         context = self.core.context
         for index, security in enumerate(self.core.listeners):
@@ -341,11 +342,13 @@ class Server:
             own_host, own_port = (host, port) if index == 0 else endpoint.listener
             if index and others is not None:
                 own_port = others[index - 1]
-            own_port = await self.listen(index, own_host, own_port)
-            address = endpoint.advertised
-            if address is None:
-                address = Listener(_LOCAL if own_host in _EVERY_INTERFACE else own_host, own_port)
-            context.addresses[endpoint.name] = address
+            try:
+                own_port = await self.listen(index, own_host, own_port)
+            except OSError as error:
+                raise BindError(error, own_host, own_port) from error
+            bound = Listener(local_host(own_host), own_port)
+            self._bound[endpoint.name] = bound
+            address = context.addresses[endpoint.name] = endpoint.address_for_clients(bound)
             if index == 0:
                 context.host, context.port = address
         self._schedule_timer()
@@ -356,12 +359,24 @@ class Server:
         return {name: address_text(*address) for name, address in self.core.context.addresses.items()}
 
     @property
+    def bound_addresses(self) -> dict[str, str]:
+        """Where each listener listens, `host:port`, by its name; localhost if that is every interface."""
+        return {name: address_text(*address) for name, address in self._bound.items()}
+
+    @property
     def ports(self) -> list[int]:
         """The ports at which it listens, in the order of the listeners."""
         return [_ports(self._listeners[index])[0] for index in sorted(self._listeners)]
 
+    @property
+    def socket_names(self) -> list[Name]:
+        """Family, host and port of the sockets at which it listens."""
+        listening = [each for listener in self._listeners.values() for each in listener.sockets]
+        return [(each.family, *each.getsockname()[:2]) for each in listening]
+
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""
+        leave_to_parent(self)
         listener = self._listeners[index] = await self._listen(index, host, port)
         if self.accepts_at_once:
             widen_backlog(listener)

@@ -56,7 +56,8 @@ def serve(
             set_at_signals(stopped)
             reload_at_signal(server)
             collect_rarely()
-            announce_listeners(server.addresses)
+            warn_without_users(server)
+            announce_listeners(server.bound_addresses, server.addresses)
             await stopped.wait()
         finally:
             if endpoint is not None:
@@ -64,6 +65,17 @@ def serve(
             await server.stop()
 
     asyncio.run(main())
+
+
+def warn_without_users(server: Server) -> None:
+    """Log which listeners nobody can use, as the users of a compose file are often made in ZooKeeper."""
+    for listener in server.core.listeners:
+        if not listener.has_users:
+            logger.warning(
+                "nobody can log in at the listener %s: set sasl.users, or create a user at another listener "
+                "(kafka-configs.sh --entity-type users)",
+                listener.endpoint.name,
+            )
 
 
 def set_at_signals(stopped: asyncio.Event) -> None:

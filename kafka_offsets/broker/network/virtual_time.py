@@ -6,6 +6,7 @@ in real time, and their requests are decided before the clock moves.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
@@ -63,9 +64,10 @@ class Driven(Protocol):
 class TimeDriver:
     """Moves one broker through time.
 
-    submit  runs a coroutine in the server's thread, from another one
-    later   (seconds, callback): calls back in the server's thread, after some real time
-    read    lets the server's loop read its sockets once
+    submit     runs a coroutine in the server's thread, from another one
+    later      (seconds, callback): calls back in the server's thread, after some real time
+    read       lets the server's loop read its sockets once
+    result_of  waits for a coroutine that was submitted
     """
 
     def __init__(
@@ -75,13 +77,16 @@ class TimeDriver:
         submit: Callable[[Coroutine[Any, Any, int | None]], Future[int | None]],
         later: Callable[[float, Callable[[], object]], object],
         read: Callable[[], Awaitable[None]],
+        result_of: Callable[[Future[int | None]], int | None],
     ) -> None:
         self._clock = clock
         self._server = server
         self._submit = submit
         self._later = later
         self._read = read
+        self._result_of = result_of
         self._thread_id = threading.get_ident()
+        self._pid = os.getpid()
         self._pauses: dict[Deadline, None] = {}
         self._end_ms = 0
         self._stopped = False
@@ -101,12 +106,17 @@ class TimeDriver:
         Returns when everything is done and answered. RuntimeError in the broker's own thread, which would wait for
         itself.
         """
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"the broker of this clock runs in process {self._pid}, of which process {os.getpid()} is a fork: "
+                "move the clock there"
+            )
         if threading.get_ident() == self._thread_id:
             raise RuntimeError("the broker's own thread cannot wait for it; use asyncio.to_thread")
         if self._stopped:
             return None
         try:
-            return self._submit(self._run(until_ms, move, end_ms)).result()
+            return self._result_of(self._submit(self._run(until_ms, move, end_ms)))
         except CancelledError:  # the broker was stopped in the meantime
             return None
 

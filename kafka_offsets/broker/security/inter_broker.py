@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Endpoint
 from kafka_offsets.broker.security.listener_tls import ListenerTls
-from kafka_offsets.broker.security.listeners import ListenerSecurity, parse_users
+from kafka_offsets.broker.security.listeners import ListenerSecurity, jaas_options_of
 from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Authorizer
-from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.principal import USER_TYPE, Principal
 from kafka_offsets.security.sasl.plain import PLAIN
+from kafka_offsets.security.sasl.users import parse_users
 from kafka_offsets.security.scram import HASHES
 from kafka_offsets.security.secret import Secret
 
@@ -75,8 +75,7 @@ def _login(config: Config, endpoint: Endpoint) -> Login:
         raise ConfigError(
             f"sasl.mechanism.inter.broker.protocol is {mechanism}: {', '.join(MECHANISMS)} are served between brokers"
         )
-    jaas = config.of_listener(endpoint.name, "sasl.jaas.config", mechanism)
-    options = {} if jaas is None else jaas_options(jaas.value)
+    options = jaas_options_of(config, endpoint.name, mechanism)
     if "username" in options and "password" in options:
         return Login(mechanism, options["username"], Secret(options["password"]))
     user, users = config.sasl_inter_broker_user, config.of_listener(endpoint.name, "sasl.users")

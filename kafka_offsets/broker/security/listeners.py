@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,12 +16,14 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.security.jaas import jaas_options
+from kafka_offsets.security.jaas_file import options_of_file
 from kafka_offsets.security.oauth import Rules, TokenKeys
 from kafka_offsets.security.sasl.authentication import Authentication, Mechanisms
 from kafka_offsets.security.sasl.mechanism import ServerMechanism
 from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER, CheckToken, OAuthBearerServer
 from kafka_offsets.security.sasl.plain import PLAIN, PlainServer
 from kafka_offsets.security.sasl.scram_server import KnownToken, ScramServer
+from kafka_offsets.security.sasl.users import parse_users, users_text
 from kafka_offsets.security.scram import (
     HASHES,
     LEAST_ITERATIONS,
@@ -35,7 +36,6 @@ from kafka_offsets.security.unsecured_tokens import unsecured_claims, unsecured_
 logger = new_logger(__name__)
 
 SERVED_MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)
-_PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
 _SALT_BYTES = 16
 _VALIDATOR_KEY = "listener.name.{}.oauthbearer.sasl.server.callback.handler.class"
 _JAAS_USER = "user_"
@@ -68,6 +68,7 @@ class ListenerSecurity:
         self.tls = tls or (ListenerTls(endpoint, config) if endpoint.has_tls else None)
         self._mechanisms: Mechanisms = {}
         self._max_reauth_ms: dict[str, int] = {}
+        self._has_users = not endpoint.has_sasl
         if endpoint.has_sasl:
             self._mechanisms = self._enabled(config)
             self._max_reauth_ms = {
@@ -85,12 +86,14 @@ class ListenerSecurity:
             )
         users = config.of_listener(self.endpoint.name, "sasl.users")
         passwords = {} if users is None else parse_users(users.value)
+        of_plain = passwords | self._of_plain(config) if PLAIN in served else {}
+        self._has_users = bool(passwords or of_plain or OAUTHBEARER in served)
         made: dict[str, Callable[[], ServerMechanism]] = {}
         for name in served:
             if name == OAUTHBEARER:
                 made[name] = partial(OAuthBearerServer, self._token_check(config))
             elif name == PLAIN:
-                made[name] = partial(PlainServer, (passwords | self._of_plain(config)).get)
+                made[name] = partial(PlainServer, of_plain.get)
             else:
                 find = KnownCredentials(name, passwords, self._stored).find
                 made[name] = partial(ScramServer, name, find, partial(self._find_token, name))
@@ -104,10 +107,13 @@ class ListenerSecurity:
 
         if config.of_listeners.get(_VALIDATOR_KEY.format(self.endpoint.name.lower())) == UNSECURED_VALIDATOR:
             return self._unsecured_check(config)
+        url = value("jwks.endpoint.url")
         try:
-            keys = TokenKeys(value("jwks.endpoint.url"))
+            keys = TokenKeys(url)
         except ConfigError as error:
-            raise ConfigError(f"listener {self.endpoint.name}: {error}") from error
+            key = _VALIDATOR_KEY.format(self.endpoint.name.lower())
+            other = "" if url else f"; for tokens without a signature set {key}={UNSECURED_VALIDATOR}"
+            raise ConfigError(f"listener {self.endpoint.name}: {error}{other}") from error
         rules = Rules(
             value("expected.issuer"),
             value("expected.audience"),
@@ -118,23 +124,24 @@ class ListenerSecurity:
 
     def _unsecured_check(self, config: Config) -> CheckToken:
         """Return what checks tokens without a signature, by the rules of the JAAS configuration. Raises ConfigError."""
-        rules = unsecured_rules(self._jaas_options(config, OAUTHBEARER))
+        rules = unsecured_rules(jaas_options_of(config, self.endpoint.name, OAUTHBEARER))
         logger.warning(
             "listener %s: tokens need no signature: every peer may take any name", self.endpoint.name
         )
         return lambda token: unsecured_claims(token, rules, self._clock.now().wall_ms)
 
-    def _jaas_options(self, config: Config, mechanism: str) -> dict[str, str]:
-        jaas = config.of_listener(self.endpoint.name, "sasl.jaas.config", mechanism)
-        return {} if jaas is None else jaas_options(jaas.value)
-
     def _of_plain(self, config: Config) -> dict[str, str]:
         """Return the users that the JAAS configuration has for PLAIN, as in Kafka for this mechanism alone."""
         return {
             name.removeprefix(_JAAS_USER): value
-            for name, value in self._jaas_options(config, PLAIN).items()
+            for name, value in jaas_options_of(config, self.endpoint.name, PLAIN).items()
             if name.startswith(_JAAS_USER)
         }
+
+    @property
+    def has_users(self) -> bool:
+        """Whether there is somebody who can log in, now; always without SASL and with tokens."""
+        return self._has_users or bool(self._stored())
 
     def authentication(self) -> Authentication | None:
         """Begin the authentication of a connection; None if this listener has none."""
@@ -164,6 +171,19 @@ class KnownCredentials:
         return self._computed.get(user)
 
 
+def jaas_options_of(config: Config, listener: str, mechanism: str) -> dict[str, str]:
+    """Return the options for a mechanism at a listener: of `sasl.jaas.config`, or else of the JAAS file, or none.
+
+    The key without the prefix of a listener, which Kafka's brokers do not read, counts only if there is no file.
+    Raises ConfigError, which shows no options. Source: JaasContext.loadServerContext.
+    """
+    jaas = config.of_listener(listener, "sasl.jaas.config", mechanism)
+    file = config.java_security_auth_login_config
+    if file is not None and jaas is config.sasl_jaas_config:
+        return options_of_file(file, listener, mechanism)
+    return {} if jaas is None else jaas_options(jaas.value)
+
+
 def listeners_of(
     config: Config, stored: StoredCredentials, find_token: FindTokenFor, clock: Clock
 ) -> tuple[ListenerSecurity, ...]:
@@ -175,30 +195,6 @@ def listeners_of(
     return tuple(
         ListenerSecurity(endpoint, config, stored, find_token, clock) for endpoint in config.endpoints()
     )
-
-
-def parse_users(text: str) -> dict[str, str]:
-    """Return the users of a value of `sasl.users` with their passwords. Raises ConfigError, which shows none."""
-    found: dict[str, str] = {}
-    position = 0
-    while position < len(text):
-        match = _PAIR.match(text, position)
-        if match is None or not match[1] or not match[2]:
-            raise ConfigError("sasl.users: NAME=PASSWORD is needed, separated by commas, not this value")
-        name, password = (re.sub(r"\\(.)", r"\1", part) for part in match.groups())
-        if found.setdefault(name.strip(), password) != password:
-            raise ConfigError(f"sasl.users: {name.strip()} has two passwords")
-        position = match.end()
-    return found
-
-
-def users_text(users: Mapping[str, str]) -> str:
-    """Return the value of `sasl.users` for these users."""
-
-    def escaped(text: str) -> str:
-        return re.sub(r"([\\,=])", r"\\\1", text)
-
-    return ",".join(f"{escaped(name)}={escaped(password)}" for name, password in users.items())
 
 
 def with_users(

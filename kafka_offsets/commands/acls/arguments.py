@@ -49,7 +49,8 @@ def add_command(parser: Parser) -> None:
         _add_entries(action)
         action.set_defaults(run=run)
     remove.add_argument("--force", action="store_true", help="do not ask before")
-    add.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
+    for action in (listing, add):  # the script takes it with every action
+        action.add_argument("--force", action="store_true", help=argparse.SUPPRESS)
     for action in actions.choices.values():
         action.add_argument("--json", action="store_true", help="print one JSON object per line")
         add_broker_options(action)

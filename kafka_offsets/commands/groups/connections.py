@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from kafka_offsets.client.cluster import ClusterClient
+from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
-from kafka_offsets.errors import ErrorCode, RefusedError, nearest_name
+from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note
+
+_NAMED = 10
+"""How many partitions a line names."""
 
 REFUSED = 1
 """Exit code when the broker refused a part of the request."""
@@ -40,15 +43,35 @@ class Refusals:
             what = f"the committed offset of {topic}-{partition} is not known"
             self.add(f"group {group}: {what}: {error.name} ({error.value})")
 
+    def add_log_ends(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
+        """Report the partitions whose log start and end are not known, one line for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for (topic, partition), error in sorted(errors.items(), key=lambda each: each[0]):
+            code = error.error_code if isinstance(error, RefusedError) else None
+            reason = str(error) if code is None else f"{code.name} ({code.value})"
+            place = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
+            reasons.setdefault(reason, []).append(place)
+        for reason, places in reasons.items():
+            more = f", … ({len(places)})" if len(places) > _NAMED else ""
+            self.add(f"the log end is not known of {', '.join(places[:_NAMED])}{more}: {reason}")
 
-def chosen_groups(options: argparse.Namespace) -> list[str]:
-    """Return the groups of the options, each once. MoveError if none is named."""
+
+def chosen_groups(options: argparse.Namespace, refusals: Refusals | None = None) -> list[str]:
+    """Return the groups of the options, each once. MoveError if none is named.
+
+    refusals  gets the brokers that do not tell their groups; without it the first one is an error
+    """
     named = list(dict.fromkeys([*options.groups, *options.more_groups]))
     if options.all_groups:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
+        errors: dict[int, KafkaOffsetsError] | None = None if refusals is None else {}
         with options.connections.cluster() as cluster:
-            return [each.group for each in cluster.groups()]
+            found = [each.group for each in cluster.groups(errors)]
+        for node, error in sorted((errors or {}).items()):
+            if refusals is not None:
+                refusals.add(f"broker {node} does not tell which groups it coordinates: {error}")
+        return found
     if not named:
         raise MoveError("name a group, or give --all-groups")
     return named

@@ -9,18 +9,20 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from kafka_offsets.client.cluster import LATEST, ClusterClient
+from kafka_offsets import lag as rule
+from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
+from kafka_offsets.client.retries import PATIENCE_S
 from kafka_offsets.commands.groups.connections import (
     Refusals,
     chosen_groups,
     unknown_group,
 )
 from kafka_offsets.commands.tables import has_colours, print_rows, table
-from kafka_offsets.errors import ConnectionLostError, ErrorCode, RefusedError
+from kafka_offsets.errors import ConnectionLostError, ErrorCode, KafkaOffsetsError, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 from kafka_offsets.terminal import note
 
@@ -66,6 +68,8 @@ _ONLY_VERBOSE = ("leader_epoch", "epoch", "assignment", "target_epoch", "target"
 _CLEAR = "\x1b[H\x1b[2J"
 """Moves the cursor of a terminal to its top left corner, and clears the screen."""
 
+_LAG_KEYS = ("topic", "partition", "offset", "end", "lag", "skipped")
+
 _pause = time.sleep
 
 Row = dict[str, Any]
@@ -89,19 +93,40 @@ def describe(options: Options) -> int:
     """Print offsets, members or states of groups."""
     view = _members if options.members else _state if options.state else _offsets
     columns = _MEMBERS if options.members else _STATES if options.state else _OFFSETS
-    rows: list[Row] = []
     refusals = Refusals()
+    options.connections.retries.patience_s = PATIENCE_S
     with options.connections.cluster() as cluster:
-        for group in chosen_groups(options):
-            with options.connections.coordinator(group) as coordinator:
-                found = coordinator.describe()
-                if found.state == "Dead" and not coordinator.committed({}):
-                    refusals.add(unknown_group(options, group))
-                    continue
-                _note_state(group, found)
-                rows += view(cluster, coordinator, found, options, refusals)
+        logs = _Logs(cluster, refusals)
+
+        def described(coordinator: Coordinator) -> list[Row]:
+            """Return the rows of a group."""
+            found = coordinator.describe()
+            if found.state == "Dead" and not coordinator.committed({}):
+                refusals.add(unknown_group(options, coordinator.group))
+                return []
+            _note_state(coordinator.group, found)
+            return view(logs, coordinator, found, options)
+
+        rows = _of_each_group(options, refusals, described)
     print_rows(_shown(columns, rows, verbose=options.verbose), rows, as_json=options.json)
     return refusals.code
+
+
+def _of_each_group(
+    options: Options, refusals: Refusals, rows_of: Callable[[Coordinator], list[Row]]
+) -> list[Row]:
+    """Return the rows of all chosen groups; one that cannot be read takes only its own, unless it is alone."""
+    groups = chosen_groups(options, refusals)
+    rows: list[Row] = []
+    for group in groups:
+        try:
+            with options.connections.coordinator(group) as coordinator:
+                rows += rows_of(coordinator)
+        except (ConnectionLostError, RefusedError) as error:
+            if len(groups) == 1 and not options.all_groups:
+                raise
+            refusals.add(f"group {group} is not known: {error}")
+    return rows
 
 
 def _note_state(group: str, found: Description) -> None:
@@ -119,9 +144,7 @@ def _shown(columns: dict[str, str], rows: list[Row], *, verbose: bool) -> dict[s
     return {key: heading for key, heading in columns.items() if key not in hidden}
 
 
-def _state(
-    _: ClusterClient, coordinator: Coordinator, found: Description, options: Options, __: Refusals
-) -> list[Row]:
+def _state(_: _Logs, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
     return [
         {
             "group": coordinator.group,
@@ -139,9 +162,7 @@ def _state(
     ]
 
 
-def _members(
-    _: ClusterClient, coordinator: Coordinator, found: Description, options: Options, __: Refusals
-) -> list[Row]:
+def _members(_: _Logs, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
     return [
         {
             "group": coordinator.group,
@@ -159,15 +180,9 @@ def _members(
     ]
 
 
-def _offsets(
-    cluster: ClusterClient,
-    coordinator: Coordinator,
-    found: Description,
-    options: Options,
-    refusals: Refusals,
-) -> list[Row]:
-    rows = _offset_rows(cluster, coordinator, found, refusals)
-    _note_beyond({"group": coordinator.group, **row} for row in rows)
+def _offsets(logs: _Logs, coordinator: Coordinator, found: Description, options: Options) -> list[Row]:
+    rows = _offset_rows(logs, coordinator, found)
+    _note_outside({"group": coordinator.group, **row} for row in rows)
     if options.verbose:
         epochs = coordinator.leader_epochs()
         rows = [{**row, "leader_epoch": epochs.get((row["topic"], row["partition"]))} for row in rows]
@@ -184,37 +199,87 @@ def _offsets(
     return [{**head, "partitions": rows}]
 
 
-def _offset_rows(
-    cluster: ClusterClient, coordinator: Coordinator, found: Description, refusals: Refusals
-) -> list[Row]:
-    """Return a row for each partition with an offset or a member, and for each member without partitions."""
+def _offset_rows(logs: _Logs, coordinator: Coordinator, found: Description) -> list[Row]:
+    """Return a row for each partition that the group reads, and for each member without partitions.
+
+    A partition without an offset and a member has a row if it has records.
+    """
     errors: dict[TopicPartition, ErrorCode] = {}
     committed = coordinator.committed(errors)
-    refusals.add_offsets(coordinator.group, errors)
+    logs.refusals.add_offsets(coordinator.group, errors)
     owners = {place: member for member in found.members for place in member.assigned}
-    places = sorted({*committed, *owners, *errors})
-    ends = _ends(cluster, places)
+    named = {*committed, *owners, *errors}
+    ranges = logs.of(rule.topics_read(named), named)
+    has_records = (place for place, known in ranges.items() if known is None or known.end > known.start)
     rows = []
-    for place in places:
+    for place in sorted({*named, *has_records}):
         offset = committed[place].offset if place in committed else None
-        end = ends.get(place)
-        lag = None if offset is None or end is None else end - offset
-        head = {"topic": place[0], "partition": place[1], "offset": offset, "end": end, "lag": lag}
-        rows.append(head | _owner(owners.get(place)))
-    nothing = dict.fromkeys(("topic", "partition", "offset", "end", "lag"))
+        known = ranges.get(place)
+        row = {
+            "topic": place[0],
+            "partition": place[1],
+            "offset": offset,
+            "end": known and known.end,
+            "lag": None,
+            "skipped": None,
+            "is_there": place in ranges,
+        }
+        if known is not None and place not in errors:
+            row["lag"] = rule.lag(offset, known.start, known.end)
+            row["skipped"] = rule.skipped(offset, known.start)
+        rows.append(row | _owner(owners.get(place)))
+    nothing = dict.fromkeys(("topic", "partition", "offset", "end", "lag", "skipped"))
     idle = (member for member in found.members if not member.assigned)
     return rows + [nothing | _owner(member) for member in idle]
 
 
-def _note_beyond(rows: Iterable[Row]) -> None:
-    """Write a line for each committed offset after the log end, which Kafka's script shows as a negative lag."""
+class _Logs:
+    """The ranges of the logs of a cluster, each asked for once.
+
+    refusals  gets the partitions whose range is not known
+    """
+
+    def __init__(self, cluster: ClusterClient, refusals: Refusals) -> None:
+        self.refusals = refusals
+        self._cluster = cluster
+        self._ranges: dict[str, dict[TopicPartition, LogRange | None]] = {}
+        self._whole: set[str] = set()
+
+    def of(
+        self, topics: Iterable[str], named: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, LogRange | None]:
+        """Return the range of each partition of topics, None where it is not known; of a deleted topic nothing.
+
+        named  the partitions that a topic has at least, of which the brokers tell nothing
+        """
+        wanted = list(topics)
+        new = [topic for topic in wanted if topic not in self._ranges]
+        if new:
+            errors: dict[TopicPartition, KafkaOffsetsError] = {}
+            found = self._cluster.log_ranges(new, errors)
+            self.refusals.add_log_ends(errors)
+            self._whole.update(topic for topic, partition in errors if partition == WHOLE_TOPIC)
+            for topic in new:
+                self._ranges[topic] = {place: each for place, each in found.items() if place[0] == topic}
+                self._ranges[topic] |= {
+                    place: None for place in errors if place[0] == topic and place[1] != WHOLE_TOPIC
+                }
+        ranges = {place: each for topic in wanted for place, each in self._ranges[topic].items()}
+        return ranges | {place: None for place in named if place[0] in self._whole}
+
+
+def _note_outside(rows: Iterable[Row]) -> None:
+    """Write a line for each committed offset outside its log.
+
+    Kafka's script shows one after the log end as a negative lag, and counts records that were deleted.
+    """
     for row in rows:
+        place = f"{row['topic']}-{row['partition']}"
+        said = f"group {row['group']}: the committed offset {row['offset']} of {place} is"
         if row["lag"] is not None and row["lag"] < 0:
-            place = f"{row['topic']}-{row['partition']}"
-            note(
-                f"group {row['group']}: the committed offset {row['offset']} of {place} is after the log end "
-                f"{row['end']}; was the topic created again?"
-            )
+            note(f"{said} after the log end {row['end']}; was the topic created again?")
+        if row["skipped"]:
+            note(f"{said} before the log start: {row['skipped']} offsets were deleted before they were read")
 
 
 def _owner(member: Member | None) -> Row:
@@ -226,21 +291,6 @@ def _owner(member: Member | None) -> Row:
     }
 
 
-def _ends(cluster: ClusterClient, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the ends of logs; a deleted topic has none."""
-    ends = {}
-    for topic, partitions in by_topic(places).items():
-        try:
-            existing = cluster.leaders([topic])
-        except RefusedError as error:
-            if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise
-            continue
-        wanted = ((topic, each) for each in partitions)
-        ends.update(cluster.offsets_at({place: LATEST for place in wanted if place in existing}))
-    return ends
-
-
 # ---- lag ------------------------------------------------------------------------------------------------------
 
 
@@ -250,23 +300,23 @@ def lag(options: Options) -> int:
         options.all_groups = True
     if options.watch is None:
         rows, code = _lags(options)
-        _note_beyond(rows)
+        _note_outside(rows)
         print_rows(_lag_columns(), rows, as_json=options.json)
         return code
     before: dict[tuple[str, str, int], int] = {}
-    rows, _ = _lags(options)  # what cannot be reached or read at the begin, ends the command
+    rows, code = _lags(options)  # what cannot be reached or read at the begin, ends the command
     while True:
-        _print_screen(_with_changes(rows, before), as_json=options.json)
+        _print_screen(_with_changes(rows, before), is_whole=not code, as_json=options.json)
         _pause(options.watch)
-        rows = _next_lags(options)
+        rows, code = _next_lags(options)
 
 
-def _next_lags(options: Options) -> list[Row]:
+def _next_lags(options: Options) -> tuple[list[Row], int]:
     """Return the lags of a later table, as soon as the cluster gives them."""
     while True:
         options.connections.retries.renew()
         try:
-            return _lags(options)[0]
+            return _lags(options)
         except (ConnectionLostError, RefusedError) as error:
             note(str(error))
             _pause(options.watch)
@@ -287,14 +337,14 @@ def _lag_columns() -> dict[str, str]:
     return {key: _OFFSETS[key] for key in ("group", "topic", "partition", "offset", "end", "lag")}
 
 
-def _print_screen(rows: list[Row], *, as_json: bool) -> None:
+def _print_screen(rows: list[Row], *, is_whole: bool, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"time_ms": round(time.time() * 1000), "partitions": rows}), flush=True)
         return
     columns = _lag_columns() | {"change": "CHANGE"}
-    lines = [*table(columns, rows, in_colours=has_colours(sys.stdout))] or ["no group has committed offsets"]
-    # An offset after the log end has nothing to read, and takes nothing from the lag of others.
-    unread = sum(max(row["lag"] or 0, 0) for row in rows)
+    nothing = "no group has committed offsets" if is_whole else "no offset of a group is known"
+    lines = [*table(columns, rows, in_colours=has_colours(sys.stdout))] or [nothing]
+    unread = rule.total(row["lag"] for row in rows)
     total = f"{time.strftime('%H:%M:%S')}  {unread} records of lag in all"
     print(
         _CLEAR if sys.stdout.isatty() else "", *(f"{line}\n" for line in (total, *lines)), sep="", flush=True
@@ -302,25 +352,31 @@ def _print_screen(rows: list[Row], *, as_json: bool) -> None:
 
 
 def _lags(options: Options) -> tuple[list[Row], int]:
-    """Return a row for each partition with a committed offset and a known end, and the exit code."""
-    rows: list[Row] = []
+    """Return a row for each partition that exists and that a group reads, and the exit code."""
     refusals = Refusals()
+    options.connections.retries.patience_s = PATIENCE_S
     with options.connections.cluster() as cluster:
-        for group in chosen_groups(options):
-            with options.connections.coordinator(group) as coordinator:
-                found = list(_lags_of(cluster, coordinator, refusals))
-                if not found and not options.all_groups and coordinator.describe().state == "Dead":
-                    refusals.add(unknown_group(options, group))
-            rows += found
+        logs = _Logs(cluster, refusals)
+
+        def lags_of(coordinator: Coordinator) -> list[Row]:
+            """Return the rows of a group; report it if it is named and has none."""
+            found = coordinator.describe()
+            rows = [
+                {"group": coordinator.group} | {key: row[key] for key in _LAG_KEYS}
+                for row in _offset_rows(logs, coordinator, found)
+                if row.get("is_there")
+            ]
+            if not rows and not options.all_groups and not refusals.code:
+                refusals.add(_why_without_rows(options, coordinator, found))
+            return rows
+
+        rows = _of_each_group(options, refusals, lags_of)
     return rows, refusals.code
 
 
-def _lags_of(cluster: ClusterClient, coordinator: Coordinator, refusals: Refusals) -> Iterator[Row]:
-    errors: dict[TopicPartition, ErrorCode] = {}
-    committed = coordinator.committed(errors)
-    refusals.add_offsets(coordinator.group, errors)
-    ends = _ends(cluster, [*committed, *errors])
-    for place, end in sorted(ends.items()):
-        offset = None if place in errors else committed[place].offset
-        head = {"group": coordinator.group, "topic": place[0], "partition": place[1]}
-        yield head | {"offset": offset, "end": end, "lag": None if offset is None else end - offset}
+def _why_without_rows(options: Options, coordinator: Coordinator, found: Description) -> str:
+    if coordinator.committed({}):
+        return f"group {coordinator.group} has committed offsets only of partitions that do not exist"
+    if found.state == "Dead":
+        return unknown_group(options, coordinator.group)
+    return f"group {coordinator.group} has no committed offsets, and no member with a partition"

@@ -13,11 +13,13 @@ from kafka_offsets.client import moves
 from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError, Row
+from kafka_offsets.clock import utc_text
 from kafka_offsets.commands.groups.connections import (
     Refusals,
     chosen_groups,
     chosen_places,
     refused,
+    unknown_group,
     why_refused,
     why_without_offsets,
 )
@@ -26,8 +28,12 @@ from kafka_offsets.commands.tables import print_rows
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note, printable
+from kafka_offsets.texts import TextError, read_text
 
 _CANNOT = 2
+_NAMED = 10
+"""How many partitions a line names."""
+
 _WITHOUT_MEMBERS = ("Empty", "Dead")
 _COMMITTED = {"topic": "TOPIC", "partition": "PARTITION", "offset": "CURRENT-OFFSET", "metadata": "METADATA"}
 _MOVED = {
@@ -90,11 +96,15 @@ def _committed(
 
 
 class _Move(NamedTuple):
-    """The new offsets of a group, and the committed ones."""
+    """The new offsets of a group, and the committed ones.
+
+    is_new  whether the group does not exist, so that the commit makes it
+    """
 
     group: str
     committed: Mapping[TopicPartition, int]
     wanted: Mapping[TopicPartition, int]
+    is_new: bool
 
 
 def reset(options: argparse.Namespace) -> int:
@@ -107,7 +117,7 @@ def reset(options: argparse.Namespace) -> int:
             with options.connections.coordinator(group) as coordinator:
                 committed = {place: each.offset for place, each in coordinator.committed().items()}
                 try:
-                    _check_without_members(coordinator)
+                    state = _check_without_members(coordinator)
                     wanted = _wanted(options, cluster, group, committed)
                 except MoveError as error:
                     if len(groups) == 1:
@@ -116,7 +126,7 @@ def reset(options: argparse.Namespace) -> int:
                     note(str(error))
                     continue
                 if wanted:
-                    found.append(_Move(group, committed, wanted))
+                    found.append(_Move(group, committed, wanted, state == "Dead"))
                 else:
                     code = max(code, refused(why_without_offsets(options, coordinator)))
     if options.export:
@@ -126,12 +136,14 @@ def reset(options: argparse.Namespace) -> int:
     return max(code, _carry_out(options, found))
 
 
-def _check_without_members(coordinator: Coordinator) -> None:
+def _check_without_members(coordinator: Coordinator) -> str:
+    """Return the state of a group, Dead if it does not exist. MoveError if it has members."""
     state = coordinator.describe().state
     if state not in _WITHOUT_MEMBERS:
         raise MoveError(
             f"group {coordinator.group} is {state}: only offsets of a group without members can be moved"
         )
+    return state
 
 
 def _wanted(
@@ -139,35 +151,69 @@ def _wanted(
 ) -> dict[TopicPartition, int]:
     """Return the new offsets."""
     if options.from_file is not None:
-        rows = moves.read_rows(_lines(options.from_file), str(options.from_file))
+        rows = moves.read_rows(_text(options.from_file), str(options.from_file))
         found = {row.place: row.offset for row in rows if row.group in (None, group)}
         places = chosen_places(options.topics, cluster, found)
         named = {place: found[place] for place in places if place in found}
         if not named:
             raise MoveError(f"{options.from_file} has no such offsets of group {group}")
-        return _within_logs(cluster, named)
+        return _within_logs(cluster, group, named)
     places = chosen_places(options.topics, cluster, committed)
     if options.to_earliest:
         return cluster.offsets_at(dict.fromkeys(places, EARLIEST))
     if options.shift_by is not None:
-        return _within_logs(cluster, moves.shifted(committed, places, options.shift_by))
+        return _within_logs(cluster, group, moves.shifted(committed, places, options.shift_by))
     if options.to_offset is not None:
-        return _within_logs(cluster, dict.fromkeys(places, options.to_offset))
+        return _within_logs(cluster, group, dict.fromkeys(places, options.to_offset))
     end = cluster.offsets_at(dict.fromkeys(places, LATEST))
     if options.to_latest:
         return end
     if options.to_current:
+        _say_instead(
+            f"group {group} has committed nothing, and the log end is taken, in",
+            {place: end[place] for place in places if place not in committed},
+        )
         return {place: committed.get(place, end[place]) for place in places}
     since = options.to_datetime
     if since is None:
         since = round(time.time() * 1000) - options.by_duration
     at = cluster.offsets_at(dict.fromkeys(places, max(since, 0)))  # negative timestamps have special meanings
+    _say_instead(
+        f"group {group}: no record is from {utc_text(since)} or later, and the log end is taken, in",
+        {place: end[place] for place, offset in at.items() if offset < 0},
+    )
     return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
 
 
-def _within_logs(cluster: ClusterClient, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _within_logs(
+    cluster: ClusterClient, group: str, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return offsets, each moved to the nearer end of its log if it is outside, which is said."""
     first, end = (cluster.offsets_at(dict.fromkeys(offsets, which)) for which in (EARLIEST, LATEST))
-    return moves.clamped(offsets, first, end)
+    found = moves.clamped(offsets, first, end)
+    for outside, ends in (("after the log end", end), ("before the log start", first)):
+        changed = {place: at for place, at in found.items() if at != offsets[place] and at == ends[place]}
+        said = outside.removeprefix("after ").removeprefix("before ")
+        _say_instead(
+            f"group {group}: the offset is {outside}, and {said} is taken, in",
+            changed,
+            {place: f"{offsets[place]} became " for place in changed},
+        )
+    return found
+
+
+def _say_instead(
+    what: str, taken: Mapping[TopicPartition, int], before: Mapping[TopicPartition, str] | None = None
+) -> None:
+    """Write a line about the partitions in which another offset is taken than was asked for."""
+    if not taken:
+        return
+    said = [
+        f"{topic}-{index} ({(before or {}).get((topic, index), '')}{offset})"
+        for (topic, index), offset in sorted(taken.items())
+    ]
+    more = f", … ({len(said)})" if len(said) > _NAMED else ""
+    note(f"{what} {', '.join(said[:_NAMED])}{more}")
 
 
 def _print_moves(found: Iterable[_Move], *, as_json: bool) -> None:
@@ -203,6 +249,10 @@ def _print_file(lines: Iterable[str]) -> None:
 
 def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
     """Commit the new offsets if the options say so; return the exit code."""
+    for move in found:
+        if move.is_new:
+            makes = "its offsets make it" if options.execute else "--execute makes it"
+            note(f"{unknown_group(options, move.group)}; {makes}")
     if not options.execute:
         if found:
             which = f"group {found[0].group} is" if len(found) == 1 else f"{len(found)} groups are"
@@ -271,7 +321,7 @@ def export(options: argparse.Namespace) -> int:
 def import_offsets(options: argparse.Namespace) -> int:
     """Commit the offsets of a file; without --execute only say which."""
     by_group: dict[str, dict[TopicPartition, int]] = {}
-    for row in moves.read_rows(_lines(options.file), str(options.file)):
+    for row in moves.read_rows(_text(options.file), str(options.file)):
         group = options.group if row.group is None else row.group
         if group is None:
             raise MoveError(f"{options.file} names no group: add --group")
@@ -287,16 +337,16 @@ def import_offsets(options: argparse.Namespace) -> int:
     ):
         for group, offsets in by_group.items():
             with options.connections.coordinator(group) as coordinator:
-                _check_without_members(coordinator)
+                state = _check_without_members(coordinator)
                 committed = {place: each.offset for place, each in coordinator.committed().items()}
-                found.append(_Move(group, committed, _within_logs(cluster, offsets)))
+                wanted = _within_logs(cluster, group, offsets)
+                found.append(_Move(group, committed, wanted, state == "Dead"))
     _print_moves(found, as_json=options.json)
     return _carry_out(options, found)
 
 
-def _lines(file: Path) -> list[str]:
+def _text(file: Path) -> str:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MoveError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
-    return text.splitlines()
+        return read_text(file)
+    except TextError as error:
+        raise MoveError(str(error)) from error

@@ -26,7 +26,15 @@ def add_command(parser: Parser, command: str) -> None:
     )
     parser.add_argument("-Z", dest="null", action="store_true", help=_NULL[command])
     (_add_produce if command == "produce" else _add_consume)(parser)
-    parser.add_argument("-q", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "-F", dest="command_config", type=Path, metavar="FILE", help="the same as --command-config"
+    )
+    parser.add_argument(
+        "-m", dest="timeout", type=types.seconds, metavar="SECONDS", help="the same as --timeout, in seconds"
+    )
+    parser.add_argument("-c", "--count", type=types.whole_number, metavar="N", help="exit after N records")
+    for flag in ("-q", "-u", "-E", "-P" if command == "produce" else "-C"):  # of kcat: what is so anyway
+        parser.add_argument(flag, action="store_true", dest="is_so", help=argparse.SUPPRESS)
     add_broker_options(parser)
 
 
@@ -48,8 +56,12 @@ def _add_produce(parser: Parser) -> None:
         help="a header of every record; may be given several times",
     )
     parser.add_argument(
-        "-D", dest="delimiter", default="\\n", metavar="TEXT", help="separator between records (\\n)"
+        "-D",
+        dest="delimiter",
+        metavar="TEXT",
+        help="separator between records, which are bytes then; without it, each line of a text is a record",
     )
+    parser.add_argument("-T", dest="tee", action="store_true", help="print each record that is produced")
     parser.add_argument(
         "-z",
         dest="compression",
@@ -83,7 +95,9 @@ def _add_consume(parser: Parser) -> None:
         help="where to start: N is an offset, -N records before the end, s@MS a time in ms (beginning)",
     )
     parser.add_argument("-e", "--exit", action="store_true", help="exit at the current end of the partitions")
-    parser.add_argument("-c", "--count", type=types.whole_number, metavar="N", help="exit after N records")
+    parser.add_argument(
+        "-D", dest="delimiter", metavar="TEXT", help="separator after each record (\\n), without -f and -J"
+    )
     parser.add_argument(
         "-f",
         "--format",
@@ -108,6 +122,8 @@ def run(options: argparse.Namespace) -> int:
         for text in (options.key_delimiter, getattr(options, "delimiter", None)):
             formats.unescaped(text or "")
         formats.parse_format(getattr(options, "format", None) or "")
+        if getattr(options, "tee", False) and options.json:
+            raise ValueError("-T and --json print both: choose one")
         if "" in (options.key_delimiter, getattr(options, "delimiter", None)):
             raise ValueError("a delimiter has at least one character")
     except ValueError as error:

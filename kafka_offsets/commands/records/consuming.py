@@ -76,9 +76,10 @@ def _render(options: argparse.Namespace) -> Render:
     null = b"NULL" if options.null else b""
     if options.format is not None:
         return parse_format(options.format, null)
+    end = (options.delimiter or "\\n").replace("%", "%%")
     if options.key_delimiter is None:
-        return parse_format("%s\\n", null)
-    return parse_format("%k" + options.key_delimiter.replace("%", "%%") + "%s\\n", null)
+        return parse_format(f"%s{end}", null)
+    return parse_format("%k" + options.key_delimiter.replace("%", "%%") + f"%s{end}", null)
 
 
 def _places(options: argparse.Namespace, leaders: Iterable[TopicPartition]) -> list[TopicPartition]:

@@ -44,11 +44,15 @@ def produce(options: argparse.Namespace) -> int:
             )
         batches = _BatchMaker(options, partition_count, cluster.new_producer())
         used_s = time.monotonic()
-        for records in _batches(options, RecordReader(lines, unescaped(options.delimiter))):
+        delimiter = None if options.delimiter is None else unescaped(options.delimiter)
+        name = "standard input" if options.file is None else str(options.file)
+        for records in _batches(options, RecordReader(lines, delimiter, name)):
             if time.monotonic() - used_s > _IDLE_S:
                 connected.close()
                 cluster = connected.enter_context(connections.cluster())
             _report(options, cluster.produce(batches.of(records)))
+            if options.tee:
+                _tee(records, delimiter or b"\n")
             used_s = time.monotonic()
     return 0
 
@@ -66,8 +70,10 @@ def _batches(options: argparse.Namespace, reader: RecordReader) -> Iterator[list
     """Yield lists of records: full ones, and those whose first record has waited for the linger time."""
     found: list[NewRecord] = []
     size, due_s = 0, math.inf
-    record = _record(options)
+    record, left = _record(options), options.count
     while (values := reader.read(max(0.0, due_s - time.monotonic()) if found else None)) is not None:
+        if left is not None:
+            values, left = values[:left], left - len(values[:left])
         for each in map(record, values):
             more = _most_bytes(each)
             if found and (size + more > _AT_ONCE_BYTES or len(found) >= _AT_ONCE):
@@ -80,6 +86,8 @@ def _batches(options: argparse.Namespace, reader: RecordReader) -> Iterator[list
         if found and time.monotonic() >= due_s:
             yield found
             found, size = [], 0
+        if left == 0:
+            break
     if found:
         yield found
 
@@ -144,6 +152,13 @@ class _BatchMaker:
                 base_sequence=sequence,
             )
         )
+
+
+def _tee(records: list[NewRecord], delimiter: bytes) -> None:
+    """Write the values of records to standard output, once they are produced."""
+    for each in records:
+        sys.stdout.buffer.write((each.value or b"") + delimiter)
+    sys.stdout.buffer.flush()
 
 
 def _report(options: argparse.Namespace, answered: dict[TopicPartition, int]) -> None:

@@ -6,23 +6,30 @@ import io
 import os
 import select
 
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.texts import Recoder, TextError
+
 _READ_BYTES = 64 << 10
 
 
 class RecordReader:
     """Reads what stands between delimiters; the last delimiter may be missing.
 
-    lines  a buffered stream from which nothing has been read
+    lines      a buffered stream from which nothing has been read
+    delimiter  None: the stream is text, whose lines end with LF or CR LF; a byte-order mark is no part of it, and
+               UTF-16 becomes UTF-8
+    name       of the stream, for errors
     """
 
-    def __init__(self, lines: io.BufferedReader, delimiter: bytes) -> None:
-        self._lines, self._delimiter = lines, delimiter
+    def __init__(self, lines: io.BufferedReader, delimiter: bytes | None, name: str = "") -> None:
+        self._lines, self._delimiter = lines, delimiter or b"\n"
+        self._recode = Recoder(name) if delimiter is None else None
         self._rest = b""
         self._has_ended = False
         self._descriptor = _descriptor(lines)
 
     def read(self, timeout_s: float | None) -> list[bytes] | None:
-        """Return the records that one read completes; None at the end.
+        """Return the records that one read completes; None at the end. Raises ConfigError for text that is none.
 
         timeout_s  return none of them if nothing arrives in this time; None waits. On Windows it always waits
         """
@@ -33,11 +40,19 @@ class RecordReader:
             if not readable:
                 return []
         data = self._lines.read1(_READ_BYTES)
-        *whole, self._rest = (self._rest + data).split(self._delimiter)
-        if data:
-            return whole
-        self._has_ended = True
-        return [self._rest] if self._rest else None
+        self._has_ended = not data
+        *found, self._rest = (self._rest + self._recoded(data)).split(self._delimiter)
+        if self._has_ended and self._rest:
+            found.append(self._rest)
+        if self._recode is not None:
+            found = [line.removesuffix(b"\r") for line in found]
+        return None if self._has_ended and not found else found
+
+    def _recoded(self, data: bytes) -> bytes:
+        try:
+            return data if self._recode is None else self._recode(data)
+        except TextError as error:
+            raise ConfigError(str(error)) from error
 
 
 def _descriptor(lines: io.BufferedReader) -> int | None:

@@ -26,6 +26,9 @@ from kafka_offsets.spark import schema
 from kafka_offsets.spark.pipelines.groups import CLASSIC, CONSUMER, SHARE, SIMPLE, STREAMS, groups
 from kafka_offsets.spark.pipelines.state import KEY, REFUSE, latest
 
+_MOST_MS = ((1 << 63) - 1) // 1000
+"""Spark's last time."""
+
 
 def stale(
     raw: DataFrame,
@@ -63,7 +66,7 @@ def stale(
     is_stale = sf.coalesce(sf.col("expires_ms") <= now_ms, sf.lit(False))
     result = found.select(
         *found.columns[:-2],
-        sf.timestamp_millis("expires_ms").alias("expires_at"),
+        sf.timestamp_millis(sf.least("expires_ms", sf.lit(_MOST_MS))).alias("expires_at"),
         is_stale.alias("is_stale"),
         "why",
     )

@@ -137,6 +137,10 @@ def _of_state(state: DataFrame) -> DataFrame:
 
 def _encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
+        # As numbers: a time may be beyond Python's.
+        for name in ("commit_timestamp", "expire_timestamp"):
+            at = batch.schema.get_field_index(name)
+            batch = batch.set_column(at, name, batch.column(at).cast(pa.int64()))
         yield pa.RecordBatch.from_pylist([_record_of(row) for row in batch.to_pylist()], _RECORDS_SCHEMA)
 
 
@@ -160,8 +164,8 @@ def _record_of(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ms(timestamp: Any) -> int:
-    return _NO_TIMESTAMP if timestamp is None else round(timestamp.timestamp() * 1000)
+def _ms(microseconds: int | None) -> int:
+    return _NO_TIMESTAMP if microseconds is None else microseconds // 1000
 
 
 def _of_log(raw: DataFrame, unreadable: str) -> DataFrame:

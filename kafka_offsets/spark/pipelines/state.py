@@ -67,6 +67,13 @@ def latest(
     return winners.where(~sf.col("tombstone")).select(*schema.STATE_COLUMNS)
 
 
+def times_in_ms(table: DataFrame) -> tuple[DataFrame, list[str]]:
+    """Return a table whose times are numbers of ms, and their columns: Python has no time after the year 9999."""
+    times = [name for name, type_ in table.dtypes if type_ == "timestamp"]
+    columns = (sf.unix_millis(name).alias(name) if name in times else name for name in table.columns)
+    return table.select(*columns), times
+
+
 def changes(raw: DataFrame, *, unreadable: str = REFUSE) -> DataFrame:
     """Return the changes by a part of the log: the last row of each key, including deletions, in one pass over `raw`.
 

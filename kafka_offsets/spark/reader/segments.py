@@ -35,7 +35,7 @@ KEPT_BYTES = 31 << 20
 """Columns of some megabytes come and go by the thousand: new pages for them are a tenth of all that decoding takes."""
 
 _SEGMENT = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}(?:{re.escape(NEW_SUFFIX)})?")
-_FOLDER = re.compile(r".+-(\d+)")
+_FOLDER = re.compile(r"(.+)-(\d+)")
 
 
 class SegmentAt(NamedTuple):
@@ -222,7 +222,11 @@ def _partition_of(folder: str) -> int:
     match = _FOLDER.fullmatch(_name(folder))
     if match is None:
         raise NoLogError(f"{folder}: holds segments, but its name does not end in the number of a partition")
-    return int(match[1])
+    if match[1] != TOPIC:
+        raise NoLogError(
+            f"{folder}: a log of topic {match[1]}, not of {TOPIC}: a copy keeps the names of its folders"
+        )
+    return int(match[2])
 
 
 def _name(path: str) -> str:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.errors import OpeningAbandonedError, StorageError
+from kafka_offsets.errors import OldFormatError, OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import (
     CHECKED_POSITION,
     CRC_POSITION,
@@ -258,9 +258,9 @@ def _batch_at(
 
 
 def refuse_old_format(file: File, position: int, stop: int) -> None:
-    """Raise StorageError if a whole message of format 0 or 1 is here: not torn, but older than this broker reads."""
+    """Raise OldFormatError if a whole message of format 0 or 1 is here: not torn, but older than this broker reads."""
     if _is_old_format(file, position, stop):
-        raise StorageError("a message of format 0 or 1; only format 2 is read", file.path, position)
+        raise OldFormatError("a message of format 0 or 1; only format 2 is read", file.path, position)
 
 
 def _is_old_format(file: File, position: int, stop: int) -> bool:

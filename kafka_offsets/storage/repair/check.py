@@ -1,11 +1,12 @@
 """Check of a data directory, or of one folder of it: whether it holds what was written. Only reads.
 
 It reads every batch with its checksum, parses every record, compares every offset and leader epoch with the previous
-ones, and compares the small files with the logs. Three kinds of findings:
+ones, and compares the small files with the logs. Four kinds of findings:
 
     damage  opening the log, or reading it, refuses this; or an operator must know about it
     torn    the incomplete end of a log that was not closed well: opening the log truncates it
     advice  rebuilt, removed or ignored when the log is opened, and never relied on: index files, leftovers
+    not served   what a broker of Kafka reads, and this one does not: it is not checked, and no damage
 
 This module does not know what the records of a topic mean; a caller that knows passes a function that checks each.
 """
@@ -16,7 +17,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from kafka_offsets.errors import ProtocolError, StorageError, UnreadableError
+from kafka_offsets.errors import OldFormatError, ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record, read_batch_header, read_records
 from kafka_offsets.storage.catalogue import CatalogueTopic, decode_catalogue
 from kafka_offsets.storage.checkpoints import (
@@ -41,6 +42,7 @@ from kafka_offsets.storage.client_settings import (
 from kafka_offsets.storage.data_directory import (
     CATALOGUE,
     CLEAN_SHUTDOWN,
+    CLUSTER_METADATA_TOPIC,
     META_PROPERTIES,
     decode_meta_properties,
     partition_folders,
@@ -101,6 +103,12 @@ _LEFTOVERS = {
     DAMAGED_SUFFIX: "bytes that recovery=keep-valid set aside",
 }
 
+_NOT_SERVED = {
+    re.compile(rf"{CLUSTER_METADATA_TOPIC}-[0-9]+"): "the log of Kafka's controllers",
+    re.compile(r".+\.[0-9a-f]{32}-future"): "a replica on its way to another directory",
+    re.compile(r".+\.[0-9a-f]{32}-stray"): "a replica that is not assigned to its broker any more",
+}
+
 RecordCheck = Callable[[Record], None]
 """Raises ProtocolError for an invalid record."""
 
@@ -113,6 +121,7 @@ class Severity(StrEnum):
     DAMAGE = "damage"
     TORN = "torn"
     ADVICE = "advice"
+    NOT_SERVED = "not served"
 
 
 class Finding(NamedTuple):
@@ -184,6 +193,7 @@ class Checker:
         """Check everything in the data directory. Raises StorageError when it cannot be read."""
         names = self._files.list_directory("")
         yield from self._leftovers("", names)
+        yield from self._not_served(names)
         found: list[Finding] = []
         # Never synced, and not required: without it the next cleaning of a log begins at its start.
         self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, found)
@@ -273,6 +283,13 @@ class Checker:
             for suffix, meaning in _LEFTOVERS.items():
                 if name.endswith(suffix):
                     yield _advice(join(directory, name), None, meaning)
+
+    def _not_served(self, names: Sequence[str]) -> Iterator[Finding]:
+        """Name the folders of a Kafka that a broker of ours leaves alone."""
+        for name in names:
+            meaning = next((each for form, each in _NOT_SERVED.items() if form.fullmatch(name)), None)
+            if meaning is not None and self._files.is_directory(name):
+                yield Finding(Severity.NOT_SERVED, name, None, f"{meaning}, which is not read here")
 
     # --- one partition
 
@@ -436,9 +453,11 @@ class _LogReader:
                 for finding in self._segment(path, base_offset, limit, may_be_torn=may_be_torn):
                     is_whole = is_whole and finding.kind is Severity.ADVICE
                     yield finding
-            except (
-                StorageError
-            ) as error:  # refused by the disk, or of an old format: the others can still be read
+            except OldFormatError as error:
+                is_whole = False
+                self.end_offset = max(self.end_offset, *following[:1], base_offset)
+                yield _of_error(error, path)._replace(kind=Severity.NOT_SERVED)
+            except StorageError as error:  # refused by the disk: the others can still be read
                 is_whole = False
                 yield _of_error(error, path)
             if is_whole and base_offset in changed:

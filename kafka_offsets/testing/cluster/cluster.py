@@ -90,7 +90,9 @@ class Cluster(Broker):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, separated by commas. RuntimeError if the cluster is not running."""
+        """The addresses of all nodes, separated by commas, also in a fork. RuntimeError if it is not running."""
+        if self._is_of_parent:
+            return super().bootstrap_servers
         return ",".join(node.address for node in self.nodes)
 
     def address_of(self, listener: str) -> str:
@@ -269,7 +271,7 @@ class Cluster(Broker):
         return self._call(lambda server: function(_cluster(server)))
 
     def _until(self, begin: "Callable[[ClusterServer], Future[T]]") -> T:
-        return self._begin(lambda server: begin(_cluster(server))).result()
+        return self._result(self._begin(lambda server: begin(_cluster(server))))
 
     def _new_server(self) -> NetworkServer:
         return cast(

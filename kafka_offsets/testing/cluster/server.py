@@ -33,6 +33,7 @@ from kafka_offsets.testing.cluster.node import ClusterNode
 from kafka_offsets.testing.cluster.synced_files import SyncedFiles
 from kafka_offsets.testing.cluster.view import ClusterState
 from kafka_offsets.testing.events import Event, Watches
+from kafka_offsets.testing.groups import NoLeaderError
 from kafka_offsets.testing.recording import Recorder
 
 T = TypeVar("T")
@@ -378,7 +379,7 @@ class ClusterServer:
         leader = self.metadata.image.leader(topic, index)
         server = self._network.servers.get(leader)
         if server is None:
-            raise RuntimeError(f"no node leads {topic}-{index}")
+            raise NoLeaderError(f"no node leads {topic}-{index}")
         return server.core
 
     def moving(self, place: tuple[str, int], to: int | None) -> Future[int]:

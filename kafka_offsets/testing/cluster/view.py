@@ -16,6 +16,7 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.protocol.java_hash import partition_for
+from kafka_offsets.testing.groups import NoLeaderError
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.config.keys import Config
@@ -24,7 +25,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Leading = Callable[[str, int], BrokerCore]
-"""(topic, partition) -> the broker that leads it. RuntimeError if there is none."""
+"""(topic, partition) -> the broker that leads it. NoLeaderError if there is none."""
 
 
 class ClusterState:
@@ -41,7 +42,7 @@ class ClusterState:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.topics = _Topics(image, leading)
+        self.topics = _Topics(image, leading, cores)
         self.runtime = self.shards = _Groups(image, leading)
         self.expiry = _Expiry(cores)
         self.metrics = _Metrics(cores)
@@ -124,14 +125,20 @@ class _Metrics:
 class _Topics:
     """The topics of a cluster, each partition at its leader."""
 
-    def __init__(self, image: ClusterImage, leading: Leading) -> None:
-        self._image, self._leading = image, leading
+    def __init__(self, image: ClusterImage, leading: Leading, cores: Callable[[], list[BrokerCore]]) -> None:
+        self._image, self._leading, self._cores = image, leading, cores
 
     def names(self) -> list[str]:
         return sorted(self._image.topics)
 
     def get(self, name: str) -> Topic | None:
-        return self._leading(name, 0).topics.get(name) if name in self._image.topics else None
+        """Return a topic, as any node that is up has it. RuntimeError if all are stopped."""
+        if name not in self._image.topics:
+            return None
+        found = next((each for core in self._cores() if (each := core.topics.get(name)) is not None), None)
+        if found is None:
+            raise NoLeaderError(f"no node that is up has topic {name}")
+        return found
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return next((each.name for each in self._image.topics.values() if each.topic_id == topic_id), None)
@@ -165,12 +172,26 @@ class _Groups:
         return self.core_of(group_id).runtime.shard_of(group_id, now)
 
     def all_shards(self) -> Iterable[HostedShard]:
-        """Return the shards of the offsets topic that their leaders host."""
-        if not self.topic_exists:
-            return []
+        """Return the shards of the offsets topic that their leaders host; see `lost_shards`."""
         shards = []
-        for index in range(len(self._image.topics[OFFSETS_TOPIC].partitions)):
-            hosted = self._leading(OFFSETS_TOPIC, index).runtime.shards.get(index)
+        for index in self._indexes():
+            try:
+                hosted = self._leading(OFFSETS_TOPIC, index).runtime.shards.get(index)
+            except NoLeaderError:
+                continue
             if hosted is not None:
                 shards.append(hosted)
         return shards
+
+    def lost_shards(self) -> dict[str, str]:
+        """Return the partitions of the offsets topic that no node leads, and why nothing is known of their groups."""
+        lost = {}
+        for index in self._indexes():
+            try:
+                self._leading(OFFSETS_TOPIC, index)
+            except NoLeaderError as error:
+                lost[f"{OFFSETS_TOPIC}-{index}"] = str(error)
+        return lost
+
+    def _indexes(self) -> range:
+        return range(len(self._image.topics[OFFSETS_TOPIC].partitions) if self.topic_exists else 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_offsets.broker.config.images import InitialTopic
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
@@ -41,7 +42,7 @@ class NodeOrder(NamedTuple):
     settings        keys and values of the configuration, which override those of `properties_file`
     log_format      `text` or `json`
     verbose         whether it writes a line for each request of a client
-    topics          (name, number of partitions or None) of those that it creates before clients may connect
+    topics          those that it creates before clients may connect
     """
 
     broker_id: int
@@ -55,7 +56,7 @@ class NodeOrder(NamedTuple):
     properties_file: str | None
     log_format: str
     verbose: bool
-    topics: tuple[tuple[str, int | None], ...] = ()
+    topics: tuple[InitialTopic, ...] = ()
 
     def encoded(self) -> bytes:
         """Return the line."""
@@ -81,7 +82,10 @@ class NodeOrder(NamedTuple):
             fields.text("log_format"),
             fields.flag("verbose"),
             tuple(
-                (str(name), None if count is None else int(count)) for name, count in fields.many("topics")
+                InitialTopic(
+                    str(name), None if count is None else int(count), None if policy is None else str(policy)
+                )
+                for name, count, policy in fields.many("topics")
             ),
         )
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_offsets.broker.config.images import InitialTopic
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import address_text, node_ports
 from kafka_offsets.broker.network.log_writer import announce_listeners
@@ -50,7 +51,7 @@ class NodesOptions(NamedTuple):
     data_directory  has a directory for each broker, and the metadata; None: all is in memory
     metrics_port    of the first broker, as `port`; None: disabled
     settings, properties_file, log_format, verbose  see `NodeOrder`
-    topics          (name, number of partitions or None) of those that are created before a client may connect
+    topics          those that are created before a client may connect
     """
 
     broker_count: int
@@ -62,7 +63,7 @@ class NodesOptions(NamedTuple):
     properties_file: str | None
     log_format: str
     verbose: bool
-    topics: tuple[tuple[str, int | None], ...]
+    topics: tuple[InitialTopic, ...]
 
 
 def serve_nodes(
@@ -118,7 +119,8 @@ class _Supervisor:
             if ready.done():
                 ready.result()
                 endpoints = self._config.endpoints()
-                announce_listeners({each.name: self._addresses(each.name) for each in endpoints})
+                addresses = {each.name: self._addresses(each.name) for each in endpoints}
+                announce_listeners(addresses, addresses)
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()

@@ -171,6 +171,6 @@ async def _serve(config: Config, options: ZooKeeperOptions, session: ClusterSess
     reload_at_signal(server)
 
     def ready() -> None:
-        announce_listeners(server.addresses)
+        announce_listeners(server.bound_addresses, server.addresses)
 
     await serve_until(stopped, server, (options.host, options.port, None), options.metrics_port, ready)

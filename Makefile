@@ -24,10 +24,12 @@ COVERED = $(sort $(QUICK) $(addprefix tests/,inspect testing http $(filter test_
 export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules
+# For the examples in JavaScript and their runners, and the client that a generator makes of /openapi.json.
+NODE_PACKAGES := kafkajs@2 jest@29 vitest@3 openapi-typescript@7 openapi-fetch@0.17 typescript@5 @types/node@20
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss fuzz mutation suites other-tools differential walks requests docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss generators fuzz mutation suites other-tools differential walks requests docs linkcheck stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -140,6 +142,10 @@ zookeeper-cluster-loop: $(VENV)/test.stamp
 ## kill -9 of broker and copier during transactions, 100 times for each policy; resumes, in .crash.
 exactly-once: $(VENV)/test.stamp
 	$(BIN)/python -m tests.interop.exactly_once $(CRASH_ARGS)
+
+## Clients made of /openapi.json by five generators, compiled and run: npm, Go, Java, Rust. GENERATORS="rust java".
+generators: $(VENV)/test.stamp tools
+	$(BIN)/python -m tests.generators.run $(GENERATORS)
 
 ## Proof that the test of torn tails can fail: it finds that kfake loses commits. Needs Go.
 kfake-loss: $(VENV)/test.stamp
@@ -285,8 +291,8 @@ tools: $(VENV)/python.stamp
 	jars "$(KAFKA_OFFSETS_JARS)" kafka-clients tests/interop/java/pom.xml; \
 	jars "$(KAFKA_OFFSETS_SPARK_JARS)" spark-sql-kafka tests/spark/pom.xml; \
 	jars "$(KAFKA_OFFSETS_JARS)/../junit" junit-platform-console-standalone tests/interop/java/junit.xml; \
-	if command -v npm >/dev/null && [ ! -d "$(KAFKA_OFFSETS_NODE_MODULES)/kafkajs" ]; then \
-		npm install --silent --no-audit --no-fund --prefix "$(KAFKA_OFFSETS_NODE_MODULES)/.." kafkajs@2 || \
-			echo "make: kafkajs cannot be loaded: the test of its example is skipped" >&2; \
+	if command -v npm >/dev/null && [ ! -d "$(KAFKA_OFFSETS_NODE_MODULES)/vitest" ]; then \
+		npm install --silent --no-audit --no-fund --prefix "$(KAFKA_OFFSETS_NODE_MODULES)/.." $(NODE_PACKAGES) || \
+			echo "make: packages of npm cannot be loaded: the tests that need them are skipped" >&2; \
 	fi; \
 	if [ -n "$$missing" ] && [ "$$CI" = true ]; then echo "make: with CI=true that is a failure" >&2; exit 1; fi

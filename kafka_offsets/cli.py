@@ -174,6 +174,8 @@ def _run(words: list[str]) -> int:
         from kafka_offsets.commands import completion
 
         return completion.run(_parser_of("completion").parse_args(words[1:]), _parser(is_whole=True))
+    if words[:1] == ["exec"]:
+        return _exec(words[1:])
     if words[:1] == ["node"]:  # not in the help: `serve --brokers` starts it
         return _node()
     everything = _parser()
@@ -236,6 +238,15 @@ def _parser(*, is_whole: bool = False) -> argparse.ArgumentParser:
     _add_serve_options(
         commands.add_parser(
             "serve", help="run a broker until SIGINT or SIGTERM; writes its address to standard error"
+        )
+    )
+    _add_serve_options(
+        commands.add_parser(
+            "exec",
+            help="run a command with a broker of its own; exits with the code of the command",
+            usage="kafka-offsets exec [options of serve] -- COMMAND [ARGUMENT ...]",
+            epilog="The command gets the addresses in KAFKA_BOOTSTRAP_SERVERS, SPRING_KAFKA_BOOTSTRAP_SERVERS and, "
+            "with --http, KAFKA_OFFSETS_HTTP. Without --port the broker takes a free port.",
         )
     )
     check = commands.add_parser(
@@ -315,6 +326,17 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         help="with --http: the broker's clock stands still until a request moves it",
     )
     serve.add_argument(
+        "--instance",
+        metavar="NAME",
+        help="with --http: the name of this process, by which /readyz?instance=NAME and --ready know it",
+    )
+    serve.add_argument(
+        "--with-parent",
+        type=_parent,
+        metavar="PID|stdin",
+        help="end when this process has ended, or when standard input has: no server outlives its tests",
+    )
+    serve.add_argument(
         "--ready",
         action="store_true",
         help="start nothing: exit with 0 if a broker that was started with these options is ready, with 1 if not",
@@ -383,6 +405,12 @@ def _http_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", _port(port)
 
 
+def _parent(text: str) -> str:
+    if text == "stdin" or (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
+        return text
+    raise argparse.ArgumentTypeError(f"{text} is neither the id of a process nor stdin")
+
+
 def _broker_count(text: str) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_BROKERS:
         return int(text)
@@ -433,7 +461,13 @@ def _serve_and_log(options: argparse.Namespace) -> int:
     if options.ready:
         from kafka_offsets.commands import serve_one
 
+        if options.instance is not None and not serve_one.check_instance(options.http, options.instance):
+            return 1
         return serve_one.check_ready(config, host, port)
+    if options.with_parent is not None:
+        from kafka_offsets.commands.lifetime import parent
+
+        parent.end_with(options.with_parent)
 
     def start() -> None:
         """Imports are after the configuration is read: its errors are reported at once."""
@@ -473,8 +507,14 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
         raise ConfigError(
             "--http keeps the requests, for GET /brokers/main/requests: --verbose is without it"
         )
-    if options.http is None and (options.http_token is not None or options.manual_clock):
-        raise ConfigError("--http-token and --manual-clock need --http")
+    if options.http is None:
+        for name, given in (
+            ("--http-token", options.http_token is not None),
+            ("--manual-clock", options.manual_clock),
+            ("--instance", options.instance is not None),
+        ):
+            if given:
+                raise ConfigError(f"{name} needs --http")
     if options.http is not None and (options.brokers is not None or options.zookeeper is not None):
         raise ConfigError(
             "--http serves one broker of this process, without --brokers and --zookeeper; "
@@ -494,6 +534,20 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     if options.node_id is not None:
         settings["node.id"] = str(options.node_id)
     return settings
+
+
+def _exec(words: list[str]) -> int:
+    from kafka_offsets.broker.config.keys import Config
+    from kafka_offsets.commands.lifetime import execute
+
+    end = words.index("--") if "--" in words else len(words)
+    options = _parser().parse_args(["exec", *words[:end]])
+    served = words[:end]
+    if options.ready or options.with_parent is not None:
+        raise ConfigError("exec: --ready and --with-parent are for `serve`")
+    if options.port is None and "listeners" not in Config.load(_settings(options), options.config).given:
+        served = ["--port", "0", *served]
+    return execute.run(options, served, words[end + 1 :])
 
 
 def _node() -> int:

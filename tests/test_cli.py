@@ -117,7 +117,8 @@ def taken_port() -> Iterator[int]:
             ["serve", "--http", "0", "--verbose"],
             "kafka-offsets: --http keeps the requests, for GET /brokers/main/requests: --verbose is without it",
         ),
-        (["serve", "--manual-clock"], "kafka-offsets: --http-token and --manual-clock need --http"),
+        (["serve", "--manual-clock"], "kafka-offsets: --manual-clock needs --http"),
+        (["serve", "--instance", "a"], "kafka-offsets: --instance needs --http"),
         (
             ["serve", "--http", "0", "--metrics-port", "0"],
             "kafka-offsets: --http serves the metrics too, at /metrics: --metrics-port is without it",

@@ -11,6 +11,7 @@ import pytest
 
 from kafka_offsets import cli
 from tests.conftest import REPOSITORY
+from tests.http.conftest import Client
 from tests.interop.real_kafka import free_port
 from tests.test_serve_options import serve
 
@@ -112,6 +113,33 @@ def test_the_action_starts_a_broker_and_gives_its_address(runner: dict[str, str]
         assert cli.main(["groups", "list", "--bootstrap-server", address]) == 0
     finally:
         os.kill(int((tmp_path / "pid").read_text()), 15)
+
+
+def test_the_action_gives_the_address_of_http(runner: dict[str, str], tmp_path: Path) -> None:
+    done = start(runner, "--http 0")
+    try:
+        assert (done.returncode, done.stderr) == (0, "")
+        outputs = dict(line.split("=", 1) for line in (tmp_path / "output").read_text().splitlines())
+        assert outputs.keys() == {"bootstrap-servers", "http"}
+        client = Client(outputs["http"])
+        assert client.get("/brokers/main").value["bootstrap_servers"] == outputs["bootstrap-servers"]
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), 15)
+
+
+def test_the_action_installs_what_the_options_of_serve_need() -> None:
+    installed = re.findall(r"GITHUB_ACTION_PATH\[([\w,]+)\]", script("id: install"))
+    extras = set(installed[0].split(","))
+    setup = (REPOSITORY / "setup.cfg").read_text(encoding="utf-8").partition("[options.extras_require]\n")[2]
+    known = set(re.findall(r"^(\w+) =$", setup, re.MULTILINE))
+    named = {
+        extra
+        for folder in ("broker", "http", "commands", "security", "zookeeper")
+        for path in (REPOSITORY / "kafka_offsets" / folder).rglob("*.py")
+        for extra in re.findall(r"\.\[(\w+)\]", path.read_text(encoding="utf-8"))
+    }
+    assert extras <= known
+    assert named - {"spark", "cli"} <= extras
 
 
 def test_the_action_fails_with_the_broker_s_reason(runner: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ _NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": 
 
 
 def serve(options: Namespace, host: str, port: int, data_directory: Path | None) -> None:
-    """Run a broker and its HTTP interface until SIGINT or SIGTERM. Raises ConfigError, StorageError, OSError."""
+    """Run a broker and its interface until a signal or POST /shutdown. Raises ConfigError, StorageError, OSError."""
     missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
     if missing:
         raise ConfigError(f"--http needs {' and '.join(missing)}: pip install .[http]")
@@ -45,4 +45,4 @@ def serve(options: Namespace, host: str, port: int, data_directory: Path | None)
         record=True,
     )
     prepare = partial(create_topics, topics=options.topic)
-    server.serve(broker, server.Address(http_host, http_port, token), host, prepare)
+    server.serve(broker, server.Address(http_host, http_port, token, options.instance), host, prepare)

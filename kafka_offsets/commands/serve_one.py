@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -75,6 +76,36 @@ def check_ready(config: Config, host: str, port: int) -> int:
     if error:  # COORDINATOR_LOAD_IN_PROGRESS
         announce(f"not ready: {ErrorCode(error).name}")
     return int(error != ErrorCode.NONE)
+
+
+def check_instance(address: tuple[str, int], instance: str) -> bool:
+    """Return whether the server at an address of HTTP was started with this `--instance`, and is ready."""
+    # Late: a server does not need it.
+    from http.client import HTTPConnection, HTTPException
+    from urllib.parse import quote
+
+    host, port = address
+    connection = HTTPConnection(local_host(host), port, timeout=_READY_SECONDS)
+    try:
+        connection.request("GET", f"/readyz?instance={quote(instance, safe='')}")
+        answer = connection.getresponse()
+        text = answer.read().decode(errors="replace")
+    except (OSError, HTTPException) as failure:
+        announce(f"not ready: HTTP on {host}:{port}: {failure}")
+        return False
+    finally:
+        connection.close()
+    if answer.status != 200:
+        announce(f"not ready: {_detail(text)}")
+    return answer.status == 200
+
+
+def _detail(text: str) -> str:
+    """Return the sentence of a problem; the text if it is none."""
+    try:
+        return str(json.loads(text)["detail"])
+    except (ValueError, TypeError, KeyError):
+        return text.strip()
 
 
 def _server_with_request_log(config: Config, files: Files | None) -> Server:

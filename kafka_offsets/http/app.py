@@ -20,7 +20,7 @@ from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -85,7 +85,14 @@ class App:
             for each in operations()
         ]
         routes += [Route(path, getattr(self, f"_{name}")) for path, name, *_ in OTHERS]
+        routes.append(Route(_PAGE, self._page))
         self.routes = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+
+    async def by_encoded_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer by the path as it was sent: `%2F` is a letter of a name there, and no separator."""
+        if scope["type"] == "http":
+            scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
+        await self.routes(scope, receive, send)
 
     def close(self) -> None:
         """Wait for the calls that are being executed; the brokers must have stopped."""
@@ -95,7 +102,7 @@ class App:
         async def answer(request: Request) -> Response:
             """Execute an operation; an exception becomes a problem."""
             try:
-                broker = request.path_params.get("broker", "")
+                broker = path_parts(request).get("broker", "")
                 return await self._execute(operation, broker, request)
             except HTTPException:
                 raise
@@ -143,7 +150,7 @@ class App:
         return await self._read_metrics(MAIN)
 
     async def _broker_metrics(self, request: Request) -> Response:
-        return await self._read_metrics(request.path_params["broker"])
+        return await self._read_metrics(path_parts(request)["broker"])
 
     async def _read_metrics(self, broker: str) -> Response:
         from prometheus_client import CONTENT_TYPE_LATEST
@@ -159,9 +166,13 @@ class App:
         return Response("ok\n", media_type="text/plain")
 
     async def _readyz(self, request: Request) -> Response:
-        """Answer 200 when the broker of this process has loaded its groups."""
+        """Answer 200 when the broker of this process has loaded its groups, and it is the instance that is meant."""
         try:
+            if "instance" in request.query_params:
+                self._control.check_instance(request.query_params["instance"])
             loading = self._control.get(MAIN).broker.metrics()["num-partitions{state=loading}"]
+        except ConflictError as error:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         except NotFoundError:
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "the broker is starting")
         if loading:
@@ -208,11 +219,16 @@ def page() -> tuple[str, str]:
     return text, "; ".join(sources)
 
 
+def path_parts(request: Request) -> dict[str, str]:
+    """Return the named parts of the path, decoded."""
+    return {name: unquote(text) for name, text in request.path_params.items()}
+
+
 async def read_arguments(request: Request, operation: Operation) -> dict[str, Any]:
     """Return the arguments of an operation, of the path and of the query or the body. Raises WrongValueError."""
     kinds = {each.name: each.kind for each in operation.parameters}
     arguments: dict[str, Any] = {}
-    for name, text in request.path_params.items():
+    for name, text in path_parts(request).items():
         if name in kinds:
             arguments[name] = _named(name, read_text, kinds[name], [text])
     query = {name: request.query_params.getlist(name) for name in request.query_params.keys() - {FIELD}}

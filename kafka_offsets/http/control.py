@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -40,6 +39,9 @@ MAIN = "main"
 
 MAX_BROKERS = 200
 MAX_SNAPSHOTS = 100
+MAX_TTL_SECONDS = 7 * 24 * 3600
+_MOST_LETTERS = 500
+"""Of a broker's name: that of a test, with all that it is given."""
 
 WAIT_SECONDS = 10.0
 """The default timeout of requests that wait, as in Python."""
@@ -392,13 +394,18 @@ class Snapshots:
 class Control:
     """All brokers of a server.
 
-    host  where new brokers listen
+    host      where new brokers listen
+    instance  the name of this process, by which a test knows it from one of an earlier run; None: it has none
+    ended     is set when a client asks the process to end
     """
 
-    def __init__(self, host: str) -> None:
-        self._host = host
+    def __init__(self, host: str, instance: str | None = None) -> None:
+        self._host, self._instance = host, instance
+        self.ended = asyncio.Event()
         self._running: dict[str, ControlledBroker] = {}
         self._starting: set[str] = set()
+        self._expiring: dict[str, asyncio.TimerHandle] = {}
+        self._expired: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self.snapshots = Snapshots()
 
@@ -427,6 +434,7 @@ class Control:
         name: str | None = None,
         topics: Mapping[str, int] | None = None,
         users: Mapping[str, str] | None = None,
+        ttl_seconds: float | None = None,
     ) -> BrokerView:
         """Start a broker in memory, for one test: on a port of its own, with its own clock, and recording.
 
@@ -437,7 +445,10 @@ class Control:
         name          its id; an earlier broker of this name stops first. Default: a number
         topics        names of topics to numbers of partitions
         users         names to passwords of clients, which then authenticate with SASL
+        ttl_seconds   after so much real time it is deleted, should the test not do so
         """
+        if ttl_seconds is not None and not 0 < ttl_seconds <= MAX_TTL_SECONDS:
+            raise ValueError(f"ttl_seconds: above 0 and at most {MAX_TTL_SECONDS}, not {ttl_seconds:g}")
         broker_id = str(next(self._numbers)) if name is None else _checked(name)
         if broker_id in self._starting:
             raise ConflictError(f"another request is starting broker {broker_id!r}")
@@ -459,6 +470,9 @@ class Control:
             except Exception:
                 await self.delete(broker_id)
                 raise
+            if ttl_seconds is not None:
+                loop = asyncio.get_running_loop()
+                self._expiring[broker_id] = loop.call_later(ttl_seconds, self._expire, broker_id)
             return started.view()
         finally:
             self._starting.remove(broker_id)
@@ -469,9 +483,41 @@ class Control:
             raise ConflictError(f"broker {MAIN!r} runs as long as its process")
         await _stop(self._take(broker).broker)
 
+    async def delete_all(self, prefix: str = "") -> list[str]:
+        """Stop all brokers whose ids begin with `prefix`, but `main`; return their ids."""
+        chosen = [each for each in self._running if each != MAIN and each.startswith(prefix)]
+        taken = [self._take(each) for each in chosen]
+        for each in taken:
+            await _stop(each.broker)
+        return chosen
+
+    def shutdown(self, instance: str | None = None) -> None:
+        """End the process of the server, in order, as SIGTERM does.
+
+        instance  only the process that was started with this `--instance`; another one refuses
+        """
+        if instance is not None:
+            self.check_instance(instance)
+        self.ended.set()
+
+    def check_instance(self, expected: str) -> None:
+        """Do nothing if this process was started with this `--instance`. ConflictError."""
+        if expected != self._instance:
+            own = "no --instance" if self._instance is None else f"--instance {self._instance}"
+            raise ConflictError(f"this server was started with {own}: it is not {expected!r}")
+
+    def _expire(self, broker: str) -> None:
+        """Delete a broker whose time is over."""
+        task = asyncio.ensure_future(self.delete(broker))
+        self._expired.add(task)
+        task.add_done_callback(self._expired.discard)
+
     def _take(self, broker: str) -> ControlledBroker:
         found = self.get(broker)
         del self._running[broker]
+        timer = self._expiring.pop(broker, None)
+        if timer is not None:
+            timer.cancel()
         return found
 
     async def stop(self) -> None:
@@ -484,8 +530,10 @@ def _checked(name: str) -> str:
     """Return a name for a broker that is a part of a path, and neither a number nor that of `serve`'s broker."""
     if name == MAIN:
         raise ConflictError(f"broker {MAIN!r} runs as long as its process")
-    if re.fullmatch(r"[A-Za-z][\w.-]{,99}", name, re.ASCII) is None:
-        raise ValueError(f"name: a letter, then letters, digits, '.', '_' and '-', 100 at most; not {name!r}")
+    if name.isdigit():
+        raise ValueError(f"name: {name} is a number, as the server gives them to brokers without a name")
+    if name in ("", ".", "..") or not name.isprintable() or len(name) > _MOST_LETTERS:
+        raise ValueError(f"name: printable, 1 to {_MOST_LETTERS} characters, not '.' or '..'; not {name!r}")
     return name
 
 

@@ -1,14 +1,29 @@
-"""OpenAPI: the description of all operations, made from their functions. Source: OpenAPI Specification 3.1.1."""
+"""OpenAPI: the description of all operations, made from their functions. Source: OpenAPI Specification 3.0.3.
+
+It is for code generators, so it has only what all of them understand: version 3.0, no unions, one media type for each
+response, the types of results under names. Where the server accepts several forms, it describes one of them; results
+that have several forms are any value.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, get_args, get_origin, get_type_hints
 
 import kafka_offsets
 from kafka_offsets.http.operations import BROKER, Operation
-from kafka_offsets.http.values import REQUIRED, Parameter, Schema, schema_of, text_schema_of, to_json
+from kafka_offsets.http.values import (
+    REQUIRED,
+    Parameter,
+    Schema,
+    alternatives,
+    is_named_tuple,
+    is_origin,
+    to_json,
+)
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -16,7 +31,6 @@ FIELD = "field"
 """In the query of any request whose result has fields: the answer is this field, as text."""
 
 OTHERS = (
-    ("/", "page", "The page: one broker, live.", "text/html", False),
     ("/openapi.json", "openapi", "This description.", "application/json", True),
     ("/metrics", "main_metrics", "The metrics of broker `main`, for Prometheus.", "text/plain", True),
     (f"{BROKER}/prometheus", "broker_metrics", "The metrics of a broker.", "text/plain", True),
@@ -25,13 +39,26 @@ OTHERS = (
 )
 """What answers without being an operation: path, name, text, media type, whether it needs the token of the server."""
 
+_OF_QUERY = {"readyz": (Parameter("instance", str | None, None),)}
+"""The parameters of these."""
+
+_SCALARS: dict[Any, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number", "format": "double"},
+    bool: {"type": "boolean"},
+}
+"""Whole numbers have 64 bits: offsets and timestamps do not fit in 32, which some generators take otherwise."""
+
+_TEXT: Schema = {"type": "string"}
+
 _PROBLEM: Schema = {
     "type": "object",
     "description": "RFC 9457",
     "properties": {
         "type": {"type": "string"},
         "title": {"type": "string"},
-        "status": {"type": "integer"},
+        "status": {"type": "integer", "format": "int32"},
         "detail": {"type": "string", "description": "a sentence: what is wrong"},
         "error": {"type": "string", "description": "the exception of Python"},
     },
@@ -41,22 +68,23 @@ _PROBLEM: Schema = {
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the OpenAPI document of operations, as JSON."""
+    schemas: dict[str, Schema] = {"Problem": _PROBLEM}
     paths: dict[str, dict[str, Any]] = {path: {"get": described} for path, described in _others()}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation, schemas)
     return {
-        "openapi": "3.1.0",
+        "openapi": "3.0.3",
         "info": {
             "title": "kafka_offsets",
             "version": kafka_offsets.__version__,
             "description": "Brokers for tests: the methods of kafka_offsets.testing, under their names. "
-            "A POST takes its parameters in the body or in the query, not in both.",
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            'Keys and values of records are text, or an object `{"base64": "…"}` if they are not UTF-8.',
+            "license": {"name": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": {"Problem": _PROBLEM},
+            "schemas": schemas,
             "responses": {
                 "Problem": {
                     "description": "The request was not carried out.",
@@ -72,13 +100,15 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 def _others() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what answers without being an operation."""
     for path, name, summary, media, needs_token in OTHERS:
+        given = [_parameter(Parameter(each, str, REQUIRED), "path") for each in _names(path)]
+        given += [_parameter(each, "query") for each in _OF_QUERY.get(name, ())]
         found: dict[str, Any] = {
             "operationId": name,
             "summary": summary,
             "tags": ["server"],
-            "parameters": [_parameter(Parameter(each, str, REQUIRED), "path") for each in _names(path)],
+            "parameters": given,
             "responses": {
-                "200": _content({media: {}}),
+                "200": _content(media, _TEXT if media == "text/plain" else {"type": "object"}),
                 "default": {"$ref": "#/components/responses/Problem"},
             },
         }
@@ -89,45 +119,34 @@ def _names(path: str) -> list[str]:
     return re.findall(r"{(\w+)}", path)
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _described(operation: Operation, schemas: dict[str, Schema]) -> dict[str, Any]:
     in_path = _names(operation.path)
     given = [each for each in operation.parameters if each.name not in in_path]
     summary, _, more = operation.text.partition("\n")
-    is_post = operation.method == "POST"
-    required = [f"`{each.name}`" for each in given if each.default is REQUIRED]
-    if is_post and required:
-        more += f"\n\nRequired, in the body or in the query: {', '.join(required)}."
     found: dict[str, Any] = {
         "operationId": operation.name,
         "summary": summary,
         "tags": [_tag(operation)],
         "parameters": _path_parameters(operation, in_path),
-        "responses": {**_success(operation), "default": {"$ref": "#/components/responses/Problem"}},
+        "responses": {**_success(operation, schemas), "default": {"$ref": "#/components/responses/Problem"}},
     }
     if more.strip():
         found["description"] = more.strip("\n")
-    found["parameters"] += [_parameter(each, "query", is_optional=is_post) for each in given]
-    if operation.fields:
-        found["parameters"].append(_field(operation.fields))
-    if is_post and given:
-        body = {"application/json": {"schema": body_schema(given)}}
-        found["requestBody"] = {"required": False, "content": body}
+    if operation.method != "POST":
+        found["parameters"] += [_parameter(each, "query") for each in given]
+    elif given:
+        schema = body_schema(given)
+        body = {"application/json": {"schema": schema}}
+        found["requestBody"] = {"required": "required" in schema, "content": body}
     return found
-
-
-def _field(fields: Sequence[str]) -> dict[str, Any]:
-    return {
-        "name": FIELD,
-        "in": "query",
-        "required": False,
-        "description": "The answer is this field of the result, as text.",
-        "schema": {"type": "string", "enum": [*fields]},
-    }
 
 
 def _tag(operation: Operation) -> str:
     words = operation.path.removeprefix(BROKER).strip("/").split("/")
-    return words[0] if len(words) > 1 or words[0] in ("brokers", "snapshots", "faults", "clock") else "broker"
+    is_of_server = operation.path == "/shutdown"
+    if is_of_server or len(words) > 1 or words[0] in ("brokers", "snapshots", "faults", "clock"):
+        return "control" if is_of_server else words[0]
+    return "broker"
 
 
 def _path_parameters(operation: Operation, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -135,41 +154,100 @@ def _path_parameters(operation: Operation, names: Sequence[str]) -> list[dict[st
     return [_parameter(Parameter(name, kinds.get(name, str), REQUIRED), "path") for name in names]
 
 
-def _parameter(parameter: Parameter, where: str, *, is_optional: bool = False) -> dict[str, Any]:
+def _parameter(parameter: Parameter, where: str) -> dict[str, Any]:
     return {
         "name": parameter.name,
         "in": where,
-        "required": parameter.default is REQUIRED and not is_optional,
-        "schema": _with_default(parameter, text_schema_of(parameter.kind)),
+        "required": parameter.default is REQUIRED,
+        **_default(parameter),
+        "schema": _given(parameter.kind),
     }
 
 
-def _with_default(parameter: Parameter, schema: Schema) -> Schema:
+def _given(kind: Any) -> Schema:
+    """Return the schema of a parameter that is there: it is left out rather than null."""
+    return {key: value for key, value in parameter_schema(kind).items() if key != "nullable"}
+
+
+def _default(parameter: Parameter) -> Schema:
+    """Return a description with the default, which is no `default`: generators send it, or make it obligatory."""
     if parameter.default is REQUIRED or parameter.default is None:
-        return schema
-    return schema | {"default": to_json(parameter.default)}
+        return {}
+    return {"description": f"{json.dumps(to_json(parameter.default))} by default"}
 
 
 def body_schema(parameters: Sequence[Parameter]) -> Schema:
     """Return the schema of the object that has these parameters."""
     schema: Schema = {
         "type": "object",
-        "properties": {each.name: _with_default(each, schema_of(each.kind)) for each in parameters},
+        "properties": {each.name: _given(each.kind) | _default(each) for each in parameters},
         "additionalProperties": False,
     }
     required = [each.name for each in parameters if each.default is REQUIRED]
     return schema | {"required": required} if required else schema
 
 
-def _success(operation: Operation) -> dict[str, Any]:
+def _success(operation: Operation, schemas: dict[str, Schema]) -> dict[str, Any]:
     kind = operation.result
     if kind in (None, type(None)):
         return {"204": {"description": "It is done."}}
-    content = {"text/plain" if kind is str else "application/json": {"schema": schema_of(kind)}}
-    if operation.fields:
-        content["text/plain"] = {"schema": {"type": "string"}}
-    return {str(operation.status): _content(content)}
+    media = "text/plain" if kind is str else "application/json"
+    return {str(operation.status): _content(media, result_schema(kind, schemas))}
 
 
-def _content(content: dict[str, Any]) -> dict[str, Any]:
-    return {"description": "The result.", "content": content}
+def _content(media: str, schema: Schema) -> dict[str, Any]:
+    return {"description": "The result.", "content": {media: {"schema": schema}}}
+
+
+def parameter_schema(kind: Any) -> Schema:
+    """Return the schema of a parameter; of one with several forms, that of the form that can say most."""
+    kinds = alternatives(kind)
+    found = [_schema(each, parameter_schema) for each in kinds if each is not type(None)]
+    by_type = {each.get("type"): each for each in found}
+    chosen = next(
+        (by_type[each] for each in ("array", "object", "string", "number") if each in by_type), found[0]
+    )
+    return chosen | {"nullable": True} if type(None) in kinds else chosen
+
+
+def result_schema(kind: Any, schemas: dict[str, Schema]) -> Schema:
+    """Return the schema of a result; one with several forms is any value.
+
+    schemas  gets those of named tuples, by their names
+    """
+    kinds = [each for each in alternatives(kind) if each is not type(None)]
+    if len(kinds) > 1:
+        return {}
+
+    def inner(each: Any) -> Schema:
+        return result_schema(each, schemas)
+
+    (one,) = kinds
+    if is_named_tuple(one):
+        name = one.__name__
+        if name not in schemas:
+            schemas[name] = {}  # a place in the order
+            fields = {field: inner(each) for field, each in get_type_hints(one).items()}
+            schemas[name] = {"type": "object", "properties": fields, "required": [*fields]}
+        found: Schema = {"$ref": f"#/components/schemas/{name}"}
+        return {"allOf": [found], "nullable": True} if kind != one else found
+    found = _schema(one, inner)
+    return found | {"nullable": True} if found and kind != one else found
+
+
+def _schema(kind: Any, inner: Callable[[Any], Schema]) -> Schema:
+    """Return the schema of a scalar, a mapping or a list; of all else that of any value."""
+    if kind in _SCALARS:
+        return dict(_SCALARS[kind])
+    origin, arguments = get_origin(kind), get_args(kind)
+    if is_origin(origin, Mapping):
+        found: Schema = {"type": "object", "additionalProperties": inner(arguments[1])}
+        if arguments[0] != TopicPartition:
+            return found
+        text = 'by topic and partition: {"orders": {"0": …}}'
+        return {"type": "object", "description": text, "additionalProperties": found}
+    if is_origin(origin, tuple) and arguments[-1:] != (...,):
+        return {"type": "array", "items": {}}
+    if is_origin(origin, Iterable):
+        return {"type": "array", "items": inner(arguments[0])}
+    return {}

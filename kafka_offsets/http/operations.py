@@ -149,6 +149,7 @@ def _of_control() -> list[Operation]:
     return [
         row("GET", "/brokers", Control.all, lambda all_, _, given: all_.all()),
         row("POST", "/brokers", Control.create, lambda all_, _, given: all_.create(**given), 201),
+        row("DELETE", "/brokers", Control.delete_all, lambda all_, _, given: all_.delete_all(**given)),
         row("GET", BROKER, ControlledBroker.view, lambda all_, broker, given: all_.get(broker).view()),
         row("DELETE", BROKER, Control.delete, lambda all_, broker, given: all_.delete(broker)),
         row("GET", "/snapshots", shot.all, lambda all_, _, given: all_.snapshots.all()),
@@ -158,6 +159,7 @@ def _of_control() -> list[Operation]:
             shot.delete,
             lambda all_, _, given: all_.snapshots.delete(**given),
         ),
+        row("POST", "/shutdown", Control.shutdown, lambda all_, _, given: all_.shutdown(**given)),
     ]
 
 

@@ -33,11 +33,12 @@ _GRACE_SECONDS = 2
 
 
 class Address(NamedTuple):
-    """Where to listen, and the token that requests must have, or None."""
+    """Where to listen, the token that requests must have, and the name of this process, or None."""
 
     host: str
     port: int
     token: str | None = None
+    instance: str | None = None
 
 
 class _Uvicorn(uvicorn.Server):
@@ -63,7 +64,7 @@ class HttpServer:
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         self._server = _Uvicorn(
             uvicorn.Config(
-                Guard(self._app.routes, address.host, address.token),
+                Guard(self._app.by_encoded_path, address.host, address.token),
                 http="h11",
                 ws="none",
                 lifespan="off",
@@ -114,7 +115,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server], None]) -> None:
-    """Run a broker and its HTTP interface in this thread until SIGINT or SIGTERM.
+    """Run a broker and its HTTP interface in this thread until SIGINT, SIGTERM or POST /shutdown.
 
     broker   not started yet
     host     where the brokers listen that clients start
@@ -123,20 +124,19 @@ def serve(broker: Broker, address: Address, host: str, prepare: Callable[[Server
     """
 
     async def main() -> None:
-        """Serve until a signal arrives."""
-        stopped = asyncio.Event()
+        """Serve until a signal or a client ends it."""
         loop = asyncio.get_running_loop()
         messages.read_schemas()
-        control = Control(host)
+        control = Control(host, address.instance)
         async with HttpServer(address, control) as http:
             await control.start(broker)
             broker._call(prepare)
             broker._call(lambda server: loop.set_exception_handler(server.on_loop_error))
-            set_at_signals(stopped)
+            set_at_signals(control.ended)
             broker._call(reload_at_signal)
             collect_rarely()
             announce(f"HTTP on {http.url}/")
             broker._call(lambda server: announce_listeners(server.bound_addresses, server.addresses))
-            await stopped.wait()
+            await control.ended.wait()
 
     asyncio.run(main())

@@ -60,13 +60,13 @@ def schema_of(kind: Any) -> Schema:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return _any_of([schema_of(each) for each in arguments])
-    if _is(origin, Mapping):
+    if is_origin(origin, Mapping):
         return _mapping_schema(*arguments)
-    if _is(origin, tuple) and arguments[-1:] != (...,):
+    if is_origin(origin, tuple) and arguments[-1:] != (...,):
         return {"type": "array", "prefixItems": [schema_of(each) for each in arguments]}
-    if _is(origin, Iterable):
+    if is_origin(origin, Iterable):
         return {"type": "array", "items": schema_of(arguments[0])}
-    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+    if is_named_tuple(kind):
         fields = {name: schema_of(each) for name, each in get_type_hints(kind).items()}
         return {
             "type": "object",
@@ -77,7 +77,13 @@ def schema_of(kind: Any) -> Schema:
     return {}
 
 
-def _is(origin: Any, base: type) -> bool:
+def is_named_tuple(kind: Any) -> bool:
+    """Return whether an annotation is a class of named tuples."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def is_origin(origin: Any, base: type) -> bool:
+    """Return whether the origin of an annotation, such as `list`, is a kind of `base`."""
     return isinstance(origin, type) and issubclass(origin, base)
 
 
@@ -109,7 +115,7 @@ def text_schema_of(kind: Any) -> Schema:
     An array is given once for each element: `style: form`, `explode: true` in OpenAPI. `null` is a text there, and an
     element of a list; only a number or a boolean can be null.
     """
-    kinds = _alternatives(kind)
+    kinds = alternatives(kind)
     can_be_null = all(each in (int, float, bool, type(None)) for each in kinds)
     return _any_of([_text_schema(each) for each in kinds if each is not type(None) or can_be_null])
 
@@ -118,12 +124,12 @@ def _text_schema(kind: Any) -> Schema:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is type(None):
         return {"const": "null"}
-    if _is(origin, Mapping):
+    if is_origin(origin, Mapping):
         key, value = arguments
         start, example = ("[^:]*:[0-9]+:", "orders:0:42") if key == TopicPartition else ("[^=]*=", "orders=3")
         text = {"type": "string", "pattern": f"^{start}{_pattern(value)}", "examples": [example]}
         return {"type": "array", "items": text}
-    if _is(origin, Iterable):
+    if is_origin(origin, Iterable):
         return {"type": "array", "items": text_schema_of(arguments[0])}
     return schema_of(kind) or _SCALARS[str]
 
@@ -132,16 +138,17 @@ def _pattern(kind: Any) -> str:
     """Return the regular expression of a scalar in a text."""
     if _admits_text(kind):
         return ""
-    found = "|".join("null" if each is type(None) else _PATTERNS[each] for each in _alternatives(kind))
+    found = "|".join("null" if each is type(None) else _PATTERNS[each] for each in alternatives(kind))
     return f"({found})$"
 
 
-def _alternatives(kind: Any) -> tuple[Any, ...]:
+def alternatives(kind: Any) -> tuple[Any, ...]:
+    """Return the parts of a union; a kind that is none alone."""
     return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
 
 
 def _admits_text(kind: Any) -> bool:
-    return kind is Any or str in _alternatives(kind)
+    return kind is Any or str in alternatives(kind)
 
 
 def read(kind: Any, given: Any) -> Any:
@@ -156,9 +163,9 @@ def read(kind: Any, given: Any) -> Any:
         if not (is_number if kind is float else type(given) is kind):
             raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
         return given
-    if _is(origin, Mapping):
+    if is_origin(origin, Mapping):
         return _read_mapping(kind, given, *arguments)
-    if _is(origin, Iterable):
+    if is_origin(origin, Iterable):
         if not isinstance(given, list):
             raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
         return [read(arguments[0], each) for each in given]
@@ -200,13 +207,13 @@ def read_text(kind: Any, given: Sequence[str]) -> Any:
     A value by topic and partition is `orders:0:42`, as kafka-get-offsets.sh prints it, or `orders:0:null`; that of
     another object is `key=value`. An object or a list is given once for each of its elements.
     """
-    kinds = _alternatives(kind)
+    kinds = alternatives(kind)
     is_scalar = len(given) == 1 and (_admits_text(kind) or (int in kinds and _fits(int, given[0])))
     for each in () if is_scalar else kinds:
         origin, arguments = get_origin(each), get_args(each)
-        if _is(origin, Mapping):
+        if is_origin(origin, Mapping):
             return _read_texts_by_key(given, *arguments)
-        if _is(origin, Iterable):
+        if is_origin(origin, Iterable):
             return [read_text(arguments[0], [text]) for text in given]
     if len(given) > 1:
         raise WrongValueError(f"it is given {len(given)} times")
@@ -255,9 +262,9 @@ def expected(kind: Any) -> str:
         return _WORDS[_SCALARS[kind]["type"]]
     if origin in (Union, types.UnionType):
         return " or ".join(map(expected, arguments))
-    if _is(origin, Mapping):
+    if is_origin(origin, Mapping):
         return 'an object such as {"orders": {"0": 1}}' if arguments[0] == TopicPartition else "an object"
-    return "a list" if _is(origin, Iterable) else "a value"
+    return "a list" if is_origin(origin, Iterable) else "a value"
 
 
 def _shown(given: Any) -> str:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -21,7 +22,7 @@ from kafka_offsets.protocol.messages import MetadataRequest
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import Broker
 from kafka_offsets.testing.broker import InspectedServer
-from tests.http.conftest import Client, OneBroker
+from tests.http.conftest import Client, OneBroker, Serving
 
 Start = Callable[..., OneBroker]
 
@@ -117,13 +118,58 @@ def test_a_broker_with_a_name_replaces_an_earlier_one(client: Client) -> None:
     ("name", "status", "said"),
     [
         ("main", 409, "broker 'main' runs as long as its process"),
-        ("1", 400, "name: a letter, then letters, digits"),
-        ("a%2Fb", 400, "not 'a/b'"),
+        ("1", 400, "name: 1 is a number"),
+        ("..", 400, "not '..'"),
+        ("a%0Ab", 400, r"not 'a\nb'"),
     ],
 )
 def test_a_name_that_a_broker_cannot_have(client: Client, name: str, status: int, said: str) -> None:
     answer = client.post(f"/brokers?name={name}")
     assert (answer.status, said in answer.value["detail"]) == (status, True), answer.value
+
+
+@pytest.mark.parametrize(
+    "name", ["TestOrders/an_order_#01", "test [1] a=é, b=100%", "test_it[a/b-%2F]", "a?b&c", "1/2", "日本"]
+)
+def test_a_name_that_a_test_framework_gives(client: Client, name: str) -> None:
+    made = client.post("/brokers", name=name).value
+    path = f"/brokers/{quote(name, safe='')}"
+    assert client.get(path).value == made and made["broker"] == name
+    assert client.post(f"{path}/produce", topic="orders", records=["a"]).value == {"orders": {"0": 1}}
+    assert client.get(f"{path}/prometheus").status == 200
+    assert client.delete(path).status == 204
+    assert client.get(path).value["detail"] == f"there is no broker {name!r}"
+
+
+def test_brokers_are_deleted_by_prefix_or_all_at_once() -> None:
+    with Serving() as client:
+        for name in ("orders/1", "orders/2", "payments/1"):
+            client.post("/brokers", name=name)
+        assert client.delete("/brokers?prefix=orders/").value == ["orders/1", "orders/2"]
+        client.post("/brokers")
+        assert client.delete("/brokers").value == ["payments/1", "1"]
+        assert [each["broker"] for each in client.get("/brokers").value] == ["main"]
+        assert client.delete("/brokers?prefix=main").value == []
+
+
+def test_a_broker_lives_for_its_time(client: Client) -> None:
+    host, _, port = (
+        client.post("/brokers", name="short", ttl_seconds=0.5).value["bootstrap_servers"].partition(":")
+    )
+    with socket.create_connection((host, int(port)), 60) as connection:
+        assert connection.recv(1) == b""  # it has stopped
+    assert client.get("/brokers/short").status == 404
+    assert client.post("/brokers", ttl_seconds=0).status == 400
+
+
+def test_the_time_of_a_broker_ends_with_it(client: Client) -> None:
+    client.post("/brokers", name="short", ttl_seconds=0.2)
+    later = client.post("/brokers", name="short").value  # another broker, without such a time
+    host, _, port = client.post("/brokers", ttl_seconds=0.4).value["bootstrap_servers"].partition(":")
+    with socket.create_connection((host, int(port)), 60) as connection:
+        assert connection.recv(1) == b""  # at 0.4 s
+    assert client.get("/brokers/short").value == later
+    client.delete("/brokers/short")
 
 
 # -- parameters in the query, one field as the answer

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ SOURCES = [
     EXAMPLES / "billing.test.js",
     EXAMPLES / "billing.c",
 ]
+PARALLEL = EXAMPLES / "go" / "parallel_test.go"
 JUNIT = java_program.JARS.parent / "junit"
 MODULES = Path(
     os.environ.get("KAFKA_OFFSETS_NODE_MODULES", Path.home() / ".cache/kafka-offsets/node_modules")
@@ -40,7 +42,7 @@ def folder(client: Client, tmp_path: Path) -> Path:
     """A copy of the examples that calls the server of these tests."""
     found = tmp_path / "http"
     shutil.copytree(EXAMPLES, found)
-    for source in SOURCES:
+    for source in (*SOURCES, PARALLEL):
         replace(found / source.relative_to(EXAMPLES), HTTP, client.url)
     return found
 
@@ -89,12 +91,14 @@ def test_java(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.timeout(0)  # a first build takes what the machine needs; Go itself ends a test that hangs
 def test_go(folder: Path) -> None:
-    need("go")
+    need("go", "cc")  # the race detector needs a compiler of C
     cwd = folder / "go"
     loaded = subprocess.run(["go", "mod", "download"], cwd=cwd, capture_output=True)
     if loaded.returncode:
         pytest.skip(f"franz-go cannot be loaded: {loaded.stderr.decode()}")
-    assert "--- PASS: TestACommitIsRepeatedAndExpires" in run("go", "test", "-v", ".", cwd=cwd)
+    printed = run("go", "test", "-race", "-v", ".", cwd=cwd)
+    assert "--- PASS: TestACommitIsRepeatedAndExpires" in printed
+    assert "--- PASS: TestOrders/third" in printed
 
 
 def test_javascript(folder: Path) -> None:
@@ -103,6 +107,34 @@ def test_javascript(folder: Path) -> None:
         pytest.skip(f"kafkajs is not installed: npm install --prefix {MODULES.parent} kafkajs@2")
     words = ["node", "--test", "--test-reporter=tap", "billing.test.js"]
     assert "# pass 1\n# fail 0" in run(*words, cwd=folder, NODE_PATH=str(MODULES))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["jest"], "Tests:       2 passed, 2 total"), (["vitest", "run"], "2 passed (2)")],
+    ids=str,
+)
+@pytest.mark.timeout(300)
+def test_a_runner_of_javascript_starts_and_stops_a_server(
+    folder: Path, tmp_path: Path, words: list[str], said: str
+) -> None:
+    """It ends by itself: no client and no server keeps it, as `--forceExit` would hide."""
+    need("node")
+    if not (MODULES / words[0]).is_dir():
+        pytest.skip(f"{words[0]} is not installed: make tools")
+    program = tmp_path / "bin" / "kafka-offsets"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\necho $$ > {tmp_path}/pid\nexec {sys.executable} -m kafka_offsets.cli "$@"\n'
+    )
+    program.chmod(0o755)
+    (folder / "node" / "node_modules").symlink_to(MODULES)
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    command = [MODULES / ".bin" / words[0], *words[1:]]
+    printed = run(*command, cwd=folder / "node", PATH=path, PYTHONPATH=str(REPOSITORY), NO_COLOR="1")
+    assert said in printed and "did not exit" not in printed, printed
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def test_c(client: Client, folder: Path) -> None:

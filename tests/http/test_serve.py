@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_offsets import cli
 from kafka_offsets.testing import CertificateAuthority
@@ -56,6 +56,33 @@ def test_a_real_client_under_a_fault_and_another_time() -> None:
         broker.post("clock/advance", days=8)
         assert broker.get("committed?group=billing") == {}
         consumer.close()
+
+
+def test_records_that_clients_stamp_do_not_follow_the_clock() -> None:
+    """What docs/http.md says about `advance`: after 8 days they are 8 days old, and retention is 7 days."""
+    topics = {
+        "client": {},
+        "append": {"message.timestamp.type": "LogAppendTime"},
+        "keep": {"retention.ms": "-1"},
+    }
+    with serving("--http", "0", "--manual-clock") as (client, _):
+        broker = OneBroker(client, "main", client.get("/brokers/main").value["bootstrap_servers"])
+        for topic, configs in topics.items():
+            broker.post("create_topic", name=topic, configs=configs)
+        now = broker.post("clock/advance", days=8)["wall_ms"]
+        broker.post("produce", topic="own", records=["a"])
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for topic in topics:
+            producer.produce(topic, b"a")
+        assert producer.flush(60) == 0
+
+        def is_of_now(topic: str) -> bool:
+            (record,) = broker.get(f"consume_all?topic={topic}")
+            return bool(record["timestamp"] == now)
+
+        assert [is_of_now(topic) for topic in ("own", *topics)] == [True, False, True, False]
+        broker.post("clock/advance", minutes=6)
+        assert [len(broker.get(f"consume_all?topic={topic}")) for topic in ("own", *topics)] == [1, 0, 1, 1]
 
 
 def test_sighup_reloads_certificates(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+export default { test: { globalSetup: "./global-setup.cjs", include: ["**/*.vitest.mjs"] } };

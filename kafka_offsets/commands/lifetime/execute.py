@@ -1,0 +1,144 @@
+"""`kafka-offsets exec -- COMMAND`: a server for the time of one command, whose exit code is that of the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+from kafka_offsets.commands.lifetime.parent import STDIN
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.terminal import note
+
+BOOTSTRAP_VARIABLES = ("KAFKA_BOOTSTRAP_SERVERS", "SPRING_KAFKA_BOOTSTRAP_SERVERS")
+HTTP_VARIABLE = "KAFKA_OFFSETS_HTTP"
+TOKEN_VARIABLE = "KAFKA_OFFSETS_HTTP_TOKEN"  # noqa: S105 - its name
+
+_LISTENING, _HTTP = "listening on ", "HTTP on "
+_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_OF_THE_TERMINAL = ("SIGINT", "SIGQUIT", "SIGHUP")
+
+
+def run(options: Namespace, words: Sequence[str], command: Sequence[str]) -> int:
+    """Start a server, run a command, stop the server; return the exit code of the command.
+
+    options  of `serve`, and `words`, which they were read from
+    Raises ConfigError if there is no such command, or the server does not start.
+    """
+    if not command:
+        raise ConfigError("exec: the command is missing: kafka-offsets exec [options of serve] -- COMMAND")
+    program = shutil.which(command[0])
+    if program is None:
+        raise ConfigError(f"exec: there is no command {command[0]!r}")
+    with _serving(words, is_json=options.log_format == "json") as found:
+        if options.http_token is not None:
+            found[TOKEN_VARIABLE] = options.http_token
+        return _run([program, *command[1:]], os.environ | found)
+
+
+@contextmanager
+def _serving(words: Sequence[str], *, is_json: bool) -> Iterator[dict[str, str]]:
+    """Run `serve` with these options; yield the variables for its clients. Raises ConfigError if it does not start.
+
+    It ends with its standard input, so also when this process is killed, and not at the Ctrl-C of the terminal, which
+    the command may answer with more requests.
+    """
+    server = subprocess.Popen(
+        [sys.executable, "-m", "kafka_offsets.cli", "serve", *words, "--with-parent", STDIN],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert server.stdin is not None and server.stderr is not None
+    rest = threading.Thread(target=_copy, args=[server.stderr])
+    try:
+        variables = _variables(server.stderr, is_json=is_json)
+        rest.start()
+        if variables is None:
+            raise ConfigError("exec: the server did not start; its reason is above")
+        yield variables
+        if server.poll() is not None:
+            note(f"exec: the server ended before the command, with code {server.returncode}")
+    finally:
+        server.stdin.close()
+        server.wait()
+        if rest.ident is not None:
+            rest.join()
+        server.stderr.close()
+
+
+def _variables(lines: IO[bytes], *, is_json: bool) -> dict[str, str] | None:
+    """Read the lines of a server until it is ready, and pass them on; None if they end before."""
+    found: dict[str, str] = {}
+    for line in lines:
+        _write(line)
+        text = (json.loads(line)["message"] if is_json else line.decode()).strip()
+        if text.startswith(_HTTP):
+            found[HTTP_VARIABLE] = text.removeprefix(_HTTP).rstrip("/")
+        if text.startswith(_LISTENING):
+            return found | dict.fromkeys(BOOTSTRAP_VARIABLES, text.removeprefix(_LISTENING))
+    return None
+
+
+def _copy(lines: IO[bytes]) -> None:
+    for line in lines:
+        _write(line)
+
+
+def _write(line: bytes) -> None:
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command, pass signals on to it, and return its exit code; of one that a signal ended, as a shell does."""
+    waiting: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, frame: Any) -> None:
+        """Send a signal to the command, or keep it until there is one."""
+        if process is None:
+            waiting.append(number)
+        elif signal.Signals(number).name not in _OF_THE_TERMINAL or not _is_in_foreground():
+            process.send_signal(number)
+
+    with _handling(pass_on):
+        process = subprocess.Popen(command, env=dict(environment))
+        for number in waiting:
+            process.send_signal(number)
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _handling(handle: Callable[[int, Any], None]) -> Iterator[None]:
+    """Handle the signals that are for the command, as far as this system has them."""
+    numbers = [getattr(signal, name) for name in _PASSED_ON if hasattr(signal, name)]
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, each in before.items():
+            signal.signal(number, each)
+
+
+def _is_in_foreground() -> bool:
+    """Whether a terminal sends its signals to this process and its command alike: the command has them already."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -55,6 +55,7 @@ MAY_IMPORT = {
         "logs",
         "protocol",
         "storage",
+        "assignors",
         "coordinator",
         "replication",
         "metadata",

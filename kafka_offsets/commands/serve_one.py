@@ -79,7 +79,7 @@ def check_ready(config: Config, host: str, port: int) -> int:
 
 
 def _server_with_request_log(config: Config, files: Files | None) -> Server:
-    from kafka_offsets.testing.broker import InspectedServer
+    from kafka_offsets.testing.server.inspected import InspectedServer
 
     recorder = request_log(write_request)
     return InspectedServer(config, MemoryFiles() if files is None else files, None, recorder)

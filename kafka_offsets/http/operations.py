@@ -74,6 +74,7 @@ _CLOCK = ("advance", "run_until_idle", "set_wall")
 _EVENTS = (
     "caught_up",
     "committed",
+    "consuming",
     "group_empty",
     "group_stable",
     "member_joined",

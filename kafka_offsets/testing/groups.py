@@ -114,6 +114,22 @@ def group_view(core: BrokerCore, group_id: str) -> GroupView | None:
     return None if group is None else _consumer(core, group.committed())
 
 
+def unassigned(core: BrokerCore, view: GroupView) -> list[TopicPartition]:
+    """Return the partitions of the topics of a group that no member has.
+
+    There are some between the two rebalances of a cooperative join. Empty for a consumer group, which is not stable
+    then, and for a classic group whose subscriptions do not parse.
+    """
+    hosted = core.runtime.shard_of(view.group_id, core.clock.now())
+    group = None if hosted.is_loading else hosted.shard.groups.get(view.group_id)
+    if not isinstance(group, ClassicGroup):
+        return []
+    held = {place for member in view.members for place in member.partitions}
+    topics = [core.topics.get(name) for name in sorted(group.subscribed or ())]
+    places = [(topic.name, index) for topic in topics if topic for index in range(topic.partition_count)]
+    return [place for place in places if place not in held]
+
+
 def _classic(group: ClassicGroup) -> GroupView:
     members = tuple(
         MemberView(

@@ -6,6 +6,7 @@ It reads the state in the broker's own thread, between two turns, so it never se
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -26,6 +27,8 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import check as check_results
+from kafka_offsets.testing.assertions import differences
+from kafka_offsets.testing.assertions.expected_records import chosen, expected_of, filter_of
 from kafka_offsets.testing.events import Event
 from kafka_offsets.testing.groups import GroupView, Overview, overview
 from kafka_offsets.testing.recording import Recorder, Requests
@@ -33,9 +36,9 @@ from kafka_offsets.testing.seeding import (
     ConsumedRecord,
     NewRecord,
     choose_partitions,
-    committed_batches,
     read_all,
     records_of,
+    stored_records,
 )
 from kafka_offsets.testing.server.inspected import InspectedServer
 
@@ -180,31 +183,26 @@ class Broker(EmbeddedBroker):
             }
         )
 
-    def consume_all(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
+    def consume_all(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        key: str | None = None,
+        value: Mapping[str, Any] | str | None = None,
+        headers: Mapping[str, Any] | None = None,
+    ) -> list[ConsumedRecord]:
         """Return the records of a topic, or of one partition, by partition and offset, without joining a group.
 
+        key, value, headers  only records with these, written as for `produce`; headers may be some of a record's
         These are the records that a consumer of committed records can read now: none of open or aborted transactions.
         ValueError if there is no such topic or partition; StorageError.
         """
-
-        def read(core: BrokerCore) -> list[tuple[int, int, list[bytes]]]:
-            """Return (partition, log start offset, batches) of each chosen partition. Raises ValueError."""
-            ends = groups.log_ends(core, topic)
-            chosen = [index for _, index in ends if partition in (None, index)]
-            if not chosen:
-                raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
-            found = [core.topics.partition(topic, index) for index in chosen]
-            return [
-                (each.index, each.log.log_start_offset, committed_batches(each))
-                for each in found
-                if each is not None
-            ]
-
-        return [
-            record
-            for index, start, batches in self._when_open(read)
-            for record in read_all(topic, index, start, batches)
-        ]
+        stored = self._when_open(lambda core: stored_records(core, topic, partition))
+        if stored is None:
+            raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
+        records = [record for each in stored for record in read_all(*each)]
+        return chosen(records, filter_of(key, value, headers))
 
     # -- groups and offsets --------------------------------------------------------------------------------
 
@@ -222,57 +220,104 @@ class Broker(EmbeddedBroker):
         return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
-        self, group: str, expected: Mapping[TopicPartition, int | None], *, only: bool = False
+        self,
+        group: str,
+        expected: Mapping[TopicPartition, int | None],
+        *,
+        only: bool = False,
+        timeout: float = 0.0,
     ) -> None:
         """Fail unless a group has committed these offsets, by (topic, partition); None for a partition without one.
 
-        only  fail also if it has committed other offsets
+        only     fail also if it has committed other offsets
+        timeout  how long it may take, in seconds of real time
         The AssertionError shows each partition that differs. TypeError if `expected` names no partitions.
         """
         __tracebackhide__ = True
         check_places(expected, "offset")
-        found = {place: entry.offset for place, entry in self.committed(group).items()}
-        places = sorted({*expected, *found} if only else expected)
-        different = [
-            f"{topic}-{index}: {_said('committed', found.get((topic, index)), expected.get((topic, index)))}"
-            for topic, index in places
-            if found.get((topic, index)) != expected.get((topic, index))
-        ]
-        self._assert_none(different, f"the committed offsets of group {group!r} are not as expected")
+        self._assert(lambda core: differences.of_offsets(core, group, expected, only=only), timeout)
 
-    def assert_lag(self, group: str, expected: int | Mapping[TopicPartition, int]) -> None:
+    def assert_lag(
+        self, group: str, expected: int | Mapping[TopicPartition, int], *, timeout: float = 0.0
+    ) -> None:
         """Fail unless the lag of a group is `expected`, in total or by (topic, partition).
 
+        timeout  how long it may take, in seconds of real time
         The total covers the topics for which it has committed an offset. An offset beyond the end of its partition,
         where the lag is negative, fails it. The AssertionError shows each partition.
         TypeError if `expected` is neither a number nor names partitions.
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
-            lags = self.lag(group)
-            total = sum(lags.values())
-            lines = [f"{topic}-{index}: lag {lag}" for (topic, index), lag in lags.items()]
-            if not lags:
-                raise AssertionError(
-                    f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
-                )
-            wrong = lines if total != expected or min(lags.values()) < 0 else []
-            beyond = " and no offset beyond an end" if total == expected else ""
-            self._assert_none(wrong, f"group {group!r} lags by {total} in all, expected {expected}{beyond}")
+            self._assert(lambda core: differences.of_total_lag(core, group, expected), timeout)
             return
         check_places(expected, "lag")
-        found = self.lag(group, {topic for topic, _ in expected})
-        different = [
-            f"{topic}-{index}: {_said('lag', found.get((topic, index)), lag)}"
-            for (topic, index), lag in sorted(expected.items())
-            if found.get((topic, index)) != lag
-        ]
-        self._assert_none(different, f"the lag of group {group!r} is not as expected")
+        self._assert(lambda core: differences.of_lag(core, group, expected), timeout)
 
-    def _assert_none(self, different: list[str], what: str) -> None:
+    def assert_produced(
+        self,
+        topic: str,
+        records: Iterable[Any] | Mapping[Any, Any],
+        *,
+        partition: int | None = None,
+        key: str | None = None,
+        after: Mapping[TopicPartition, int] | None = None,
+        timeout: float = 0.0,
+    ) -> None:
+        """Fail unless a topic holds exactly these records, in their order within each partition.
+
+        records    written as for `produce`; what a record does not name, such as its key, is not compared. JSON is
+                   compared by its meaning, also where text begins with `{` or `[`; bytes are compared as they are
+        partition  only the records of this partition
+        key        only the records with this key
+        after      only the records from these offsets on, such as the ends that `produce` has returned
+        timeout    how long it may take, in seconds of real time
+        Records of open and aborted transactions do not count; those of different partitions have no order. The
+        AssertionError shows the first difference. ValueError or TypeError for an invalid record.
+        """
+        __tracebackhide__ = True
+        expected = expected_of(records)
+        wanted = filter_of(key, None, None)._replace(partition=partition)
+        self._assert(differences.of_records(topic, expected, wanted, after), timeout)
+
+    def assert_nothing_produced(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        key: str | None = None,
+        value: Mapping[str, Any] | str | None = None,
+        headers: Mapping[str, Any] | None = None,
+        after: Mapping[TopicPartition, int] | None = None,
+        during: float = 0.0,
+    ) -> None:
+        """Fail if a topic holds a record, or receives one within `during` seconds of real time.
+
+        key, value, headers  only a record with these counts; each compared as by `assert_produced`
+        partition, after     as for `assert_produced`
+        A topic that does not exist holds none. The AssertionError shows the records.
+        """
+        __tracebackhide__ = True
+        wanted = filter_of(key, value, headers)._replace(partition=partition)
+        look = differences.of_records(topic, [], wanted, after)
+        found = self._when_open(look)
+        if not found and during > 0:
+            event = Event(f"topic {topic} has a record", lambda core: look(core) or None, lambda core: "")
+            with suppress(TimeoutError):
+                found = self.wait_for(event, during)
+        _fail_for(found)
+
+    def _assert(self, look: Callable[[BrokerCore], list[str]], timeout: float) -> None:
+        """Fail unless a function returns no lines, now or within `timeout` seconds."""
         __tracebackhide__ = True  # pytest shows the line of the test
-        if different:
-            raise AssertionError("\n  ".join([f"{what}:", *different]))
+        found = self._when_open(look)
+        if found and timeout > 0:
+            event = Event("an assertion", lambda core: not look(core) or None, lambda core: "")
+            with suppress(TimeoutError):
+                self.wait_for(event, timeout)
+                return
+            found = self._when_open(look)
+        _fail_for(found)
 
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
@@ -445,6 +490,13 @@ def _server(server: NetworkServer) -> InspectedServer:
     return cast("InspectedServer", server)
 
 
+def _fail_for(lines: list[str]) -> None:
+    """Fail if an assertion has found something."""
+    __tracebackhide__ = True
+    if lines:
+        raise AssertionError("\n  ".join(lines))
+
+
 def _check_event(event: object) -> None:
     """Raise TypeError for anything but an event."""
     if not isinstance(event, Event):
@@ -500,15 +552,3 @@ def _advice_in_a_loop() -> str:
     except RuntimeError:
         return ""
     return "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
-
-
-def _nothing(what: str) -> str:
-    return "not committed" if what == "committed" else "no such partition"
-
-
-def _said(what: str, found: int | None, expected: int | None) -> str:
-    has = _nothing(what) if found is None else f"{what} {found}"
-    wanted = _nothing(what) if expected is None else f"{expected}"
-    if found is None or expected is None:
-        return f"{has}, expected {wanted}"
-    return f"{has}, expected {wanted} ({abs(found - expected)} {'more' if found > expected else 'fewer'})"

@@ -82,9 +82,9 @@ SAMPLES: dict[str, list[Any]] = {
 }
 """Values of parameters for which any value of the schema will not do. Those that fit the schema are used."""
 
-NEVER = ["resume", "start_node", "faults/{fault}/wait"]
+NEVER = ["assert_produced", "resume", "start_node", "faults/{fault}/wait"]
 NEVER += [f"wait_for/{event}" for event in ("caught_up", "consuming", "group_stable", "member_joined")]
-"""What does not succeed here: it needs a client, or a node that is down."""
+"""What does not succeed here: it needs a client, a node that is down, or other records than those of the samples."""
 
 
 def is_valid(schema: Any, value: Any) -> bool:

@@ -65,6 +65,7 @@ _FAULTS = (
     "error",
     "half_answer",
     "leader_moved",
+    "observe",
     "release",
     "slow_disk",
     "withhold",

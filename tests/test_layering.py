@@ -59,6 +59,7 @@ MAY_IMPORT = {
         "logs",
         "protocol",
         "storage",
+        "assignors",
         "coordinator",
         "replication",
         "metadata",

@@ -4,8 +4,8 @@ An answer waits for earlier ones of its connection. `release` moves the answers 
 their connection; the owner of the sockets sends them.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.connection import ClientConnection
@@ -15,10 +15,27 @@ from kafka_offsets.coordinator.result import Closing, Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
+from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _PRODUCE = 0
 
+OBSERVED = frozenset((11, 14, 68))
+"""APIs whose answers an observer sees: JoinGroup, SyncGroup, ConsumerGroupHeartbeat."""
+
 logger = new_logger(__name__)
+
+
+class Observer(Protocol):
+    """Sees what clients fetch and what they are told, and changes nothing."""
+
+    def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
+        """A client fetches from these offsets, none of which is refused."""
+
+    def answered(self, context: RequestContext, response: Any) -> None:
+        """A response is about to be encoded, or was encoded before."""
+
+    def left(self, connection: ClientConnection) -> None:
+        """A connection has closed."""
 
 
 class Answers:
@@ -27,6 +44,7 @@ class Answers:
     responses  counts the large ones
     throttle   set while clients have quotas: (request, response) -> the response, with its throttle time
     row_of     API key -> its row, also of an API that is no longer served
+    observer   of a broker for tests
     answered   connections with an answer that is not released yet
     writable   connections with output to send
     resumable  connections whose next requests may be decided now
@@ -36,6 +54,7 @@ class Answers:
         self.responses = responses
         self.throttle: Callable[[RequestContext, Any], Any] | None = None
         self._row_of = row_of
+        self.observer: Observer | None = None
         self.answered: dict[ClientConnection, None] = {}
         self.resumable: dict[ClientConnection, None] = {}
         self.writable: dict[ClientConnection, None] = {}
@@ -48,6 +67,8 @@ class Answers:
         connection: ClientConnection = context.connection
         if connection.closing:
             return
+        if self.observer is not None and context.api_key in OBSERVED:
+            self.observer.answered(context, response)
         if type(response) is bytes:
             context.answer = response
             self.answered[connection] = None

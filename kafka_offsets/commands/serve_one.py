@@ -109,7 +109,7 @@ def _detail(text: str) -> str:
 
 
 def _server_with_request_log(config: Config, files: Files | None) -> Server:
-    from kafka_offsets.testing.broker import InspectedServer
+    from kafka_offsets.testing.server.inspected import InspectedServer
 
     recorder = request_log(write_request)
     return InspectedServer(config, MemoryFiles() if files is None else files, None, recorder)

@@ -79,6 +79,7 @@ class App:
         self._control = control
         self._metrics = metrics
         self._waits = 0
+        self._waiting = ThreadPoolExecutor(MAX_WAITS, thread_name_prefix="kafka-offsets-assert")
         self._threads = ThreadPoolExecutor(_CALLS, thread_name_prefix="kafka-offsets-http")
         routes = [
             Route(each.path, self._answer_to(each), methods=[each.method], name=each.name)
@@ -97,6 +98,7 @@ class App:
     def close(self) -> None:
         """Wait for the calls that are being executed; the brokers must have stopped."""
         self._threads.shutdown()
+        self._waiting.shutdown()
 
     def _answer_to(self, operation: Operation) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
@@ -115,23 +117,25 @@ class App:
         """Execute an operation: in the loop, or in a thread if it waits for the loop."""
         arguments = await read_arguments(request, operation)
         field = read_field(request, operation)
-        if not operation.in_loop:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._threads,
-                lambda: _success(operation, operation.run(self._control, broker, arguments), field),
-            )
-        if operation.waits and self._waits >= MAX_WAITS:
-            raise HTTPException(503, f"{MAX_WAITS} requests wait already")
-        result = operation.run(self._control, broker, arguments)
         if operation.waits:
+            if self._waits >= MAX_WAITS:
+                raise HTTPException(503, f"{MAX_WAITS} requests wait already")
             self._waits += 1
-            try:
+        try:
+            if not operation.in_loop:
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._waiting if operation.waits else self._threads,
+                    lambda: _success(operation, operation.run(self._control, broker, arguments), field),
+                )
+            result = operation.run(self._control, broker, arguments)
+            if operation.waits:
                 result = await _while_connected(request, result)
-            finally:
+            elif inspect.isawaitable(result):
+                result = await result
+            return _success(operation, result, field)
+        finally:
+            if operation.waits:
                 self._waits -= 1
-        elif inspect.isawaitable(result):
-            result = await result
-        return _success(operation, result, field)
 
     async def _page(self, request: Request) -> Response:
         """Answer the page. Its policy lets it load nothing, run its own script only, and call this server only."""

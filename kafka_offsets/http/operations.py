@@ -25,9 +25,8 @@ from kafka_offsets.testing.faults.fault import Fault
 BROKER = "/brokers/{broker}"
 
 _READS = ("address_of", "committed", "consume_all", "describe", "group", "lag", "metrics", "overview")
+_ASSERTS = ("assert_committed", "assert_lag", "assert_nothing_produced", "assert_produced")
 _CHANGES = (
-    "assert_committed",
-    "assert_lag",
     "commit",
     "compact",
     "create_topic",
@@ -66,6 +65,7 @@ _FAULTS = (
     "error",
     "half_answer",
     "leader_moved",
+    "observe",
     "release",
     "slow_disk",
     "withhold",
@@ -74,6 +74,7 @@ _CLOCK = ("advance", "run_until_idle", "set_wall")
 _EVENTS = (
     "caught_up",
     "committed",
+    "consuming",
     "group_empty",
     "group_stable",
     "member_joined",
@@ -93,7 +94,7 @@ class Operation(NamedTuple):
     status      of a success that has a result
     in_loop     whether it is executed in the thread of the brokers, for which it never waits: a fault is then in force
                 without a change of threads, which takes milliseconds on a busy machine
-    waits       whether it is a coroutine that waits, in the loop, for something that may not happen
+    waits       whether it waits for something that may not happen: as a coroutine if it is in the loop
     """
 
     method: str
@@ -196,6 +197,7 @@ def _of_brokers() -> list[Operation]:
 
     return [
         *(_row("GET", name, getattr(Broker, name), broker) for name in _READS),
+        *(_asserting(getattr(Broker, name)) for name in _ASSERTS),
         *(_row("POST", name, getattr(Broker, name), broker) for name in _CHANGES),
         _row("GET", "summary", ControlledBroker.summary, itself),
         _row("GET", "requests", ControlledBroker.requests, itself),
@@ -205,6 +207,17 @@ def _of_brokers() -> list[Operation]:
         _row("POST", "snapshot", ControlledBroker.snapshot, itself),
         _row("POST", "restore", ControlledBroker.restore, itself),
     ]
+
+
+def _asserting(member: Callable[..., None]) -> Operation:
+    """Return the operation that asserts something of a broker, and may wait for it."""
+    row = _row("POST", member.__name__, member, lambda controlled: controlled.broker, waits=True)
+
+    def run(brokers: Control, broker: str, given: Mapping[str, Any]) -> Any:
+        control.check_timeout(given.get("timeout", given.get("during", 0)))
+        return row.run(brokers, broker, given)
+
+    return row._replace(run=run)
 
 
 def _of_faults() -> list[Operation]:

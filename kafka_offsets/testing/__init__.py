@@ -5,7 +5,7 @@ allow, deny     ACLs for `Broker(acls=)`
 CertificateAuthority  certificates for listeners and clients with TLS; needs `cryptography`
 KafkaContainer  a broker with the interface of Testcontainers' class, for suites that change one import
 Cluster         several brokers, as clients see them: leaders and coordinators that move, nodes that stop
-group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
+consuming, group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
 ManualClock     for `Broker(clock=)`: time passes only when the test advances it
 Faults          injected errors, delays and failures: the type of `broker.faults`
 strategies      Hypothesis strategies for messages, records and record batches; needs `hypothesis`
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Event,
         caught_up,
         committed,
+        consuming,
         group_empty,
         group_stable,
         member_joined,
@@ -53,6 +54,7 @@ _HOMES = {
         "Event",
         "caught_up",
         "committed",
+        "consuming",
         "group_empty",
         "group_stable",
         "member_joined",
@@ -84,6 +86,7 @@ __all__ = [
     "allow",
     "caught_up",
     "committed",
+    "consuming",
     "deny",
     "group_empty",
     "group_stable",

@@ -4,22 +4,19 @@ It reads the state in the broker's own thread, between two turns, so it never se
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
-from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.embedded import EmbeddedBroker
 from kafka_offsets.broker.network.loops import in_thread, is_in_asyncio
-from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.server import Server as NetworkServer
-from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.client import acls as acl_requests
 from kafka_offsets.client.commits import check_places
@@ -32,17 +29,20 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import check as check_results
-from kafka_offsets.testing.events import Event, Watches
+from kafka_offsets.testing.assertions import differences
+from kafka_offsets.testing.assertions.expected_records import chosen, expected_of, filter_of
+from kafka_offsets.testing.events import Event
 from kafka_offsets.testing.groups import GroupView, Overview, overview
-from kafka_offsets.testing.recording import Recorder, Requests, Tape
+from kafka_offsets.testing.recording import Recorder, Requests
 from kafka_offsets.testing.seeding import (
     ConsumedRecord,
     NewRecord,
     choose_partitions,
-    committed_batches,
     read_all,
     records_of,
+    stored_records,
 )
+from kafka_offsets.testing.server.inspected import InspectedServer
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.faults.control import Faults
@@ -185,31 +185,26 @@ class Broker(EmbeddedBroker):
             }
         )
 
-    def consume_all(self, topic: str, partition: int | None = None) -> list[ConsumedRecord]:
+    def consume_all(
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        key: str | None = None,
+        value: Mapping[str, Any] | str | None = None,
+        headers: Mapping[str, Any] | None = None,
+    ) -> list[ConsumedRecord]:
         """Return the records of a topic, or of one partition, by partition and offset, without joining a group.
 
+        key, value, headers  only records with these, written as for `produce`; headers may be some of a record's
         These are the records that a consumer of committed records can read now: none of open or aborted transactions.
         ValueError if there is no such topic or partition; StorageError.
         """
-
-        def read(core: BrokerCore) -> list[tuple[int, int, list[bytes]]]:
-            """Return (partition, log start offset, batches) of each chosen partition. Raises ValueError."""
-            ends = groups.log_ends(core, topic)
-            chosen = [index for _, index in ends if partition in (None, index)]
-            if not chosen:
-                raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
-            found = [core.topics.partition(topic, index) for index in chosen]
-            return [
-                (each.index, each.log.log_start_offset, committed_batches(each))
-                for each in found
-                if each is not None
-            ]
-
-        return [
-            record
-            for index, start, batches in self._when_open(read)
-            for record in read_all(topic, index, start, batches)
-        ]
+        stored = self._when_open(lambda core: stored_records(core, topic, partition))
+        if stored is None:
+            raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
+        records = [record for each in stored for record in read_all(*each)]
+        return chosen(records, filter_of(key, value, headers))
 
     # -- groups and offsets --------------------------------------------------------------------------------
 
@@ -229,53 +224,104 @@ class Broker(EmbeddedBroker):
         return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
-        self, group: str, expected: Mapping[TopicPartition, int | None], *, only: bool = False
+        self,
+        group: str,
+        expected: Mapping[TopicPartition, int | None],
+        *,
+        only: bool = False,
+        timeout: float = 0.0,
     ) -> None:
         """Fail unless a group has committed these offsets, by (topic, partition); None for a partition without one.
 
-        only  fail also if it has committed other offsets
+        only     fail also if it has committed other offsets
+        timeout  how long it may take, in seconds of real time
         The AssertionError shows each partition that differs. TypeError if `expected` names no partitions.
         """
         __tracebackhide__ = True
         check_places(expected, "offset")
-        found = {place: entry.offset for place, entry in self.committed(group).items()}
-        places = sorted({*expected, *found} if only else expected)
-        different = [
-            f"{topic}-{index}: {_said('committed', found.get((topic, index)), expected.get((topic, index)))}"
-            for topic, index in places
-            if found.get((topic, index)) != expected.get((topic, index))
-        ]
-        self._assert_none(different, f"the committed offsets of group {group!r} are not as expected")
+        self._assert(lambda core: differences.of_offsets(core, group, expected, only=only), timeout)
 
-    def assert_lag(self, group: str, expected: int | Mapping[TopicPartition, int]) -> None:
+    def assert_lag(
+        self, group: str, expected: int | Mapping[TopicPartition, int], *, timeout: float = 0.0
+    ) -> None:
         """Fail unless the lag of a group is `expected`, in total or by (topic, partition).
 
+        timeout  how long it may take, in seconds of real time
         The total is that of `lag`, without negative ones. An offset beyond the end of its partition, where the lag is
         negative, fails it, and so does a lag that is not known. The AssertionError shows each partition.
         TypeError if `expected` is neither a number nor names partitions.
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
-            lags = self.lag(group)
-            if not lags:
-                raise AssertionError(
-                    f"nothing is committed by group {group!r}, expected a lag of {expected} in all"
-                )
-            self._assert_none(*groups.wrong_total(group, lags, expected))
+            self._assert(lambda core: differences.of_total_lag(core, group, expected), timeout)
             return
         check_places(expected, "lag")
-        found = self.lag(group, {topic for topic, _ in expected})
-        different = [
-            f"{topic}-{index}: {_said('lag', found.get((topic, index)), lag)}"
-            for (topic, index), lag in sorted(expected.items())
-            if found.get((topic, index)) != lag
-        ]
-        self._assert_none(different, f"the lag of group {group!r} is not as expected")
+        self._assert(lambda core: differences.of_lag(core, group, expected), timeout)
 
-    def _assert_none(self, different: list[str], what: str) -> None:
+    def assert_produced(
+        self,
+        topic: str,
+        records: Iterable[Any] | Mapping[Any, Any],
+        *,
+        partition: int | None = None,
+        key: str | None = None,
+        after: Mapping[TopicPartition, int] | None = None,
+        timeout: float = 0.0,
+    ) -> None:
+        """Fail unless a topic holds exactly these records, in their order within each partition.
+
+        records    written as for `produce`; what a record does not name, such as its key, is not compared. JSON is
+                   compared by its meaning, also where text begins with `{` or `[`; bytes are compared as they are
+        partition  only the records of this partition
+        key        only the records with this key
+        after      only the records from these offsets on, such as the ends that `produce` has returned
+        timeout    how long it may take, in seconds of real time
+        Records of open and aborted transactions do not count; those of different partitions have no order. The
+        AssertionError shows the first difference. ValueError or TypeError for an invalid record.
+        """
+        __tracebackhide__ = True
+        expected = expected_of(records)
+        wanted = filter_of(key, None, None)._replace(partition=partition)
+        self._assert(differences.of_records(topic, expected, wanted, after), timeout)
+
+    def assert_nothing_produced(
+        self,
+        topic: str,
+        *,
+        partition: int | None = None,
+        key: str | None = None,
+        value: Mapping[str, Any] | str | None = None,
+        headers: Mapping[str, Any] | None = None,
+        after: Mapping[TopicPartition, int] | None = None,
+        during: float = 0.0,
+    ) -> None:
+        """Fail if a topic holds a record, or receives one within `during` seconds of real time.
+
+        key, value, headers  only a record with these counts; each compared as by `assert_produced`
+        partition, after     as for `assert_produced`
+        A topic that does not exist holds none. The AssertionError shows the records.
+        """
+        __tracebackhide__ = True
+        wanted = filter_of(key, value, headers)._replace(partition=partition)
+        look = differences.of_records(topic, [], wanted, after)
+        found = self._when_open(look)
+        if not found and during > 0:
+            event = Event(f"topic {topic} has a record", lambda core: look(core) or None, lambda core: "")
+            with suppress(TimeoutError):
+                found = self.wait_for(event, during)
+        _fail_for(found)
+
+    def _assert(self, look: Callable[[BrokerCore], list[str]], timeout: float) -> None:
+        """Fail unless a function returns no lines, now or within `timeout` seconds."""
         __tracebackhide__ = True  # pytest shows the line of the test
-        if different:
-            raise AssertionError("\n  ".join([f"{what}:", *different]))
+        found = self._when_open(look)
+        if found and timeout > 0:
+            event = Event("an assertion", lambda core: not look(core) or None, lambda core: "")
+            with suppress(TimeoutError):
+                self.wait_for(event, timeout)
+                return
+            found = self._when_open(look)
+        _fail_for(found)
 
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
@@ -448,187 +494,15 @@ class Broker(EmbeddedBroker):
         return server
 
 
-class InspectedServer(NetworkServer):
-    """A server for tests: it checks events after each turn, and its state can be replaced."""
-
-    def __init__(self, config: Config, files: Files, clock: Clock | None, recorder: Recorder | None) -> None:
-        self._recorder = recorder
-        self._watches = Watches()
-        self._memory: MemoryFiles | None = None
-        super().__init__(config, files, clock)
-
-    def new_core(self, files: Files | None) -> BrokerCore:
-        """Make the broker."""
-        core = super().new_core(files)
-        self._memory = files if isinstance(files, MemoryFiles) else None
-        return core
-
-    def new_peer(self, listener: int = 0) -> Peer:
-        """Put a tape on a new connection, if this broker records."""
-        if self._recorder is None:
-            return super().new_peer(listener)
-        return RecordedPeer(self, self._recorder, listener, self.node_of(listener))
-
-    def node_of(self, listener: int) -> int | None:
-        """Return the node of a cluster whose listener this is; None for a broker that is alone."""
-        return None
-
-    def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
-        """Execute a request of the test itself. Faults strike only clients, so a test with faults can still seed."""
-        core, by_faults = self.core, self.core.context.apis
-        core.context.apis = self.served()
-        try:
-            return super().exchange(request, version)
-        finally:
-            core.context.apis = by_faults
-
-    def exchange_as_client(self, request: messages.MessageValue, version: int) -> "Future[Any]":
-        """Execute a request as if a client had sent it: faults strike it."""
-        return super().exchange(request, version)
-
-    def watch(self, event: Event[T]) -> "Future[T]":
-        """Return a future for the result of an event."""
-        return self._watches.add(event, self.core)
-
-    def unwatch(self, future: "Future[T]", event: Event[T]) -> str:
-        """Stop checking an event; return a description of the current state."""
-        return self._watches.remove(future, event, self.core)
-
-    def _end_turn(self) -> None:
-        super()._end_turn()
-        self._watches.look(self.core)
-
-    async def stop(self) -> None:
-        """Stop, as every server does. Waits for events end with an error."""
-        try:
-            with _expecting_refusals():
-                await super().stop()
-        finally:
-            self._watches.abandon()
-
-    def copy_state(self) -> MemoryFiles:
-        """Return a copy of all files."""
-        if self._memory is None:
-            raise RuntimeError(
-                "only a broker in memory can be copied and restored, not one with a data directory"
-            )
-        self.core.end_turn()
-        self.core.directory.checkpoint_log_starts()
-        self.request_turn()
-        return self._memory.copy()
-
-    def restoring(self, files: object) -> "Future[None]":
-        """Start to replace the current core with one that starts from a copy of `files`."""
-        if self._memory is None:
-            raise RuntimeError(
-                "only a broker in memory can be copied and restored, not one with a data directory"
-            )
-        if not isinstance(files, MemoryFiles):
-            raise TypeError("this is a snapshot of a cluster, and not of one broker")
-        return asyncio.run_coroutine_threadsafe(self._restore(files), self._loop)
-
-    async def _restore(self, files: MemoryFiles) -> None:
-        await self._until(lambda: not self._tasks)
-        old = self.core
-        for inner in list(self._inner):
-            inner.abort()
-        for peer in list(self._peers):
-            if peer.connection is not None:
-                old.disconnect(peer.connection)
-            peer.abort()
-        core = self.new_core(files.copy())
-        core.context.host, core.context.port = old.context.host, old.context.port
-        core.context.addresses = old.context.addresses
-        self.core = core
-        with _expecting_refusals():
-            old.close()
-        self.end_turn_now()
-        await self._until(lambda: not core.loader.is_loading)
-
-    async def _until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for work in threads of this server."""
-        while not is_so():
-            if self._stopping:
-                raise RuntimeError("this broker was stopped before its state was restored")
-            self._closed.clear()
-            await self._closed.wait()
-
-
-class RecordedPeer(Peer):
-    """A connection with a tape on it.
-
-    node  the node of a cluster whose listener this is; None for a broker that is alone
-    """
-
-    def __init__(self, server: NetworkServer, recorder: Recorder, listener: int, node: int | None) -> None:
-        super().__init__(server, listener)
-        self._recorder, self._node = recorder, node
-        self._tape: Tape | None = None
-        self._of = server
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start recording."""
-        super().connection_made(transport)
-        if self.connection is not None:
-            self._tape = self._recorder.open(self.connection.peer, self._node)
-            self._writer = _RecordedWriter(cast("asyncio.Transport", transport), self._tape)
-
-    def data_received(self, data: bytes) -> None:
-        """Record received bytes and pass them on."""
-        if self._tape is not None and self.connection is not None and not self.connection.closing:
-            core = self._of.core
-            _learn_topics(core, self._recorder)
-            authentication = self.connection.authentication
-            state = None if authentication is None else authentication.state
-            self._tape.received(data, core.clock.now().wall_ms, state)
-        super().data_received(data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """Record the end."""
-        if self._tape is not None:
-            self._tape.close()
-        super().connection_lost(error)
-
-
-class _RecordedWriter(SocketWriter):
-    """A writer with a tape on it."""
-
-    __slots__ = ("_tape",)
-
-    def __init__(self, transport: Transport, tape: Tape) -> None:
-        super().__init__(transport)
-        self._tape = tape
-
-    def write(self, pieces: list[bytes | bytearray]) -> None:
-        """Record bytes and send them."""
-        self._tape.sent(pieces)
-        super().write(pieces)
-
-
-def _learn_topics(core: BrokerCore, recorder: Recorder) -> None:
-    """Note the names of topics: requests may give only their ids."""
-    seen = core.topics, core.topics.created_version
-    if recorder.seen_topics != seen:
-        recorder.seen_topics = seen
-        recorder.topic_names.update((topic.topic_id, topic.name) for topic in core.topics.all())
-
-
-@contextmanager
-def _expecting_refusals() -> Iterator[None]:
-    """Close a broker, although a log of it takes no more appends because a fault of the disk has struck it."""
-    try:
-        yield
-    except StorageError as error:
-        from kafka_offsets.testing.faults.disk_faults import (
-            InjectedError,  # no import cost for tests without faults
-        )
-
-        if not isinstance(error, InjectedError):
-            raise
-
-
 def _server(server: NetworkServer) -> InspectedServer:
     return cast("InspectedServer", server)
+
+
+def _fail_for(lines: list[str]) -> None:
+    """Fail if an assertion has found something."""
+    __tracebackhide__ = True
+    if lines:
+        raise AssertionError("\n  ".join(lines))
 
 
 def _check_event(event: object) -> None:
@@ -683,15 +557,3 @@ def _advice_in_a_loop() -> str:
     """Return what helps if this thread runs an event loop, in which the client under test could not run."""
     said = "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
     return said if is_in_asyncio() else ""
-
-
-def _nothing(what: str) -> str:
-    return "not committed" if what == "committed" else "no such partition"
-
-
-def _said(what: str, found: int | None, expected: int | None) -> str:
-    has = _nothing(what) if found is None else f"{what} {found}"
-    wanted = _nothing(what) if expected is None else f"{expected}"
-    if found is None or expected is None:
-        return f"{has}, expected {wanted}"
-    return f"{has}, expected {wanted} ({abs(found - expected)} {'more' if found > expected else 'fewer'})"

@@ -13,7 +13,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.groups import GroupView, MemberView, awaited_time, group_view, lag, log_ends
+from kafka_offsets.testing.groups import (
+    GroupView,
+    MemberView,
+    awaited_time,
+    group_ids,
+    group_view,
+    lag,
+    log_ends,
+    unassigned,
+)
+from kafka_offsets.testing.server.consumption import Consumption, Observation
 
 T = TypeVar("T")
 
@@ -87,7 +97,10 @@ class Watches:
 
 
 def group_stable(group: str, *, members: int | None = None) -> Event[GroupView]:
-    """A group is stable with `members` members, or at least one, that have their assignment. Returns its GroupView."""
+    """A group is stable with `members` members, or at least one, that have their assignment. Returns its GroupView.
+
+    A consumer does not read yet: wait for `consuming` before you produce what it is to read.
+    """
 
     def look(core: BrokerCore) -> GroupView | None:
         view = group_view(core, group)
@@ -97,6 +110,115 @@ def group_stable(group: str, *, members: int | None = None) -> Event[GroupView]:
 
     many = "" if members is None else f" with {members} member{'' if members == 1 else 's'}"
     return Event(f"group {group!r} is stable{many}", look, lambda core: _describe(core, group))
+
+
+def consuming(
+    group: str | None = None,
+    *,
+    members: int | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    client_id: str | None = None,
+) -> Event[dict[TopicPartition, int]]:
+    """Consumers read: what is produced from now on reaches them, also with `auto.offset.reset=latest`.
+
+    group    it is stable, its members have all partitions of its topics, and have fetched each of them since it was
+             assigned to them. Returns the offset of the last fetch by (topic, partition)
+    members  so many members, at least one by default
+    topic    without `group`, for consumers without one: each partition of this topic, or this one, is fetched by an
+             open connection, of this client id if one is given
+    Consumers with the same client id on one machine cannot be told apart: of such members of several groups that have
+    the same partition, all must have fetched it. Give them different ids where they start at different times.
+    TypeError unless either a group or a topic is given.
+    """
+    if (group is None) is (topic is None):
+        raise TypeError(
+            "either a group or a topic is expected: consuming('billing') or consuming(topic='orders')"
+        )
+    if group is None:
+        if members is not None:
+            raise TypeError("members: of which group?")
+        assert topic is not None
+        return _topic_consumed(topic, partition, client_id)
+    if partition is not None or client_id is not None:
+        raise TypeError("partition and client_id are for consumers without a group, with topic=")
+    return _group_consuming(group, members)
+
+
+def _group_consuming(group: str, members: int | None) -> Event[dict[TopicPartition, int]]:
+    stable = group_stable(group, members=members)
+
+    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
+        view = stable.look(core)
+        if view is None or _not_consumed(core, view):
+            return None
+        consumption = _consumption(core)
+        return {
+            place: consumption.positions(place, member.client_id, member.client_host)[-1]
+            for member in view.members
+            for place in member.partitions
+        }
+
+    def tell(core: BrokerCore) -> str:
+        """Return why the group does not consume."""
+        view = group_view(core, group)
+        if view is None or stable.look(core) is None:
+            return stable.tell(core)
+        return "; ".join([f"{view}", *_not_consumed(core, view)])
+
+    return Event(f"{stable.what}, and fetches its partitions", look, tell)
+
+
+def _not_consumed(core: BrokerCore, view: GroupView) -> list[str]:
+    """Return why a stable group does not read all of its partitions, a sentence for each."""
+    lacking = [f"{topic}-{index} is assigned to no member" for topic, index in unassigned(core, view)]
+    if not any(member.partitions for member in view.members):
+        lacking.append("no partition is assigned")
+    consumption = _consumption(core)
+    others = [] if lacking else [group_view(core, each) for each in group_ids(core) if each != view.group_id]
+    for member in view.members:
+        same = [
+            other
+            for each in (view, *filter(None, others))
+            for other in each.members
+            if (other.client_id, other.client_host) == (member.client_id, member.client_host)
+        ]
+        for place in member.partitions:
+            wanted = sum(place in other.partitions for other in same)
+            found = len(consumption.positions(place, member.client_id, member.client_host))
+            if found < wanted:
+                who = f"{member.client_id!r} at {member.client_host}"
+                of = f", by {found} of {wanted} members with this client id" if wanted > 1 else ""
+                lacking.append(f"{place[0]}-{place[1]} is not fetched by {who} since it was assigned{of}")
+    return lacking
+
+
+def _topic_consumed(
+    topic: str, partition: int | None, client_id: str | None
+) -> Event[dict[TopicPartition, int]]:
+    def fetched(core: BrokerCore) -> dict[TopicPartition, list[int]]:
+        found = core.topics.get(topic)
+        indexes = range(0 if found is None else found.partition_count) if partition is None else [partition]
+        return {(topic, index): _consumption(core).positions((topic, index), client_id) for index in indexes}
+
+    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
+        found = fetched(core)
+        return {place: each[-1] for place, each in found.items()} if found and all(found.values()) else None
+
+    def tell(core: BrokerCore) -> str:
+        """Return the partitions that nobody fetches."""
+        lacking = [f"{name}-{index}" for (name, index), each in fetched(core).items() if not each]
+        return f"nobody fetches {', '.join(lacking)}" if lacking else f"there is no topic {topic}"
+
+    where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
+    by = "" if client_id is None else f" by {client_id!r}"
+    return Event(f"{where} is fetched{by}", look, tell)
+
+
+def _consumption(core: BrokerCore) -> Consumption:
+    observer = core.context.answers.observer
+    assert isinstance(observer, Observation)
+    return observer.consumption
 
 
 def group_empty(group: str) -> Event[GroupView]:

@@ -147,6 +147,22 @@ def awaited_time(core: BrokerCore, group_id: str) -> str:
     return f"; members that are missing are removed after {left} of the test's clock"
 
 
+def unassigned(core: BrokerCore, view: GroupView) -> list[TopicPartition]:
+    """Return the partitions of the topics of a group that no member has.
+
+    There are some between the two rebalances of a cooperative join. Empty for a consumer group, which is not stable
+    then, and for a classic group whose subscriptions do not parse.
+    """
+    hosted = core.runtime.shard_of(view.group_id, core.clock.now())
+    group = None if hosted.is_loading else hosted.shard.groups.get(view.group_id)
+    if not isinstance(group, ClassicGroup):
+        return []
+    held = {place for member in view.members for place in member.partitions}
+    topics = [core.topics.get(name) for name in sorted(group.subscribed or ())]
+    places = [(topic.name, index) for topic in topics if topic for index in range(topic.partition_count)]
+    return [place for place in places if place not in held]
+
+
 def _classic(group: ClassicGroup) -> GroupView:
     members = tuple(
         MemberView(

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.protocol.records import read_records
 
@@ -47,19 +48,19 @@ def records_of(given: Any) -> list[NewRecord]:
     has these as columns. Keys and values: bytes unchanged, text in UTF-8, None for null, everything else as JSON.
     Raises ValueError or TypeError, naming the record, for any other type.
     """
-    if hasattr(given, "to_dict") and hasattr(given, "columns"):
-        return _of_frame(given)
+    what = "row" if hasattr(given, "to_dict") and hasattr(given, "columns") else "record"
+    return [_named(f"{what} {number}", _record, each) for number, each in enumerate(elements_of(given))]
+
+
+def elements_of(given: Any) -> list[Any]:
+    """Return the elements of what a test passes as records: pairs of a mapping, rows of a DataFrame as dicts."""
+    if hasattr(given, "to_dict") and hasattr(given, "columns"):  # missing values are null
+        return list(given.astype(object).where(given.notna(), None).to_dict("records"))
     if isinstance(given, Mapping):
-        return [_named(f"record {number}", _record, pair) for number, pair in enumerate(given.items())]
+        return list(given.items())
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"records are wanted, a list of them or the like, not {given!r}")
-    return [_named(f"record {number}", _record, each) for number, each in enumerate(given)]
-
-
-def _of_frame(frame: Any) -> list[NewRecord]:
-    """Return the rows of a DataFrame; missing values are null."""
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return [_named(f"row {number}", _of_mapping, row) for number, row in enumerate(rows)]
+    return list(given)
 
 
 def _record(what: str, given: Any) -> NewRecord:
@@ -72,8 +73,8 @@ def _record(what: str, given: Any) -> NewRecord:
     if isinstance(given, tuple):
         if len(given) != 2:
             raise ValueError(f"{what}: a pair of key and value is wanted, not {given!r}")
-        return NewRecord(_bytes(given[0]), _bytes(given[1]))
-    return NewRecord(None, _bytes(given))
+        return NewRecord(data_of(given[0]), data_of(given[1]))
+    return NewRecord(None, data_of(given))
 
 
 def _named(what: str, make: Callable[[str, Any], NewRecord], given: Any) -> NewRecord:
@@ -93,9 +94,9 @@ def _of_mapping(what: str, given: Mapping[Any, Any]) -> NewRecord:
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     partition, timestamp = given.get("partition"), given.get("timestamp")
     return NewRecord(
-        _bytes(given.get("key")),
-        _bytes(given["value"]),
-        tuple((str(name), _bytes(value)) for name, value in pairs),
+        data_of(given.get("key")),
+        data_of(given["value"]),
+        tuple((str(name), data_of(value)) for name, value in pairs),
         None if partition is None else int(partition),
         None if timestamp is None else _milliseconds(timestamp),
     )
@@ -112,7 +113,8 @@ def _milliseconds(timestamp: Any) -> int:
     return ms
 
 
-def _bytes(given: Any) -> Data:
+def data_of(given: Any) -> Data:
+    """Return a key or a value as bytes: text in UTF-8, None for null, everything else but bytes as JSON. TypeError."""
     if given is None or isinstance(given, bytes):
         return given
     if isinstance(given, (bytearray, memoryview)):
@@ -181,6 +183,23 @@ def committed_batches(partition: Partition) -> list[bytes]:
         if not header.is_control and not is_aborted:
             batches.append(bytes(stored.data))
     return batches
+
+
+def stored_records(
+    core: BrokerCore, topic: str, partition: int | None = None
+) -> list[tuple[str, int, int, list[bytes]]] | None:
+    """Return topic, partition, log start offset and `committed_batches` of each partition, or of this one.
+
+    None if there is none. Runs in the broker's thread. Raises StorageError.
+    """
+    found = core.topics.get(topic)
+    count = 0 if found is None else found.partition_count
+    chosen = [core.topics.partition(topic, index) for index in range(count) if partition in (None, index)]
+    return [
+        (topic, each.index, each.log.log_start_offset, committed_batches(each))
+        for each in chosen
+        if each is not None
+    ] or None
 
 
 def read_all(

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing import releases
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.faults.control import Faults
+from kafka_offsets.testing.faults.fault import Fault
 from tests.broker.fault_requests import commit, connect, fetch, fetched, produce, produced
 
 NOT_COORDINATOR, NOT_LEADER = ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -253,6 +255,61 @@ def test_a_parked_fetch_is_sent_again_when_its_leader_moves(broker: Broker, faul
     faults.leader_moved("t", 0, n=1).wait()
     reading.join()
     assert answers[-1] == {0: 6}
+
+
+def waiting_fetch(broker: Broker, faults: Faults, answers: list[Any]) -> threading.Thread:
+    """Begin to fetch again and again, until the connection is lost; return once the first one waits."""
+
+    def read() -> None:
+        with connect(broker) as client, suppress(ConnectionLostError):
+            while True:
+                answers.append(fetch(client, 0, wait_ms=60_000))
+
+    reading = threading.Thread(target=read)
+    with faults.observe("Fetch") as seen:
+        reading.start()
+        seen.wait()
+    return reading
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda faults: faults.drop("Fetch"),
+        lambda faults: faults.half_answer("Fetch"),
+        lambda faults: faults.close("Fetch", topic="t"),
+        lambda faults: faults.close("Fetch", before=False),
+        lambda faults: faults.delay("Fetch", ms=60_000),
+        lambda faults: faults.delay(ms=60_000, before=True),
+        lambda faults: faults.control("Fetch", lambda call: Future()),
+    ],
+    ids=["drop", "half_answer", "close", "close after", "delay", "delay before", "control"],
+)
+def test_a_fault_is_not_passed_by_a_fetch_that_waits(
+    broker: Broker, faults: Faults, make: Callable[[Faults], Fault]
+) -> None:
+    answers: list[Any] = []
+    reading = waiting_fetch(broker, faults, answers)
+    fault = make(faults)
+    broker.produce("t", ["a"], partition=0)
+    fault.wait()
+    faults.close_connections()
+    reading.join()
+    assert [fetched(answer) for answer in answers] == [{0: 0}]
+    assert not answers[0].responses[0].partitions[0].records
+
+
+def test_an_observer_changes_nothing(broker: Broker, faults: Faults, client: Connection) -> None:
+    answers: list[Any] = []
+    reading = waiting_fetch(broker, faults, answers)
+    seen, refused = faults.observe(group="g", n=3), faults.error("OffsetCommit", NOT_COORDINATOR, n=1)
+    assert [commit(client)["t", 0] for _ in range(2)] == [16, 0]
+    assert (seen.hits, refused.hits) == (2, 1)
+    assert commit(client, "h")["t", 0] == 0
+    assert repr(seen) == "<fault observe: every API group='g', struck 2 of 3 times>"
+    assert answers == [], "the fetch still waits"
+    faults.close_connections()
+    reading.join()
 
 
 @pytest.mark.parametrize("api", [api.name for api in SERVED if api.name != "ApiVersions"])

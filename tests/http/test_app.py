@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -21,7 +21,7 @@ from kafka_offsets.http.server import Address, HttpServer
 from kafka_offsets.protocol.messages import MetadataRequest
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import Broker
-from kafka_offsets.testing.broker import InspectedServer
+from kafka_offsets.testing.server.inspected import InspectedServer
 from tests.http.conftest import Client, OneBroker, Serving
 
 Start = Callable[..., OneBroker]
@@ -608,3 +608,46 @@ def test_a_server_is_ready_when_its_broker_is() -> None:
             assert (await asyncio.to_thread(client.get, "/readyz")).status == 200
 
     asyncio.run(scenario())
+
+
+def test_assertions_of_records_need_no_library_for_json(broker: OneBroker, client: Client) -> None:
+    """A query has text alone: text that is an object of JSON stands for all that mean the same."""
+    broker.post("produce", topic="orders", records=[{"key": "a", "value": {"id": 7, "of": [1]}}])
+    path = f"/brokers/{broker.id}"
+
+    def status(operation: str, **given: str) -> int:
+        return client.request("POST", f"{path}/{operation}?topic=orders&{urlencode(given)}").status
+
+    assert status("assert_produced", records='{"of":[1],"id":7}', key="a") == 204
+    assert status("assert_produced", records="7") == 409
+    assert status("assert_nothing_produced", key="b", during="0.01") == 204
+    assert status("assert_nothing_produced", value='{"of":[1],"id":7}') == 409
+    assert status("assert_nothing_produced", during="601") == 400
+    assert [each["key"] for each in broker.get("consume_all?topic=orders&key=a")] == ["a"]
+    assert broker.get("consume_all?topic=orders&headers=h=1") == []
+
+
+def test_an_assertion_waits(broker: OneBroker) -> None:
+    """Many that wait leave threads to those that do not."""
+    expected = {"topic": "orders", "records": ["a"], "timeout": 30}
+    done: list[int] = []
+    waiting = [
+        threading.Thread(target=lambda: done.append(broker.post("assert_produced", **expected) or 1))
+        for _ in range(app._CALLS + 10)
+    ]
+    for thread in waiting:
+        thread.start()
+    broker.post("produce", topic="orders", records=["a"])
+    for thread in waiting:
+        thread.join(40)
+    assert len(done) == len(waiting)
+
+
+@pytest.mark.slow
+def test_a_wait_ends_before_the_runners_of_javascript_end_the_test(broker: OneBroker) -> None:
+    """Jest and Vitest end a test after 5 s: a failure later than that tells nobody why."""
+    status, _, said = broker.refused("wait_for/consuming", group="billing")
+    assert status == 504
+    assert said.startswith(
+        "after 4 s, not yet: group 'billing' is stable, and fetches its partitions; now: there is no"
+    )

@@ -83,9 +83,9 @@ SAMPLES: dict[str, list[Any]] = {
 }
 """Values of parameters for which any value of the schema will not do. Those that fit the schema are used."""
 
-NEVER = ["resume", "start_node", "faults/{fault}/wait"]
-NEVER += [f"wait_for/{event}" for event in ("caught_up", "group_stable", "member_joined")]
-"""What does not succeed here: it needs a client, or a node that is down."""
+NEVER = ["assert_produced", "resume", "start_node", "faults/{fault}/wait"]
+NEVER += [f"wait_for/{event}" for event in ("caught_up", "consuming", "group_stable", "member_joined")]
+"""What does not succeed here: it needs a client, a node that is down, or other records than those of the samples."""
 
 
 def as_json_schema(schema: Any) -> Any:

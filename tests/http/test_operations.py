@@ -58,7 +58,10 @@ def public() -> Iterator[str]:
             if not name.startswith("_") and (callable(member) or isinstance(member, property)):
                 yield f"{'Broker' if cls is Cluster and hasattr(Broker, name) else cls.__name__}.{name}"
     for name, member in inspect.getmembers(events, inspect.isfunction):
-        if get_origin(inspect.signature(member).return_annotation) is events.Event:
+        if (
+            not name.startswith("_")
+            and get_origin(inspect.signature(member).return_annotation) is events.Event
+        ):
             yield f"events.{name}"
 
 

@@ -27,6 +27,7 @@ from kafka_offsets.replication.divergence import OutOfRange, divergence
 from kafka_offsets.replication.follower import FollowerReplica
 
 if TYPE_CHECKING:
+    from kafka_offsets.broker.connection import ClientConnection
     from kafka_offsets.broker.context import Context
     from kafka_offsets.broker.scheduler import Deadline
 
@@ -194,6 +195,8 @@ def fetch(
     if version >= TOPIC_IDS_SINCE and _confuses_kafka(plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     reading = _read(broker, request, plan, version, (), refuses)
+    if broker.answers.observer is not None and _follower(request, version)[0] < 0:
+        broker.answers.observer.fetched(context, _positions(plan, reading))
     least = reading.least
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(broker, context, plan, reading, now)
@@ -217,6 +220,17 @@ def fetch(
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
     return None
+
+
+def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:
+    """Return the offsets from which a request reads, without partitions that it cannot read."""
+    refused = {
+        (read.topic, read.partition.partition_index)
+        for read in reading.answers
+        if read.partition.error_code or _diverges(read)
+    }
+    places = {(wanted.topic, wanted.asked.partition): wanted.asked.fetch_offset for wanted in plan.wanted}
+    return {place: offset for place, offset in places.items() if place not in refused}
 
 
 def _confuses_kafka(wanted: Sequence[Wanted]) -> bool:
@@ -311,8 +325,10 @@ def end_wait(broker: Context, connection: object, now: Now) -> None:
             _answer(broker, parked, now)
 
 
-def cancel(broker: Context, connection: object) -> None:
+def cancel(broker: Context, connection: ClientConnection) -> None:
     """Forget the fetches of a connection that has closed."""
+    if broker.answers.observer is not None:
+        broker.answers.observer.left(connection)
     for parked in broker.topics.waiting.pop(connection, {}):
         _unpark(parked)
 

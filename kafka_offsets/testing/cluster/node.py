@@ -22,9 +22,10 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.metadata.image import Delta
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata
 from kafka_offsets.storage.files import Files
-from kafka_offsets.testing.broker import InspectedServer
 from kafka_offsets.testing.cluster.network import InProcessNetwork
 from kafka_offsets.testing.recording import Recorder
+from kafka_offsets.testing.server.consumption import Consumption
+from kafka_offsets.testing.server.inspected import InspectedServer
 
 
 class ClusterNode(InspectedServer):
@@ -46,6 +47,7 @@ class ClusterNode(InspectedServer):
         cluster_id: str,
         time_driver: TimeDriver | None,
         on_turn: Callable[[], None],
+        consumption: Consumption,
     ) -> None:
         self.node_id = node_id
         self._metadata = metadata
@@ -56,7 +58,7 @@ class ClusterNode(InspectedServer):
         self._on_turn = on_turn
         self._postponed: list[Callable[[], None]] = []
         given = frozenset({*config.given, "node.id"})
-        super().__init__(replace(config, node_id=node_id, given=given), files, clock, recorder)
+        super().__init__(replace(config, node_id=node_id, given=given), files, clock, recorder, consumption)
 
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker of this node; it takes part from `join` on."""

@@ -35,6 +35,7 @@ from kafka_offsets.testing.cluster.view import ClusterState
 from kafka_offsets.testing.events import Event, Watches
 from kafka_offsets.testing.groups import NoLeaderError
 from kafka_offsets.testing.recording import Recorder
+from kafka_offsets.testing.server.consumption import Consumption
 
 T = TypeVar("T")
 
@@ -81,6 +82,7 @@ class ClusterServer:
         )
         self._files = {node_id: SyncedFiles() for node_id in ids}
         self._watches = Watches()
+        self._consumption = Consumption()
         self._time_driver = time_driver(self._clock, self, self._loop)
         self._apart: set[int] = set()
         self._addresses: dict[int, tuple[str, Sequence[int]]] = {}
@@ -145,6 +147,7 @@ class ClusterServer:
             self._cluster_id,
             self._time_driver,
             self._look,
+            self._consumption,
         )
         try:
             await server.start(host, ports[0], ports[1:])

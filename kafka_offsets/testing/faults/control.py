@@ -206,6 +206,14 @@ class Faults:
             Fault(self, "control", self._names(api), description=description, function=function, **which)
         )
 
+    def observe(self, api: Names = None, **which: Any) -> Fault:
+        """Change nothing and count the requests: `wait` waits for them, `hits` says how many have come.
+
+        A request counts when it arrives, whatever other faults do with it.
+        which  n, client_id, group, transactional_id, topic, partition, node
+        """
+        return self._add(Fault(self, "observe", self._names(api), observes=True, **which))
+
     # -- the broker
 
     def coordinator_moved(
@@ -426,8 +434,8 @@ class Faults:
             fault.number = next(self._numbers)
             self._faults.append(fault)
             self._changed(server, fault)
-            if fault.decides and (fault.apis is None or "Fetch" in fault.apis):
-                # a waiting fetch is decided again, and is struck
+            if fault.strikes_answers and (fault.apis is None or "Fetch" in fault.apis):
+                # A fetch that waits came before the fault: its client sends the next one at once, and that is struck.
                 for each in server.servers:
                     fetch.answer_waiting(each.core.context, fault.wants, each.core.clock.now())
 

@@ -39,7 +39,7 @@ class Fault:
     client_id, group, transactional_id, topic, partition, node  it strikes only requests with these, None for all
     apis, lists         the APIs that it strikes; of these, the APIs that list everything, so any request is struck
     The interception reads the rest: before_ms and after_ms (delays), closes_before, function, spoils (how it alters
-    the answer), next_error and take_error.
+    the answer), observes (it only counts), next_error and take_error.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Fault:
         closes_before: bool = False,
         spoils: Callable[[Context, Any, Any], None] | None = None,
         lists: Sequence[str] = (),
+        observes: bool = False,
     ) -> None:
         if n is not None and n < 1:
             raise ValueError(f"a fault that strikes {n} times is none")
@@ -74,6 +75,7 @@ class Fault:
         self.topic, self.partition, self.node = topic, partition, node
         self.function, self.closes_before, self.spoils = function, closes_before, spoils
         self.before_ms, self.after_ms = before_ms, after_ms
+        self.observes = observes
         self.number = 0
         self.hits = 0
         self.is_active = True
@@ -132,6 +134,12 @@ class Fault:
     def decides(self) -> bool:
         """Whether it answers in place of the broker."""
         return self.function is not None or self._errors is not None or self._error is not ErrorCode.NONE
+
+    @property
+    def strikes_answers(self) -> bool:
+        """Whether a request that it strikes is answered otherwise than without it, or later."""
+        delays = self.before_ms or self.after_ms
+        return bool(self.decides or delays or self.closes_before or self.spoils is not None)
 
     @property
     def next_error(self) -> ErrorCode:

@@ -61,7 +61,11 @@ class Interception:
 
     def _handle(self, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         call = Call(core, self._api, context)
-        struck = [fault for fault in self._faults if fault.concerns(call)]
+        concerning = [fault for fault in self._faults if fault.concerns(call)]
+        for fault in concerning:
+            if fault.observes:
+                fault.strike()
+        struck = [fault for fault in concerning if not fault.observes]
         if not struck:
             return decide(core, self._api, request, context, now)
         _Struck(core, self._api, context, call, struck, self._in_loop).begin(now)

@@ -1,0 +1,1 @@
+"""Assertions: how does the state of a broker differ from what a test expects?"""

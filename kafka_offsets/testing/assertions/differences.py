@@ -1,0 +1,105 @@
+"""Assertions: what differs from the state that a test expects, in lines; none if nothing does.
+
+Each function reads the state of a broker in its thread.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.testing.assertions.expected_records import ExpectedRecord, chosen, differences
+from kafka_offsets.testing.groups import lag, log_ends, wrong_total
+from kafka_offsets.testing.seeding import read_all, stored_records
+
+
+def of_offsets(
+    core: BrokerCore, group: str, expected: Mapping[TopicPartition, int | None], *, only: bool
+) -> list[str]:
+    """Return the partitions in which a group has not committed the expected offset, or `only` another one."""
+    found = {place: entry.offset for place, entry in core.shards.committed(group).items()}
+    places = sorted({*expected, *found} if only else expected)
+    different = [
+        f"{topic}-{index}: {_said('committed', found.get((topic, index)), expected.get((topic, index)))}"
+        for topic, index in places
+        if found.get((topic, index)) != expected.get((topic, index))
+    ]
+    return _headed(f"the committed offsets of group {group!r} are not as expected", different)
+
+
+def of_lag(core: BrokerCore, group: str, expected: Mapping[TopicPartition, int]) -> list[str]:
+    """Return the partitions in which the lag of a group is another one."""
+    found = lag(core, group, {topic: None for topic, _ in expected})
+    different = [
+        f"{topic}-{index}: {_said('lag', found.get((topic, index)), wanted)}"
+        for (topic, index), wanted in sorted(expected.items())
+        if found.get((topic, index)) != wanted
+    ]
+    return _headed(f"the lag of group {group!r} is not as expected", different)
+
+
+def of_total_lag(core: BrokerCore, group: str, expected: int) -> list[str]:
+    """Return the lag of each partition if their sum is not as expected, or if one is below 0."""
+    found = lag(core, group)
+    if not found:
+        return [f"nothing is committed by group {group!r}, expected a lag of {expected} in all"]
+    lines, what = wrong_total(group, found, expected)
+    return _headed(what, lines)
+
+
+def of_records(
+    topic: str,
+    expected: Sequence[ExpectedRecord],
+    wanted: ExpectedRecord,
+    after: Mapping[TopicPartition, int] | None,
+) -> Callable[[BrokerCore], list[str]]:
+    """Return the function that says how the records of a topic differ from the expected ones.
+
+    wanted  only records like this one count
+    after   only records from these offsets on
+    It reads them again only when a log has changed.
+    """
+    what = f"topic {topic} has not the expected records" if expected else f"topic {topic} has records"
+    known: tuple[object, list[str]] = None, []
+
+    def look(core: BrokerCore) -> list[str]:
+        """Return the differences."""
+        nonlocal known
+        ends = _ends(core, topic)
+        if known[0] != ends:
+            records = [
+                record
+                for each in stored_records(core, topic, wanted.partition) or ()
+                for record in read_all(*each)
+                if record.offset >= (after or {}).get((topic, record.partition), 0)
+            ]
+            known = ends, _headed(what, differences(expected, chosen(records, wanted)))
+        return known[1]
+
+    return look
+
+
+def _headed(what: str, different: list[str]) -> list[str]:
+    """Return the lines of a failed assertion: what is wrong, and where."""
+    return [f"{what}:", *different] if different else []
+
+
+def _ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
+    """Return log start and last stable offset of each partition: what its readers of committed records depend on."""
+    found = {}
+    for place, (start, _) in log_ends(core, topic).items():
+        partition = core.topics.partition(*place)
+        assert partition is not None
+        found[place] = start, partition.last_stable_offset
+    return found
+
+
+def _nothing(what: str) -> str:
+    return "not committed" if what == "committed" else "no such partition"
+
+
+def _said(what: str, found: int | None, expected: int | None) -> str:
+    has = _nothing(what) if found is None else f"{what} {found}"
+    wanted = _nothing(what) if expected is None else f"{expected}"
+    if found is None or expected is None:
+        return f"{has}, expected {wanted}"
+    return f"{has}, expected {wanted} ({abs(found - expected)} {'more' if found > expected else 'fewer'})"

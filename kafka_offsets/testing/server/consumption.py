@@ -1,0 +1,139 @@
+"""Consumption: which connection fetches which partition, and from which offset, since the partition was assigned to it.
+
+A Fetch names no group. Its connection has a client id and an address, and so has a member of a group. When a member
+receives an assignment, earlier fetches by its client id from its address no longer count, except for the partitions
+that it says it has kept (KIP-429, KIP-848): a consumer forgets its position in all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from kafka_offsets.assignors.member_data import decode_assignment, decode_subscription
+from kafka_offsets.coordinator.classic.group import CONSUMER
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ProtocolError
+from kafka_offsets.protocol.topic_partition import TopicPartition
+
+_JOIN_GROUP, _SYNC_GROUP, _CONSUMER_GROUP_HEARTBEAT = 11, 14, 68
+
+
+class Reader(NamedTuple):
+    """Who fetches, as a Fetch and a member of a group tell it."""
+
+    client_id: str
+    client_host: str
+
+    def __str__(self) -> str:
+        return f"{self.client_id!r} at {self.client_host}"
+
+
+class Consumption:
+    """What the open connections to a broker, or to all nodes of a cluster, have fetched.
+
+    _positions  by connection: its reader, and the offset of its last Fetch of each partition that was no error
+    """
+
+    def __init__(self) -> None:
+        self._positions: dict[object, tuple[Reader, dict[TopicPartition, int]]] = {}
+
+    def fetched(self, connection: object, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
+        """Note what a connection fetches."""
+        self._positions.setdefault(connection, (reader, {}))[1].update(positions)
+
+    def assigned(self, reader: Reader, places: Collection[TopicPartition]) -> None:
+        """Forget earlier fetches of partitions that are new to a member."""
+        for known, positions in self._positions.values():
+            if known == reader:
+                for place in places:
+                    positions.pop(place, None)
+
+    def left(self, connection: object) -> None:
+        """Forget a connection that has closed."""
+        self._positions.pop(connection, None)
+
+    def positions(
+        self, place: TopicPartition, client_id: str | None = None, client_host: str | None = None
+    ) -> list[int]:
+        """Return the offset at which each connection of such a client fetches a partition."""
+        return [
+            positions[place]
+            for reader, positions in self._positions.values()
+            if place in positions
+            and client_id in (None, reader.client_id)
+            and client_host in (None, reader.client_host)
+        ]
+
+
+class Observation:
+    """The observer of one broker, which sees fetches and answers. See `broker.answers.Observer`.
+
+    consumption  where it notes them; `consuming` reads it
+    topic_name   topic id -> name
+    _kept        by (group, member): the partitions that a member has kept when it joined
+    _told        by (group, member): the partitions that a member of a consumer group was last told
+    """
+
+    def __init__(self, consumption: Consumption, topic_name: Callable[[bytes], str | None]) -> None:
+        self.consumption = consumption
+        self._topic_name = topic_name
+        self._kept: dict[tuple[str, str], frozenset[TopicPartition]] = {}
+        self._told: dict[tuple[str, str], frozenset[TopicPartition]] = {}
+
+    def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
+        """Note the partitions that a client fetches without an error."""
+        self.consumption.fetched(context.connection, _reader(context), positions)
+
+    def left(self, connection: object) -> None:
+        """Forget a connection that has closed."""
+        self.consumption.left(connection)
+
+    def answered(self, context: RequestContext, response: Any) -> None:
+        """Note what a member of a group is told."""
+        if type(response) is bytes or response.error_code:
+            return
+        if context.api_key == _JOIN_GROUP:
+            self._joined(context.request, response)
+        elif context.api_key == _SYNC_GROUP:
+            self._synced(context, response)
+        elif context.api_key == _CONSUMER_GROUP_HEARTBEAT:
+            self._told_by_heartbeat(context, response)
+
+    def _joined(self, request: Any, response: Any) -> None:
+        if request.protocol_type != CONSUMER:
+            return
+        offered = {each.name: each.metadata for each in request.protocols}
+        try:
+            # Only what the consumer says it owns: the sticky assignors' own data name what it has given up.
+            kept = decode_subscription("", bytes(offered.get(response.protocol_name, b"")), None).owned
+        except ProtocolError:
+            kept = frozenset()
+        self._kept[request.group_id, response.member_id] = kept
+
+    def _synced(self, context: RequestContext, response: Any) -> None:
+        request = context.request
+        kept = self._kept.pop((request.group_id, request.member_id), frozenset())
+        try:
+            places = decode_assignment(bytes(response.assignment))
+        except ProtocolError:
+            return  # the group is not one of consumers
+        self.consumption.assigned(_reader(context), places - kept)
+
+    def _told_by_heartbeat(self, context: RequestContext, response: Any) -> None:
+        key = context.request.group_id, response.member_id or context.request.member_id
+        if context.request.member_epoch <= 0:  # it joins, or leaves
+            self._told.pop(key, None)
+        if response.assignment is None:
+            return
+        places = frozenset(
+            (self._topic_name(each.topic_id) or "", index)
+            for each in response.assignment.topic_partitions
+            for index in each.partitions
+        )
+        self.consumption.assigned(_reader(context), places - self._told.get(key, frozenset()))
+        self._told[key] = places
+
+
+def _reader(context: RequestContext) -> Reader:
+    return Reader(context.client_id, context.client_host.removeprefix("/"))

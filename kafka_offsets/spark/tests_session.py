@@ -5,6 +5,7 @@ What a test leaves running in it, queries and listeners, ends with the test.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,31 +37,48 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
 
     settings  of Spark; they replace those of this module, but for lists of jars and packages, which are joined
     folder    for the tables and the metadata that tests create
-    A session that the process has already is used, and not stopped, if it has a Kafka connector. ConfigError if not,
-    if PySpark is not served, and if the JVM does not start: the text says what to do.
+    With the address of a server of Spark Connect, in `spark.remote` or SPARK_REMOTE, it is a client of that server. A
+    session that the process has already is used, and not stopped, if it has a Kafka connector. ConfigError if not, if
+    PySpark is not served, and if the JVM does not start: the text says what to do.
     """
-    own = with_connector(
-        {"spark.sql.warehouse.dir": str(folder), "spark.sql.session.timeZone": "UTC", **settings}
-    )
     found = _found()
     if found is not None:
         _check(found)
         yield found
         return
-    if shutil.which("java", path=local_session.java_folder()) is None and "spark.remote" not in own:
-        raise ConfigError("Spark needs Java 17: no `java` on the path and none in JAVA_HOME")
-    try:
-        session = local_session.builder(_NAME, own, master="local[2]", is_small=True).getOrCreate()
-    except Exception as error:
-        if _GATEWAY_EXITED not in str(error):
-            raise
-        raise ConfigError(f"the JVM of Spark has ended at its start. {start_advice(own)}") from error
+    session = _start(settings, folder)
     try:
         yield session
     finally:
         # Not if Python has stopped it: that would take the default from a session that was made afterwards.
         if _is_remote(session) or session.sparkContext._jsc is not None:
             session.stop()
+
+
+def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
+    server = settings.get("spark.remote", os.environ.get(local_session.REMOTE_VARIABLE, ""))
+    if server and not server.startswith("local"):
+        from pyspark.sql import SparkSession
+
+        # The rest is for the server to say.
+        chosen = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2", **settings}
+        builder = SparkSession.builder.remote(server)
+        for key in chosen.keys() - {"spark.remote"}:
+            builder = builder.config(key, chosen[key])
+        session = builder.getOrCreate()
+        _check(session)
+        return session
+    own = with_connector(
+        {"spark.sql.warehouse.dir": str(folder), "spark.sql.session.timeZone": "UTC", **settings}
+    )
+    if shutil.which("java", path=local_session.java_folder()) is None:
+        raise ConfigError("Spark needs Java 17: no `java` on the path and none in JAVA_HOME")
+    try:
+        return local_session.builder(_NAME, own, master="local[2]", is_small=True).getOrCreate()
+    except Exception as error:
+        if _GATEWAY_EXITED not in str(error):
+            raise
+        raise ConfigError(f"the JVM of Spark has ended at its start. {start_advice(own)}") from error
 
 
 def has_ended(session: SparkSession) -> bool:
@@ -109,13 +127,13 @@ def _found() -> SparkSession | None:
 
 def _check(session: SparkSession) -> None:
     try:
-        session.read.format("kafka").load()
+        session.read.format("kafka").load().schema  # noqa: B018 - a client asks its server only now
     except Exception as error:
         if not any(text in str(error) for text in _NO_SOURCE):
             return  # what is missing is an option
         name = session.conf.get("spark.app.name")
         raise ConfigError(
-            f"the process has a Spark session already, {name!r}, and it has no Kafka connector: use the fixture "
+            f"the Spark session of this process or server, {name!r}, has no Kafka connector: use the fixture "
             "kafka_spark in its place, start kafka_spark first, or build that session with the settings that "
             "kafka_offsets.spark.connector.with_connector({}) returns"
         ) from error

@@ -133,7 +133,7 @@ def test_one(kafka_spark):
 """
 
 
-def run(folder: Path, text: str, environment: Mapping[str, str], *options: str) -> str:
+def run_pytest(folder: Path, text: str, environment: Mapping[str, str], *options: str) -> str:
     """Run a file of tests with the fixture in a process of its own; return what pytest has said."""
     (folder / "test_it.py").write_text(READS + text)
     (folder / "pytest.ini").write_text("[pytest]\n")
@@ -170,26 +170,16 @@ class TestInSpark:
 def kafka_spark_config():
     return {{"spark.jars": "{extra}"}}
 """
-        said = run(tmp_path, config + SHARED + OWN_JVM.replace("EXTRA", str(extra)), jars)
+        said = run_pytest(tmp_path, config + SHARED + OWN_JVM.replace("EXTRA", str(extra)), jars)
         assert "1 failed, 11 passed" in said, said
         assert "failed as it is meant to" in said
-
-    def test_the_same_with_a_client_of_spark_connect(self, tmp_path: Path, jars: dict[str, str]) -> None:
-        pytest.importorskip("grpc_status")
-        config = """
-@pytest.fixture(scope="session")
-def kafka_spark_config():
-    return {"spark.remote": "local[2]", "spark.connect.grpc.binding.port": "0"}
-"""
-        said = run(tmp_path, config + SHARED, jars)
-        assert "1 failed, 4 passed" in said, said
 
     def test_a_session_of_the_project_without_a_connector_is_named(
         self, tmp_path: Path, jars: dict[str, str]
     ) -> None:
-        said = run(tmp_path, FOREIGN, jars)
+        said = run_pytest(tmp_path, FOREIGN, jars)
         assert "1 error" in said, said
-        assert "the process has a Spark session already, 'own', and it has no Kafka connector" in said
+        assert "the Spark session of this process or server, 'own', has no Kafka connector" in said
 
     def test_without_maven_it_says_what_to_do(self, tmp_path: Path) -> None:
         jvm.need_spark()
@@ -208,7 +198,7 @@ def kafka_spark_config():
 def test_one(kafka_spark):
     raise AssertionError("there is no session")
 """
-        said = run(tmp_path, config, {connector.JARS_VARIABLE: ""})
+        said = run_pytest(tmp_path, config, {connector.JARS_VARIABLE: ""})
         assert "1 error" in said, said
         assert "the fixture kafka_spark: the JVM of Spark has ended at its start" in said
         assert "name it in the environment variable KAFKA_OFFSETS_SPARK_JARS" in said

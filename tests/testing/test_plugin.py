@@ -553,3 +553,24 @@ def test_a_run_that_uses_no_broker_pays_next_to_nothing_for_the_plugin() -> None
             break
     else:
         pytest.fail(f"the import took {spent} ms, and too long twice before")
+
+
+def test_what_a_client_asks_again_and_again_does_not_fill_the_report(run):
+    """Spark asks for the ends of its topics dozens of times a second, and no other request was shown."""
+    result = run(
+        """
+        from confluent_kafka.admin import AdminClient
+
+        def test_one(kafka_broker):
+            kafka_broker.produce("orders", ["a"])
+            admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "client.id": "poller"})
+            admin.list_consumer_groups().result(10)
+            for _ in range(50):
+                admin.list_topics("orders", timeout=10)
+            assert not "reported"
+        """
+    )
+    shown = result.stdout.lines
+    assert any("requests that their clients have repeated are omitted" in line for line in shown)
+    assert any("ListGroups" in line for line in shown), "the request before them"
+    assert 0 < sum("poller" in line and "Metadata" in line for line in shown) < 10

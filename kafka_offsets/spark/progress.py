@@ -18,7 +18,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pyspark.sql.streaming.listener import (
@@ -258,7 +258,7 @@ class OffsetCommitListener(StreamingQueryListener):
         Call it after a query has ended, before the process ends. A continuous query is a failure: Spark reports no
         progress of one, so nothing is committed.
         """
-        progress = query.lastProgress
+        progress = _last_progress(query)
         with self._lock:
             failures = self.errors.total()
             if progress is None:
@@ -440,6 +440,15 @@ def commit_checkpoint(
     with secured_settings(bootstrap, properties, timeout_s).coordinator(group) as coordinator:
         coordinator.commit(offsets, {}, f"batch={found.batch}")
     return offsets
+
+
+def _last_progress(query: StreamingQuery) -> StreamingQueryProgress | None:
+    found: Any = query.lastProgress
+    if found is None or isinstance(found, StreamingQueryProgress):
+        return found
+    # PySpark 3.5 has the JSON object here, and makes no JSON of the offsets in it.
+    sources = [{**source, "endOffset": json.dumps(source["endOffset"])} for source in found["sources"]]
+    return StreamingQueryProgress.fromJson({**found, "sources": sources})
 
 
 def _is_continuous(query: StreamingQuery) -> bool:

@@ -77,12 +77,29 @@ def source(description: str, end: object) -> dict[str, object]:
     return {
         "description": description,
         "startOffset": None,
-        "endOffset": end,
+        "endOffset": end if end is None or isinstance(end, str) else json.dumps(end),
         "latestOffset": None,
         "numInputRows": 1,
         "inputRowsPerSecond": 1.0,
         "processedRowsPerSecond": 1.0,
     }
+
+
+EVENT = {
+    "id": str(QUERY),
+    "runId": str(RUN),
+    "name": "billing",
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "batchId": 0,
+    "batchDuration": 1,
+    "numInputRows": 1,
+    "inputRowsPerSecond": 1.0,
+    "processedRowsPerSecond": 1.0,
+    "stateOperators": [],
+    "sources": [],
+    "sink": {"description": "noop", "numOutputRows": 0},
+}
+"""What Spark tells of a batch, but for its sources."""
 
 
 def progress(
@@ -93,21 +110,8 @@ def progress(
     run: uuid.UUID = RUN,
 ) -> QueryProgressEvent:
     """What Spark tells of a batch that is done."""
-    return QueryProgressEvent.fromJson(
-        {
-            "progress": {
-                "id": str(query),
-                "runId": str(run),
-                "name": name,
-                "timestamp": "2026-01-01T00:00:00.000Z",
-                "batchId": batch,
-                "batchDuration": 1,
-                "stateOperators": [],
-                "sources": list(sources),
-                "sink": {"description": "noop", "numOutputRows": 0},
-            }
-        }
-    )
+    changed = {"id": str(query), "runId": str(run), "name": name, "batchId": batch, "sources": list(sources)}
+    return QueryProgressEvent.fromJson({"progress": EVENT | changed})
 
 
 def batch(number: int, offset: int, **options: Any) -> QueryProgressEvent:
@@ -116,7 +120,8 @@ def batch(number: int, offset: int, **options: Any) -> QueryProgressEvent:
 
 
 def started(query: uuid.UUID = QUERY) -> QueryStartedEvent:
-    return QueryStartedEvent(query, RUN, "billing", "2026-01-01T00:00:00.000Z", set())
+    named = {"name": "billing", "timestamp": "2026-01-01T00:00:00.000Z", "jobTags": []}
+    return QueryStartedEvent.fromJson({"id": str(query), "runId": str(RUN), **named})
 
 
 def idle() -> QueryIdleEvent:
@@ -373,6 +378,13 @@ def test_a_query_is_committed_at_once_when_asked(broker, listen):
     listener.onQueryTerminated(terminated(OTHER_QUERY))
     with broker.faults.down():
         assert listener.commit(FakeQuery(batch(4, 5).progress)) is False
+
+
+def test_the_progress_that_pyspark_3_5_has_of_a_query_is_committed_too(broker, listen):
+    """There it is a dict, and `commit` raised AttributeError."""
+    found = json.loads(json.dumps(EVENT | {"sources": [kafka({}) | {"endOffset": {"orders": {"0": 4}}}]}))
+    assert listen().commit(FakeQuery(found))
+    assert offsets(broker) == {("orders", 0): 4}
 
 
 def test_no_event_that_comes_after_the_end_of_its_query_moves_the_group_back(broker, listen):

@@ -57,16 +57,16 @@ def test_neither_is_there_afterwards(kafka_spark, kafka_broker):
     start(kafka_spark, kafka_broker).processAllAvailable()
 
 
-@pytest.fixture(scope="module")
-def query_of_module(kafka_spark):
-    query = kafka_spark.readStream.format("rate").load().writeStream.format("noop").start()
-    yield query
-    query.stop()
+class TestQueryOfFixture:
+    @pytest.fixture(scope="class")
+    def query(self, kafka_spark):
+        query = kafka_spark.readStream.format("rate").load().writeStream.format("noop").start()
+        yield query
+        query.stop()
 
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_query_of_a_fixture_runs_on(query_of_module, number):
-    assert query_of_module.isActive
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_it_runs_on(self, query, number):
+        assert query.isActive
 
 
 def test_reads(kafka_spark, kafka_broker):

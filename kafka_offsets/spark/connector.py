@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kafka_offsets.errors import ConfigError
 
@@ -111,3 +111,45 @@ def start_advice(settings: Mapping[str, str]) -> str:
         f"download {settings[PACKAGES].replace(',', ', ')} elsewhere into a folder, and name it in the environment "
         f"variable {JARS_VARIABLE}; docs/spark.md has the command."
     )
+
+
+def kafka_options(
+    bootstrap_servers: str,
+    *,
+    user: str | None = None,
+    password: str = "",
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-256",
+    ca_pem: str | None = None,
+    certificate_pem: str | None = None,
+    key_pem: str | None = None,
+) -> dict[str, str]:
+    """Return the options of Spark's Kafka source and sink for a broker with SASL, TLS or both.
+
+    user, password, mechanism  with which the client authenticates; without a user there is no SASL
+    ca_pem                     the certificate of the authority that has signed the broker's; without it there is no TLS
+    certificate_pem, key_pem   of the client, for a broker that requires them
+    ValueError for a certificate without a key or an authority.
+    """
+    if (certificate_pem is None) != (key_pem is None) or (certificate_pem is not None and ca_pem is None):
+        raise ValueError("a client's certificate needs certificate_pem, key_pem and ca_pem")
+    protocol = ("" if user is None else "SASL_") + ("PLAINTEXT" if ca_pem is None else "SSL")
+    found = {"bootstrap.servers": bootstrap_servers, "security.protocol": protocol}
+    if ca_pem is not None:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_pem}
+    if certificate_pem is not None and key_pem is not None:
+        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": certificate_pem}
+        found["ssl.keystore.key"] = key_pem
+    if user is not None:
+        kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+        found["sasl.mechanism"] = mechanism
+        found["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{kind}LoginModule required "
+            f"username={_quoted(user)} password={_quoted(password)};"
+        )
+    return {f"kafka.{name}": value for name, value in found.items()}
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a value in Kafka's form of JAAS."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

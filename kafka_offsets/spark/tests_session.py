@@ -83,9 +83,10 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
 
 def has_ended(session: SparkSession) -> bool:
     """Whether a session was stopped, by itself or by another one of the same JVM."""
+    asked: Any = session
     if _is_remote(session):
-        return bool(session.is_stopped)
-    context: Any = session.sparkContext
+        return bool(asked.is_stopped)
+    context = asked.sparkContext
     return context._jsc is None or bool(context._jsc.sc().isStopped())
 
 

@@ -274,3 +274,21 @@ def test_a_folder_with_the_connector_of_another_spark_is_refused(
     (tmp_path / f"spark-sql-kafka-0-10_{name}.jar").touch()
     with pytest.raises(ConfigError, match=rf"{name}.jar, of another Spark: PySpark 4.3.0 needs .*2.13:4.2.0"):
         connector.with_connector({})
+
+
+def test_the_options_of_a_broker_with_sasl_and_tls_come_from_one_call() -> None:
+    found = connector.kafka_options("b:1", user="al", password='a"\\', mechanism="PLAIN", ca_pem="CA")
+    assert found == {
+        "kafka.bootstrap.servers": "b:1",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": "CA",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="al" password="a\\"\\\\";',
+    }
+    assert connector.kafka_options("b:1")["kafka.security.protocol"] == "PLAINTEXT"
+    mutual = connector.kafka_options("b:1", ca_pem="CA", certificate_pem="C", key_pem="K")
+    assert mutual["kafka.security.protocol"] == "SSL" and mutual["kafka.ssl.keystore.key"] == "K"
+    with pytest.raises(ValueError, match="a client's certificate needs"):
+        connector.kafka_options("b:1", certificate_pem="C", key_pem="K")

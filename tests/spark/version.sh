@@ -18,4 +18,6 @@ print(*(f"-D{name}={value}" for name, value in found._asdict().items()))')
 # shellcheck disable=SC2086
 bash benchmarks/peers/jars.sh "$PWD/tests/spark/pom.xml" "$folder/jars" $properties
 echo "PySpark $("$folder/bin/python" -c 'import pyspark; print(pyspark.__version__)')"
-KAFKA_OFFSETS_SPARK_JARS=$folder/jars exec "$folder/bin/python" -m pytest -q -m "not apache_kafka" "$@"
+# The py4j of these leaves sockets of callbacks to the garbage collector.
+KAFKA_OFFSETS_SPARK_JARS=$folder/jars exec "$folder/bin/python" -m pytest -q -m "not apache_kafka" \
+  -W ignore:unclosed:ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning "$@"

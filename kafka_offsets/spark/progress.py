@@ -444,11 +444,16 @@ def commit_checkpoint(
 
 def _last_progress(query: StreamingQuery) -> StreamingQueryProgress | None:
     found: Any = query.lastProgress
-    if found is None or isinstance(found, StreamingQueryProgress):
-        return found
-    # PySpark 3.5 has the JSON object here, and makes no JSON of the offsets in it.
-    sources = [{**source, "endOffset": json.dumps(source["endOffset"])} for source in found["sources"]]
-    return StreamingQueryProgress.fromJson({**found, "sources": sources})
+    if found is None:
+        return None
+    # PySpark 3.5 has the JSON object here; 4.0 makes Python's text of the offsets in it, where events have JSON.
+    told = json.loads(found.json) if isinstance(found, StreamingQueryProgress) else found
+    sources = [{**source, "endOffset": _as_json(source["endOffset"])} for source in told["sources"]]
+    return StreamingQueryProgress.fromJson({**told, "sources": sources})
+
+
+def _as_json(offset: object) -> str:
+    return offset if isinstance(offset, str) else json.dumps(offset)
 
 
 def _is_continuous(query: StreamingQuery) -> bool:

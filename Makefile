@@ -29,7 +29,7 @@ NODE_PACKAGES := kafkajs@2 jest@29 vitest@3 openapi-typescript@7 openapi-fetch@0
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs disk-errors kfake-loss generators fuzz mutation suites other-tools differential walks requests docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs spark-versions disk-errors kfake-loss generators fuzz mutation suites other-tools differential walks requests docs linkcheck stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -184,6 +184,15 @@ cluster-simulation: $(VENV)/test.stamp
 ## The state of 1,000 logs by Spark and by the coordinator, before and after compaction.
 spark-logs: $(VENV)/test.stamp tools
 	KAFKA_OFFSETS_SPARK_LOGS=1000 $(BIN)/python -m pytest --timeout=7200 tests/spark/test_state.py tests/spark/test_expiring.py
+
+SPARK_VERSIONS := 3.5 4.0
+SPARK_TESTS := tests/spark/test_kafka_source.py tests/spark/test_kafka_streaming.py tests/spark/test_kafka_sink.py \
+	tests/spark/test_progress.py tests/spark/test_tests_session.py
+
+# Each in an environment of its own; the connector of the version is what kafka_offsets.spark.connector names.
+## The tests of Spark's Kafka source, sink, listener and fixture with PySpark 3.5 and 4.0.
+spark-versions:
+	@failed=0; for version in $(SPARK_VERSIONS); do bash tests/spark/version.sh $$version "$(CURDIR)/$(VENV)" $(SPARK_TESTS) || failed=1; done; exit $$failed
 
 ## Every file operation refused in turn, full disks, no descriptors, 100 stale locks.
 disk-errors: $(VENV)/test.stamp

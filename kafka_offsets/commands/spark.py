@@ -326,6 +326,8 @@ def _session(options: argparse.Namespace) -> SparkSession:
         # A plan that does not change while it runs is one job, not one for each shuffle.
         "spark.sql.adaptive.enabled": str(not options.is_small).lower(),
     }
+    if options.is_small:  # no query of a command needs generated code
+        defaults["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
     session = local_session.builder(
         f"kafka-offsets {options.action}",
         {**defaults, **settings},

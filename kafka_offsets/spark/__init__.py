@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kafka_offsets.spark.connector import kafka_options
     from kafka_offsets.spark.hadoop import read_log
     from kafka_offsets.spark.progress import (
         OffsetCommitListener,
@@ -26,6 +27,7 @@ __all__ = [
     "ProgressError",
     "commit_checkpoint",
     "group_starting_offsets",
+    "kafka_options",
     "read_log",
     "read_table",
     "register",
@@ -37,6 +39,7 @@ _HOMES = {
     "ProgressError": "progress",
     "commit_checkpoint": "progress",
     "group_starting_offsets": "progress",
+    "kafka_options": "connector",
     "read_log": "hadoop",
     "read_table": "table",
     "to_parquet": "table",

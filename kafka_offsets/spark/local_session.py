@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,30 +14,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JARS_VARIABLE = "KAFKA_OFFSETS_SPARK_JARS"
-"""Environment variable with the folder that contains the jars of Spark's Kafka connector."""
-
-CONNECTOR = (
-    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
-    "org.apache.kafka:kafka-clients:3.9.2",
-    "org.apache.commons:commons-pool2:2.13.1",
-)
-"""Maven coordinates of these jars; docs/spark.md explains the versions."""
-
 _QUIET = {"spark.ui.showConsoleProgress": "false"}
 
 SMALL = {
     "spark.ui.enabled": "false",
     # Spark's default of 200 tasks after each shuffle takes one machine a minute, even for little data.
     "spark.sql.shuffle.partitions": "2",
-    # A query of a few rows ends before Java code for it is generated and compiled.
+    # A query of a few rows ends before Java code for it is generated and compiled. Not `factoryMode=NO_CODEGEN` too:
+    # some expressions have no other form, such as those of the rows of `spark.catalog.listTables()`.
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Settings for queries of a few thousand rows: they take a third of the CPU time."""
+"""Settings for queries of a few thousand rows, which change no result: they take a third of the CPU time."""
 
 _SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+REMOTE_VARIABLE = "SPARK_REMOTE"
+"""PySpark's environment variable with the address of a server of Spark Connect."""
 
 CACHE_VARIABLE = "KAFKA_OFFSETS_CACHE"
 """Environment variable with the folder where the classes of the JVM are kept between commands. Without it none are: the
@@ -78,26 +69,13 @@ def builder(
         **(SMALL if is_small else {}),
         **settings,
     }
-    made = SparkSession.builder.master(master).appName(name)
+    # A client of Spark Connect has no master: its server has.
+    is_remote = "spark.remote" in settings or REMOTE_VARIABLE in os.environ
+    made = SparkSession.builder if is_remote else SparkSession.builder.master(master)
+    made = made.appName(name)
     for key, value in chosen.items():
         made = made.config(key, value)
     return made
-
-
-def connector_settings() -> dict[str, str]:
-    """Return the settings with which a session has Spark's Kafka connector.
-
-    The jars are those in the folder that KAFKA_OFFSETS_SPARK_JARS names. Without the variable Spark downloads them
-    from Maven Central at its start, and keeps them. FileNotFoundError if the folder has no connector.
-    """
-    folder = os.environ.get(JARS_VARIABLE)
-    if not folder:
-        # They are in PySpark already: 60 MB.
-        return {"spark.jars.packages": ",".join(CONNECTOR), "spark.jars.excludes": "org.apache.hadoop:*"}
-    jars = sorted(Path(folder).glob("*.jar"))
-    if not any(jar.name.startswith("spark-sql-kafka") for jar in jars):
-        raise FileNotFoundError(f"{JARS_VARIABLE}={folder} has no spark-sql-kafka*.jar")
-    return {"spark.jars": ",".join(map(str, jars))}
 
 
 def _class_archive() -> str:
@@ -109,7 +87,7 @@ def _class_archive() -> str:
     import pyspark
 
     found = os.environ.get(CACHE_VARIABLE)
-    java = shutil.which("java", path=_java_folder())
+    java = shutil.which("java", path=java_folder())
     if not found or java is None:
         return ""
     used = f"{os.path.realpath(java)} {pyspark.__version__} {pyspark.__file__}"
@@ -125,7 +103,7 @@ def _class_archive() -> str:
     return f' "-XX:{option}" -Xlog:cds=off -Xlog:cds+dynamic=off'
 
 
-def _java_folder() -> str | None:
+def java_folder() -> str | None:
     """Return the folder of the `java` that Spark starts; None: it is on the path."""
     home = os.environ.get("JAVA_HOME")
     return None if home is None else str(Path(home) / "bin")
@@ -133,24 +111,3 @@ def _java_folder() -> str | None:
 
 def _log_configuration() -> Path:
     return Path(str(files("kafka_offsets.spark").joinpath("log4j2.properties")))
-
-
-@contextmanager
-def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSession]:
-    """Start a session of two threads with Spark's Kafka connector, for small queries; stop it afterwards.
-
-    settings  of Spark; they replace those of this module
-    folder    for the tables and the metadata that tests create
-    """
-    own = {
-        "spark.sql.warehouse.dir": str(folder),
-        "spark.sql.session.timeZone": "UTC",
-        **connector_settings(),
-        **settings,
-    }
-    session = builder("kafka_spark", own, master="local[2]", is_small=True).getOrCreate()
-    try:
-        session.sparkContext.setLogLevel("ERROR")
-        yield session
-    finally:
-        session.stop()

@@ -14,9 +14,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pyspark.sql.streaming.listener import (
@@ -50,6 +52,12 @@ logger = new_logger(__name__)
 
 CONFLICT = "PARTITION_OF_ANOTHER_QUERY"
 """The error name that is counted when two queries would commit the same partition to one group."""
+
+CONTINUOUS = "NO_PROGRESS_OF_A_CONTINUOUS_QUERY"
+"""The error name that is counted when the progress of a continuous query is to be committed: Spark reports none."""
+
+_CONTINUOUS_PLAN = "WriteToContinuousDataSource"
+_MAX_ENDED = 1000
 
 _HAS_MEMBERS = {
     ErrorCode.UNKNOWN_MEMBER_ID,
@@ -104,7 +112,8 @@ class _Commits:
 class _Progress:
     """The progress of a query, and whether it is committed.
 
-    at  time of the last commit, in seconds of the listener's clock
+    is_whole  no partition is left to another query
+    at        time of the last commit, in seconds of the listener's clock
     """
 
     run: UUID
@@ -112,11 +121,29 @@ class _Progress:
     batch: int
     offsets: dict[TopicPartition, int]
     committed: bool = False
+    is_whole: bool = True
     at: float = 0.0
 
     @property
     def metadata(self) -> str:
         return f"batch={self.batch}" + (f" query={self.name}" if self.name else "")
+
+
+@dataclass(slots=True)
+class _Ended:
+    """How far a query that has ended was committed.
+
+    is_over  Spark has reported the end of the run: what it reports afterwards is of a later one
+    """
+
+    run: UUID
+    batch: int
+    is_over: bool = False
+
+    def covers(self, progress: _Progress) -> bool:
+        """Whether a progress is reported late: by the end of the query, the group had it or more."""
+        is_of_a_run_before = progress.run == self.run or not self.is_over
+        return is_of_a_run_before and progress.batch <= self.batch
 
 
 class OffsetCommitListener(StreamingQueryListener):
@@ -143,7 +170,7 @@ class OffsetCommitListener(StreamingQueryListener):
     logged as a warning.
 
     Spark calls its listeners a moment after a batch, and not at all if the process ends first: call `commit(query)`
-    before the end.
+    before the end. What Spark then reports late moves no offset back.
     """
 
     def __init__(
@@ -168,6 +195,7 @@ class OffsetCommitListener(StreamingQueryListener):
         self._timeout_s, self._refresh_s, self._clock = timeout_s, refresh_s, clock
         self._lock = threading.RLock()  # Spark calls from its own threads
         self._progress: dict[UUID, _Progress] = {}
+        self._ended: dict[UUID, _Ended] = {}
         self._owners: dict[TopicPartition, UUID] = {}
         self._accepted: dict[TopicPartition, tuple[int, float]] = {}
         self._not_before = float("-inf")
@@ -219,22 +247,29 @@ class OffsetCommitListener(StreamingQueryListener):
             known = self._progress.get(event.id)
             if known is not None and known.run == event.runId:
                 self._settle(event.id, at_once=True)
-                self._forget(event.id)
+                self._end(event.id)
+                self._progress.pop(event.id, None)
+            ended = self._ended.get(event.id)
+            if ended is not None and ended.run == event.runId:
+                ended.is_over = True
 
     def commit(self, query: StreamingQuery) -> bool:
         """Commit the progress of a query at once, without waiting for Spark's event; return whether nothing has failed.
 
-        Call it after a query has ended, before the process ends.
+        Call it after a query has ended, before the process ends. A continuous query is a failure: Spark reports no
+        progress of one, so nothing is committed.
         """
-        progress = query.lastProgress
-        if progress is None:
-            return True
+        progress = _last_progress(query)
         with self._lock:
             failures = self.errors.total()
-            if self._take(progress):
+            if progress is None:
+                if self._is_wanted(query.name) and _is_continuous(query):
+                    text = "Spark reports no progress of a continuous query: nothing is committed"
+                    self._count([CONTINUOUS], f"query {query.name or query.id}: {text}")
+            elif self._take(progress):
                 self._settle(progress.id, at_once=True)
-            if not query.isActive:
-                self._forget(progress.id)
+            if progress is not None and not query.isActive:
+                self._end(progress.id)
             return self.errors.total() == failures
 
     def close(self) -> None:
@@ -260,8 +295,10 @@ class OffsetCommitListener(StreamingQueryListener):
 
     def _note(self, query: UUID, progress: _Progress) -> bool:
         """Keep a query's progress unless it is older than the known one; return whether it has any offsets."""
-        known = self._progress.get(query)
+        known, ended = self._progress.get(query), self._ended.get(query)
         if known is not None and known.batch > progress.batch:
+            return False
+        if ended is not None and ended.covers(progress):
             return False
         if self._topics is not None:
             progress.offsets = {
@@ -279,6 +316,7 @@ class OffsetCommitListener(StreamingQueryListener):
         for place in taken:
             del progress.offsets[place]
         if taken:
+            progress.is_whole = False
             names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(taken))
             self._count(
                 [CONFLICT],
@@ -326,12 +364,23 @@ class OffsetCommitListener(StreamingQueryListener):
         now = self._clock()
         self._accepted.update({place: (offset, now) for place, offset in offsets.items()})
 
-    def _forget(self, query: UUID) -> None:
-        self._progress.pop(query, None)
+    def _end(self, query: UUID) -> None:
+        """Release the partitions of a query that has ended, and remember how far it was committed.
+
+        What is not committed yet is when Spark reports the end.
+        """
         for place, owner in self._owners.items():
             if owner == query:
                 self._accepted.pop(place, None)
         self._owners = {place: owner for place, owner in self._owners.items() if owner != query}
+        known = self._progress.get(query)
+        if known is None or not known.committed or not known.is_whole:
+            return
+        del self._progress[query]
+        self._ended.pop(query, None)
+        self._ended[query] = _Ended(known.run, known.batch)
+        if len(self._ended) > _MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
 
     def _failed(self, what: str, error: Exception) -> None:
         if isinstance(error, CommitRefusedError):
@@ -414,6 +463,27 @@ def commit_checkpoint(
     with secured_settings(bootstrap, properties, timeout_s).coordinator(group) as coordinator:
         coordinator.commit(offsets, {}, f"batch={found.batch}")
     return offsets
+
+
+def _last_progress(query: StreamingQuery) -> StreamingQueryProgress | None:
+    found: Any = query.lastProgress
+    if found is None:
+        return None
+    # PySpark 3.5 has the JSON object here; 4.0 makes Python's text of the offsets in it, where events have JSON.
+    told = json.loads(found.json) if isinstance(found, StreamingQueryProgress) else found
+    sources = [{**source, "endOffset": _as_json(source["endOffset"])} for source in told["sources"]]
+    return StreamingQueryProgress.fromJson({**told, "sources": sources})
+
+
+def _as_json(offset: object) -> str:
+    return offset if isinstance(offset, str) else json.dumps(offset)
+
+
+def _is_continuous(query: StreamingQuery) -> bool:
+    """Whether the plan of a query is a continuous one; nothing else says it with and without Spark Connect."""
+    with redirect_stdout(StringIO()) as plan:
+        query.explain()
+    return _CONTINUOUS_PLAN in plan.getvalue()
 
 
 def _read_source(source: SourceProgress) -> dict[TopicPartition, int]:

@@ -6,7 +6,7 @@ imports only pytest, and the broker when a test uses one.
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.cluster.cluster import Cluster
     from kafka_offsets.testing.factory import BrokerFactory
+    from kafka_offsets.testing.recording import RecordedRequest
 
 MARKER = (
     "kafka(topics=None, config=None, brokers=None, users=None, acls=None): how the broker of the fixture kafka_broker "
@@ -28,6 +29,9 @@ MARKER = (
 
 _SHOWN_REQUESTS = 30
 """So many of the last requests are shown when a test fails."""
+
+_POLLED = frozenset({"DescribeCluster", "DescribeTopicPartitions", "ListOffsets", "Metadata"})
+"""With these Spark asks for the ends of its topics, dozens of times a second."""
 
 
 class _Before(NamedTuple):
@@ -51,6 +55,10 @@ _before = pytest.StashKey[dict[str, _Before]]()
 _faults_before = pytest.StashKey[dict[str, list[Any]]]()
 _left = pytest.StashKey[str]()
 """At the fixtures' node: which clients were connected when its brokers stopped, in words."""
+
+_spark = pytest.StashKey[Any]()
+_spark_fixture = pytest.StashKey["tuple[pytest.FixtureDef[Any], Any]"]()
+_spark_before = pytest.StashKey[Any]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -159,18 +167,30 @@ def kafka_spark_config() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def kafka_spark(
-    kafka_spark_config: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    kafka_spark_config: Mapping[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Any]:
     """A `pyspark.sql.SparkSession` for all tests that use it, local and with Spark's Kafka connector.
 
-    It needs the extra `spark`. Its settings suit small queries: two threads, two shuffle partitions, no web interface,
-    no generated code. The jars of the connector are those in the folder KAFKA_OFFSETS_SPARK_JARS; without that variable
-    Spark downloads them.
+    It needs the extra `spark`, with PySpark 3.5, or 4.0 or later. Its settings suit small queries: two threads, two
+    shuffle partitions, no web interface, whole stages not compiled. The jars of the connector are those in the folder
+    KAFKA_OFFSETS_SPARK_JARS; without that variable Spark downloads them. Queries that a test starts and listeners that
+    it adds end with the test. If a test has stopped the session, the next one gets a new one.
     """
-    from kafka_offsets.spark import local_session
+    from kafka_offsets.errors import ConfigError
+    from kafka_offsets.spark import tests_session
 
-    with local_session.for_tests(kafka_spark_config, tmp_path_factory.mktemp("spark")) as session:
-        yield session
+    stash = request.config.stash
+    try:
+        with tests_session.for_tests(kafka_spark_config, tmp_path_factory.mktemp("spark")) as session:
+            stash[_spark] = session
+            yield session
+    except ConfigError as error:
+        raise pytest.fail.Exception(f"the fixture kafka_spark: {error}", pytrace=False) from None
+    finally:
+        if _spark in stash:
+            del stash[_spark]
 
 
 def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "Iterator[Broker]":
@@ -256,6 +276,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         name: _Before(broker.last_event, broker.faults.over)
         for name, broker in item.config.stash[_shared].items()
     }
+    _renew_spark(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest) -> None:
+    """Keep the fixture `kafka_spark` of this plugin, to end it when its session has ended."""
+    if fixturedef.argname == kafka_spark.__name__ and fixturedef.func.__module__ == __name__:
+        request.config.stash[_spark_fixture] = fixturedef, request
+
+
+def _renew_spark(item: pytest.Item) -> None:
+    """End the fixture `kafka_spark`, and the fixtures made of it, if a test has stopped the session."""
+    session = item.config.stash.get(_spark, None)
+    if session is None:
+        return
+    from kafka_offsets.spark import tests_session
+
+    if tests_session.has_ended(session):
+        fixture, request = item.config.stash[_spark_fixture]
+        fixture.finish(request)
 
 
 def _is_marked(node: pytest.Item | pytest.Class) -> bool:
@@ -274,18 +314,32 @@ def _requested_by(case: type) -> set[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Note the faults that fixtures have injected into shared brokers."""
+    """Note the faults that fixtures have injected into shared brokers, and what fixtures run in Spark."""
     item.stash[_faults_before] = {name: broker.faults.active for name, broker in _used(item).items()}
+    session = item.config.stash.get(_spark, None)
+    if session is not None:
+        from kafka_offsets.spark import tests_session
+
+        item.stash[_spark_before] = tests_session.running(session)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """End the faults that the test itself injected into shared brokers, after its report has named them."""
+    """End the faults that the test itself injected into shared brokers, after its report has named them.
+
+    Stop what it has left in Spark, before its brokers stop.
+    """
     before = item.stash.get(_faults_before, {})
     for name, broker in _used(item).items():
         for fault in broker.faults.active if name in before else ():
             if fault not in before[name]:
                 fault.remove()
+    session = item.config.stash.get(_spark, None)
+    if session is not None and _spark_before in item.stash:
+        from kafka_offsets.spark import tests_session
+
+        if not tests_session.has_ended(session):
+            tests_session.end_others(session, item.stash[_spark_before])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -294,7 +348,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Any:
     try:
         return (yield)
     finally:
-        keys: tuple[pytest.StashKey[Any], ...] = (_factory, _before, _faults_before, _left)
+        keys: tuple[pytest.StashKey[Any], ...] = (_factory, _before, _faults_before, _left, _spark_before)
         for key in keys:
             if key in item.stash:
                 del item.stash[key]
@@ -323,7 +377,12 @@ def _used(item: pytest.Item) -> "dict[str, Broker]":
 def _section(broker: "Broker", before: _Before) -> tuple[str, str]:
     """Return title and text for a report: only requests after an event, and no faults of earlier tests."""
     lines = []
-    requests = broker.requests_after(before.last_event)
+    recorded = broker.requests_after(before.last_event)
+    requests = _without_polling(recorded)
+    if len(requests) < len(recorded):
+        lines.append(
+            f"… {len(recorded) - len(requests)} requests that their clients have repeated are omitted …"
+        )
     if len(requests) > _SHOWN_REQUESTS:
         lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
     lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]
@@ -334,6 +393,20 @@ def _section(broker: "Broker", before: _Before) -> tuple[str, str]:
     except RuntimeError:  # the fixture has ended, and it is the end of another one that failed
         address = "stopped"
     return f"Kafka broker ({address})", "\n".join(lines)
+
+
+def _without_polling(requests: "Sequence[RecordedRequest]") -> "list[RecordedRequest]":
+    """Return requests without questions that the same client asks again later; refused ones stay."""
+    kept: list[RecordedRequest] = []
+    later: set[tuple[object, ...]] = set()
+    for each in reversed(requests):
+        if each.api in _POLLED and not each.errors:
+            asked = each.peer, each.client_id, each.api, *sorted(each.topics)
+            if asked in later:
+                continue
+            later.add(asked)
+        kept.append(each)
+    return kept[::-1]
 
 
 def _refuse(problem: str) -> NoReturn:

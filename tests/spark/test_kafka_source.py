@@ -10,6 +10,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from kafka_offsets import Broker
+from kafka_offsets.spark import kafka_options
 from tests.drivers.secured import PASSWORD, USER, Secured
 from tests.spark.kafka_topics import Topics
 
@@ -224,7 +225,9 @@ def test_a_topic_is_read_over_tls_by_a_user(spark: "SparkSession", tmp_path: Pat
     secured = Secured(tmp_path)
     with Broker(secured.config("SASL_SSL"), users={USER: PASSWORD}) as broker:
         broker.produce("orders", [b"one", b"two"])
-        options = secured.java(broker.bootstrap_servers, "SASL_SSL", "SCRAM-SHA-256")
+        options = kafka_options(
+            broker.bootstrap_servers, user=USER, password=PASSWORD, ca_pem=secured.trusted.read_text()
+        )
         reader = spark.read.format("kafka").option("subscribe", "orders")
-        rows = reader.options(**{f"kafka.{key}": value for key, value in options.items()}).load().collect()
+        rows = reader.options(**options).load().collect()
     assert sorted(bytes(row.value) for row in rows) == [b"one", b"two"]

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
+    StreamingQueryListener,
     StreamingQueryProgress,
 )
 
@@ -27,6 +29,7 @@ from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.spark.progress import (
     CONFLICT,
+    CONTINUOUS,
     OffsetCommitListener,
     ProgressError,
     commit_checkpoint,
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 
 GROUP = "job-1"
 QUERY, OTHER_QUERY = uuid.UUID(int=1), uuid.UUID(int=2)
-RUN = uuid.UUID(int=3)
+RUN, NEXT_RUN = uuid.UUID(int=3), uuid.UUID(int=4)
 TIMEOUT_S, REFRESH_S = 5.0, 3600.0
 DEADLINE_S = 60
 
@@ -54,8 +57,15 @@ Place = tuple[str, int]
 class FakeQuery:
     """A query as far as `commit` looks at it."""
 
-    def __init__(self, progress: StreamingQueryProgress | None, *, is_active: bool = True) -> None:
-        self.lastProgress, self.isActive = progress, is_active
+    id, name = str(QUERY), "billing"
+
+    def __init__(
+        self, progress: StreamingQueryProgress | None, *, is_active: bool = True, plan: str = ""
+    ) -> None:
+        self.lastProgress, self.isActive, self._plan = progress, is_active, plan
+
+    def explain(self) -> None:
+        print(self._plan)
 
 
 def kafka(offsets: object, subscription: str = "Subscribe[orders]") -> dict[str, object]:
@@ -67,7 +77,7 @@ def source(description: str, end: object) -> dict[str, object]:
     return {
         "description": description,
         "startOffset": None,
-        "endOffset": end,
+        "endOffset": end if end is None or isinstance(end, str) else json.dumps(end),
         "latestOffset": None,
         "numInputRows": 1,
         "inputRowsPerSecond": 1.0,
@@ -75,25 +85,33 @@ def source(description: str, end: object) -> dict[str, object]:
     }
 
 
+EVENT = {
+    "id": str(QUERY),
+    "runId": str(RUN),
+    "name": "billing",
+    "timestamp": "2026-01-01T00:00:00.000Z",
+    "batchId": 0,
+    "batchDuration": 1,
+    "numInputRows": 1,
+    "inputRowsPerSecond": 1.0,
+    "processedRowsPerSecond": 1.0,
+    "stateOperators": [],
+    "sources": [],
+    "sink": {"description": "noop", "numOutputRows": 0},
+}
+"""What Spark tells of a batch, but for its sources."""
+
+
 def progress(
-    batch: int, *sources: dict[str, object], name: str | None = "billing", query: uuid.UUID = QUERY
+    batch: int,
+    *sources: dict[str, object],
+    name: str | None = "billing",
+    query: uuid.UUID = QUERY,
+    run: uuid.UUID = RUN,
 ) -> QueryProgressEvent:
     """What Spark tells of a batch that is done."""
-    return QueryProgressEvent.fromJson(
-        {
-            "progress": {
-                "id": str(query),
-                "runId": str(RUN),
-                "name": name,
-                "timestamp": "2026-01-01T00:00:00.000Z",
-                "batchId": batch,
-                "batchDuration": 1,
-                "stateOperators": [],
-                "sources": list(sources),
-                "sink": {"description": "noop", "numOutputRows": 0},
-            }
-        }
-    )
+    changed = {"id": str(query), "runId": str(run), "name": name, "batchId": batch, "sources": list(sources)}
+    return QueryProgressEvent.fromJson({"progress": EVENT | changed})
 
 
 def batch(number: int, offset: int, **options: Any) -> QueryProgressEvent:
@@ -102,15 +120,16 @@ def batch(number: int, offset: int, **options: Any) -> QueryProgressEvent:
 
 
 def started(query: uuid.UUID = QUERY) -> QueryStartedEvent:
-    return QueryStartedEvent(query, RUN, "billing", "2026-01-01T00:00:00.000Z", set())
+    named = {"name": "billing", "timestamp": "2026-01-01T00:00:00.000Z", "jobTags": []}
+    return QueryStartedEvent.fromJson({"id": str(query), "runId": str(RUN), **named})
 
 
 def idle() -> QueryIdleEvent:
     return QueryIdleEvent(QUERY, RUN, "2026-01-01T00:00:00.000Z")
 
 
-def terminated(query: uuid.UUID = QUERY) -> QueryTerminatedEvent:
-    return QueryTerminatedEvent(query, RUN, None, None)
+def terminated(query: uuid.UUID = QUERY, run: uuid.UUID = RUN) -> QueryTerminatedEvent:
+    return QueryTerminatedEvent(query, run, None, None)
 
 
 @pytest.fixture
@@ -378,6 +397,95 @@ def test_a_query_is_committed_at_once_when_asked(broker, listen):
         assert listener.commit(FakeQuery(batch(4, 5).progress)) is False
 
 
+def test_the_progress_that_pyspark_3_5_has_of_a_query_is_committed_too(broker, listen):
+    """There it is a dict, and `commit` raised AttributeError."""
+    found = json.loads(json.dumps(EVENT | {"sources": [kafka({}) | {"endOffset": {"orders": {"0": 4}}}]}))
+    assert listen().commit(FakeQuery(found))
+    assert offsets(broker) == {("orders", 0): 4}
+
+
+def test_no_event_that_comes_after_the_end_of_its_query_moves_the_group_back(broker, listen):
+    """The query was forgotten when it was committed at its end, and its late events were those of a new one."""
+    listener = listen()
+    assert listener.commit(FakeQuery(batch(3, 30).progress, is_active=False))
+    for number in (1, 2, 3):
+        listener.onQueryProgress(batch(number, 10 * number))
+        assert offsets(broker) == {("orders", 0): 30}
+    # The next run of its checkpoint, of which Spark reports nothing before the end of the first either.
+    assert listener.commit(FakeQuery(batch(5, 50, run=NEXT_RUN).progress, is_active=False))
+    listener.onQueryProgress(batch(4, 40, run=NEXT_RUN))
+    listener.onQueryTerminated(terminated())
+    listener.onQueryProgress(batch(4, 40, run=NEXT_RUN))
+    listener.onQueryProgress(batch(5, 50, run=NEXT_RUN))
+    listener.onQueryTerminated(terminated(run=NEXT_RUN))
+    assert listener.commit(FakeQuery(batch(5, 50, run=NEXT_RUN).progress, is_active=False))
+    assert (offsets(broker), listener.commits, listener.errors) == ({("orders", 0): 50}, 2, {})
+
+
+def test_a_late_event_takes_no_partition_from_the_query_after(broker, listen):
+    """With a checkpoint of its own for each run, the commits of the later ones were refused."""
+    listener = listen()
+    assert listener.commit(FakeQuery(batch(1, 10).progress, is_active=False))
+    listener.onQueryProgress(batch(1, 10))
+    later = FakeQuery(batch(0, 20, query=OTHER_QUERY, run=NEXT_RUN).progress, is_active=False)
+    assert listener.commit(later), listener.last_error
+    listener.onQueryProgress(batch(0, 10))
+    listener.onQueryTerminated(terminated())
+    assert (offsets(broker), listener.errors) == ({("orders", 0): 20}, {})
+
+
+def test_partitions_that_were_another_querys_are_committed_when_its_end_is_reported(broker, listen):
+    listener = listen()
+    listener.onQueryProgress(batch(1, 10))
+    ends = progress(
+        0, kafka({"orders": {"0": 20}, "payments": {"0": 2}}), query=OTHER_QUERY, run=NEXT_RUN, name="other"
+    )
+    assert not listener.commit(FakeQuery(ends.progress, is_active=False))
+    assert offsets(broker) == {("orders", 0): 10, ("payments", 0): 2}
+    listener.onQueryTerminated(terminated())
+    listener.onQueryProgress(ends)
+    assert offsets(broker) == {("orders", 0): 20, ("payments", 0): 2}
+
+
+def test_a_checkpoint_that_was_set_back_counts_from_its_next_run(broker, listen):
+    listener = listen()
+    assert listener.commit(FakeQuery(batch(3, 30).progress, is_active=False))
+    listener.onQueryTerminated(terminated())
+    listener.onQueryProgress(batch(1, 10, run=NEXT_RUN))
+    assert offsets(broker) == {("orders", 0): 10}
+
+
+def test_a_commit_that_failed_at_the_end_of_a_query_is_repeated_by_its_late_events(broker, listen):
+    listener = listen()
+    with broker.faults.down():
+        assert not listener.commit(FakeQuery(batch(2, 20).progress, is_active=False))
+    listener.onQueryProgress(batch(1, 10))
+    listener.onQueryTerminated(terminated())
+    assert offsets(broker) == {("orders", 0): 20}
+
+
+def test_only_so_many_ended_queries_are_remembered(broker, listen, monkeypatch):
+    monkeypatch.setattr("kafka_offsets.spark.progress._MAX_ENDED", 2)
+    listener = listen()
+    for number in range(5):
+        query = uuid.UUID(int=100 + number)
+        assert listener.commit(FakeQuery(batch(0, number, query=query).progress, is_active=False))
+    assert list(listener._ended) == [uuid.UUID(int=103), uuid.UUID(int=104)]
+
+
+def test_a_continuous_query_is_not_said_to_be_committed(broker, listen):
+    """Spark reports no progress of one, and the commit returned True."""
+    listener = listen(queries=["billing"])
+    query = FakeQuery(None, plan="== Physical Plan ==\nWriteToContinuousDataSource MemoryStreamingWrite@1")
+    assert listener.commit(query) is False
+    assert (broker.committed(GROUP), listener.errors) == ({}, {CONTINUOUS: 1})
+    assert listener.last_error == (
+        "query billing: Spark reports no progress of a continuous query: nothing is committed"
+    )
+    query.name = "another"
+    assert listener.commit(query) is True, "it is not one of the listener's queries"
+
+
 def test_what_arrives_after_the_close_is_committed_and_leaves_no_connection_open(broker):
     """Spark calls listeners from its own threads: its connection stayed open if an event came after `close`."""
     listener = OffsetCommitListener(broker.bootstrap_servers, GROUP)
@@ -580,6 +688,25 @@ class Job:
         self.read += sorted(int(bytes(row.key)) for row in frame.select("key").collect())
 
 
+class SlowListener(StreamingQueryListener):
+    """One that holds the bus up at the first progress, as a slow one does."""
+
+    def __init__(self) -> None:
+        self.open, self.ended = threading.Event(), 0
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        assert self.open.wait(DEADLINE_S)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        self.ended += 1
+
+
 @pytest.mark.interop
 @pytest.mark.spark
 class TestInSpark:
@@ -612,6 +739,46 @@ class TestInSpark:
         job.read.clear()
         job.run(job.source(names[0], group_starting_offsets(bootstrap, topic, names[0])), "next")
         assert job.read == [5, 6, 7, 8]
+
+    def test_a_slow_listener_moves_no_group_back_and_keeps_no_partition(self, spark, job, bootstrap, topic):
+        topics = Topics(bootstrap)
+        topics.create(topic, 1)
+        listener = OffsetCommitListener(bootstrap, topic)
+        gate, ends = SlowListener(), []
+        spark.streams.addListener(gate)  # before the other, on the same bus
+        spark.streams.addListener(listener)
+        try:
+            for run in range(3):
+                topics.produce(topic, range(3 * run, 3 * run + 3), partitions=1)
+                start = group_starting_offsets(bootstrap, topic, topic)
+                query = job.run(job.source(topic, start), f"run-{run}")
+                assert listener.commit(query), listener.last_error
+                ends.append(committed(bootstrap, topic)[topic, 0].offset)
+            gate.open.set()
+            until(lambda: gate.ended == 3, "Spark reports the end of all runs")
+        finally:
+            gate.open.set()
+            for each in (gate, listener):
+                spark.streams.removeListener(each)
+            listener.close()
+        assert ends == [3, 6, 9]
+        assert committed(bootstrap, topic)[topic, 0].offset == 9
+        assert (listener.commits, listener.errors) == (3, {})
+
+    def test_a_continuous_query_has_no_progress_to_commit(self, spark, job, bootstrap, topic):
+        topics = Topics(bootstrap)
+        topics.create(topic, 1)
+        topics.produce(topic, range(3), partitions=1)
+        listener = OffsetCommitListener(bootstrap, topic)
+        writer = job.source(topic).select("key").writeStream.format("memory").queryName("continuous")
+        query = writer.trigger(continuous="100 milliseconds").start()
+        try:
+            until(lambda: spark.table("continuous").count() == 3, "the records are read")
+            assert listener.commit(query) is False
+        finally:
+            query.stop()
+        assert listener.commit(query) is False
+        assert listener.errors == {CONTINUOUS: 2}
 
     def test_a_batch_that_fails_is_not_committed_and_one_without_an_answer_is_at_the_restart(
         self, spark, job, bootstrap, topic

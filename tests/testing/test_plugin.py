@@ -669,3 +669,24 @@ def test_a_marker_on_a_testcase_without_a_fixture_is_refused(run, usefixtures: s
         result.stdout.fnmatch_lines(
             ["the marker kafka: the TestCase TestOrders has it for the fixtures kafka_broker, kafka_class*"]
         )
+
+
+def test_what_a_client_asks_again_and_again_does_not_fill_the_report(run):
+    """Spark asks for the ends of its topics dozens of times a second, and no other request was shown."""
+    result = run(
+        """
+        from confluent_kafka.admin import AdminClient
+
+        def test_one(kafka_broker):
+            kafka_broker.produce("orders", ["a"])
+            admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "client.id": "poller"})
+            admin.list_consumer_groups().result(10)
+            for _ in range(50):
+                admin.list_topics("orders", timeout=10)
+            assert not "reported"
+        """
+    )
+    shown = result.stdout.lines
+    assert any("requests that their clients have repeated are omitted" in line for line in shown)
+    assert any("ListGroups" in line for line in shown), "the request before them"
+    assert 0 < sum("poller" in line and "Metadata" in line for line in shown) < 10

@@ -1,0 +1,140 @@
+"""The session of the fixture `kafka_spark`: one for all tests, started again after a test has stopped it.
+
+What a test leaves running in it, queries and listeners, ends with the test.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_offsets.errors import ConfigError
+from kafka_offsets.spark import local_session
+from kafka_offsets.spark.connector import start_advice, with_connector
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NAME = "kafka_spark"
+_GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
+_NO_SOURCE = ("Failed to find data source", "Failed to find the data source", "DATA_SOURCE_NOT_FOUND")
+
+
+class Running(NamedTuple):
+    """Ids of queries, and listeners, that a session has."""
+
+    queries: frozenset[str]
+    listeners: list[Any]
+
+
+@contextmanager
+def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSession]:
+    """Start a session of two threads with Spark's Kafka connector, for small queries; stop it afterwards.
+
+    settings  of Spark; they replace those of this module, but for lists of jars and packages, which are joined
+    folder    for the tables and the metadata that tests create
+    With the address of a server of Spark Connect, in `spark.remote` or SPARK_REMOTE, it is a client of that server. A
+    session that the process has already is used, and not stopped, if it has a Kafka connector. ConfigError if not, if
+    PySpark is not served, and if the JVM does not start: the text says what to do.
+    """
+    found = _found()
+    if found is not None:
+        _check(found)
+        yield found
+        return
+    session = _start(settings, folder)
+    try:
+        yield session
+    finally:
+        # Not if Python has stopped it: that would take the default from a session that was made afterwards.
+        if _is_remote(session) or session.sparkContext._jsc is not None:
+            session.stop()
+
+
+def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
+    server = settings.get("spark.remote", os.environ.get(local_session.REMOTE_VARIABLE, ""))
+    if server and not server.startswith("local"):
+        from pyspark.sql import SparkSession
+
+        # The rest is for the server to say.
+        chosen = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2", **settings}
+        builder = SparkSession.builder.remote(server)
+        for key in chosen.keys() - {"spark.remote"}:
+            builder = builder.config(key, chosen[key])
+        session = builder.getOrCreate()
+        _check(session)
+        return session
+    own = with_connector(
+        {"spark.sql.warehouse.dir": str(folder), "spark.sql.session.timeZone": "UTC", **settings}
+    )
+    if shutil.which("java", path=local_session.java_folder()) is None:
+        raise ConfigError("Spark needs Java 17: no `java` on the path and none in JAVA_HOME")
+    try:
+        return local_session.builder(_NAME, own, master="local[2]", is_small=True).getOrCreate()
+    except Exception as error:
+        if _GATEWAY_EXITED not in str(error):
+            raise
+        raise ConfigError(f"the JVM of Spark has ended at its start. {start_advice(own)}") from error
+
+
+def has_ended(session: SparkSession) -> bool:
+    """Whether a session was stopped, by itself or by another one of the same JVM."""
+    asked: Any = session
+    if _is_remote(session):
+        return bool(asked.is_stopped)
+    context = asked.sparkContext
+    return context._jsc is None or bool(context._jsc.sc().isStopped())
+
+
+def running(session: SparkSession) -> Running:
+    """Return the queries and the listeners of a session."""
+    return Running(frozenset(query.id for query in session.streams.active), _listeners(session))
+
+
+def end_others(session: SparkSession, before: Running) -> None:
+    """Stop the queries and remove the listeners that a session did not have before."""
+    for query in session.streams.active:
+        if query.id not in before.queries:
+            query.stop()
+    streams: Any = session.streams
+    for listener in _listeners(session):
+        if listener not in before.listeners:
+            (streams if _is_remote(session) else streams._jsqm).removeListener(listener)
+
+
+def _listeners(session: SparkSession) -> list[Any]:
+    """Return the listeners of Python in a client, or of Java; no public name of PySpark has them."""
+    streams: Any = session.streams
+    return list(streams._sqlb._listener_bus if _is_remote(session) else streams._jsqm.listListeners())
+
+
+def _is_remote(session: SparkSession) -> bool:
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def _found() -> SparkSession | None:
+    """Return the session that the process has, which `getOrCreate` would return whatever it was made for."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    return SparkSession.getActiveSession()
+
+
+def _check(session: SparkSession) -> None:
+    try:
+        session.read.format("kafka").load().schema  # noqa: B018 - a client asks its server only now
+    except Exception as error:
+        if not any(text in str(error) for text in _NO_SOURCE):
+            return  # what is missing is an option
+        name = session.conf.get("spark.app.name")
+        raise ConfigError(
+            f"the Spark session of this process or server, {name!r}, has no Kafka connector: use the fixture "
+            "kafka_spark in its place, start kafka_spark first, or build that session with the settings that "
+            "kafka_offsets.spark.connector.with_connector({}) returns"
+        ) from error

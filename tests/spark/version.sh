@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Tests with another version of PySpark, in an environment of its own: version.sh 3.5 FOLDER TESTS…
+set -euo pipefail
+version=$1 folder=$2-spark-$1
+shift 2
+if [ ! -e "$folder/.complete" ]; then
+  python3.11 -m venv "$folder"
+  "$folder/bin/pip" install -q "pyspark[connect]==$version.*" 'pandas>=2.2,<3' numpy pyarrow fsspec cryptography hypothesis \
+    'kafka-python[lz4,snappy,zstd]>=3.0.12' pytest pytest-timeout setuptools
+  "$folder/bin/pip" install -q -e .
+  touch "$folder/.complete"
+fi
+properties=$("$folder/bin/python" -c '
+import pyspark
+from kafka_offsets.spark import connector
+found = connector.CONNECTORS[connector.row(pyspark.__version__)]
+print(*(f"-D{name}={value}" for name, value in found._asdict().items()))')
+# shellcheck disable=SC2086
+bash benchmarks/peers/jars.sh "$PWD/tests/spark/pom.xml" "$folder/jars" $properties
+echo "PySpark $("$folder/bin/python" -c 'import pyspark; print(pyspark.__version__)')"
+# The py4j of these leaves sockets of callbacks to the garbage collector.
+KAFKA_OFFSETS_SPARK_JARS=$folder/jars exec "$folder/bin/python" -m pytest -q -m "not apache_kafka" \
+  -W ignore:unclosed:ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning "$@"

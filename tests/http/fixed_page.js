@@ -16,6 +16,7 @@ const ANSWERS = {
       { name: "orders", partitions: 2, end: 100 * updates, bytes: 20000 * updates }],
     groups: [group("billing", "Stable", 2, LAGS[updates - 1]),
       group("payments-reconciliation-service-of-the-north-in-production", "Empty", 0, 1830)],
+    unknown: {},
   }),
   "/faults": () => [{ fault: 1, kind: "error", apis: ["OffsetCommit"], n: 2, hits: 1, is_active: true,
     text: "<fault error: OffsetCommit NOT_COORDINATOR, struck 1 of 2 times>" }],
@@ -25,7 +26,7 @@ const ANSWERS = {
     request(2, "OffsetCommit", ["billing"], { NOT_COORDINATOR: 1 }), request(3, "OffsetCommit", ["billing"])] }),
   "/overview": () => ({ partitions: { orders: { 0: { high_watermark: 42 }, 1: { high_watermark: 58 } } },
     groups: [{ view: { group_id: "billing", generation: 3, members: [member("worker-1", 0), member("worker-2", 1)] },
-      committed: { orders: { 0: 40, 1: 55 } }, lag: { orders: { 0: 2, 1: 3 } } }] }),
+      committed: { orders: { 0: 40, 1: 55 } }, lag: { orders: { 0: 2, 1: 3 } } }], unknown: {} }),
 };
 
 window.fetch = async (url) => {

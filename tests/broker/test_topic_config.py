@@ -31,8 +31,8 @@ def refusal(overrides: dict[str, str | None]) -> str:
 def test_the_keys_are_kafkas_in_kafkas_order_with_kafkas_defaults() -> None:
     def default(key: Key) -> str:
         if key.kind is Type.LIST:
-            return f"[{text_of(key.default)}]"
-        return text_of(key.default) or "null"
+            return f"[{text_of(key.kafka_default)}]"
+        return text_of(key.kafka_default) or "null"
 
     ours = [(key.name, key.kind.name, default(key)) for key in TOPIC_KEYS.values()]
     assert ours == [(row["name"], row["type"], row["default"]) for row in KAFKA]
@@ -118,7 +118,7 @@ def test_small_segments_are_had_by_the_internal_key_as_in_kafka() -> None:
 
 
 def test_a_topic_is_described_as_kafka_describes_it() -> None:
-    ours = {each.name: each for each in describe_topic(Config(), {"segment.bytes": "2000000"})}
+    ours = {each.name: each for each in describe_topic(Config.load(profile="kafka"), {"segment.bytes": "2000000"})}
     assert sorted(ours) == [row["name"] for row in recorded("described_topic.jsonl")]
     for row in recorded("described_topic.jsonl"):
         each = ours[row["name"]]

@@ -211,9 +211,10 @@ class TopicConfig:
     )
     message_timestamp_after_max_ms: int = setting(
         Type.LONG,
-        3_600_000,
+        _LONG_MAX,
         "How far a record's timestamp may be in the future.",
         at_least=0,
+        kafka_default=3_600_000,
         broker_key="log.message.timestamp.after.max.ms",
     )
     leader_replication_throttled_replicas: tuple[str, ...] = _stored(

@@ -64,9 +64,10 @@ def stale(
         why.alias("why"),
     )
     is_stale = sf.coalesce(sf.col("expires_ms") <= now_ms, sf.lit(False))
+    expires_ms = sf.when(sf.col("expires_ms") > _MOST_MS, _MOST_MS).otherwise(sf.col("expires_ms"))
     result = found.select(
         *found.columns[:-2],
-        sf.timestamp_millis(sf.least("expires_ms", sf.lit(_MOST_MS))).alias("expires_at"),
+        sf.timestamp_millis(expires_ms).alias("expires_at"),
         is_stale.alias("is_stale"),
         "why",
     )

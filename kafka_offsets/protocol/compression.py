@@ -281,6 +281,15 @@ def _too_large(max_bytes: int) -> DecompressionLimitError:
 
 
 def _decompress_gzip(data: bytes, max_bytes: int) -> bytearray:
+    try:
+        return _decompress_frames(cramjam.gzip.decompress_into, data, max_bytes)
+    except DecompressionLimitError:
+        raise
+    except ProtocolError:  # cramjam refuses bytes after the members
+        return _decompress_members(data, max_bytes)
+
+
+def _decompress_members(data: bytes, max_bytes: int) -> bytearray:
     records = bytearray()
     start = _gzip_content(data)
     if start is None:

@@ -14,11 +14,12 @@ from kafka_offsets.errors import ConfigError
 
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
-# What StreamTokenizer finds at a position, in its order, as JaasConfig configures it. A comment begins with one slash.
+# What StreamTokenizer finds at a position, in its order, as JaasConfig configures it. A comment begins with one slash,
+# and has the character after it, whatever that is.
 # A quote also ends where its line does, or the text.
 _TOKEN = re.compile(
     r"""
-    (?P<skipped> [\x00-\x20]+ | /\*.*?(?:\*/|\Z) | /[^\r\n]* )
+    (?P<skipped> [\x00-\x20]+ | /\*.*?(?:\*/|\Z) | /(?:[^*][^\r\n]*)? )
     | (?P<number> -?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*) )
     | (?P<word> [A-Za-z_$\xa0-\U0010ffff][A-Za-z_$\xa0-\U0010ffff0-9.-]* )
     | (?P<quote> ["'])

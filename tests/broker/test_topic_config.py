@@ -118,7 +118,9 @@ def test_small_segments_are_had_by_the_internal_key_as_in_kafka() -> None:
 
 
 def test_a_topic_is_described_as_kafka_describes_it() -> None:
-    ours = {each.name: each for each in describe_topic(Config.load(profile="kafka"), {"segment.bytes": "2000000"})}
+    ours = {
+        each.name: each for each in describe_topic(Config.load(profile="kafka"), {"segment.bytes": "2000000"})
+    }
     assert sorted(ours) == [row["name"] for row in recorded("described_topic.jsonl")]
     for row in recorded("described_topic.jsonl"):
         each = ours[row["name"]]

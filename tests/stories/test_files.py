@@ -14,6 +14,7 @@ STORIES = Path(__file__).parent
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(STORIES.glob("*.txt"))}
 LONGEST_FILE = 3000
 ELSEWHERE = {
+    "DUPLICATE_SEQUENCE_NUMBER": "by other brokers only, for a batch that is there: kafka_offsets/client/cluster.py",
     "INELIGIBLE_REPLICA": "between brokers: tests/replication/test_elections.py",
     "INVALID_UPDATE_VERSION": "between brokers: tests/replication/test_elections.py",
     "KAFKA_STORAGE_ERROR": "needs a disk that fails: tests/broker/test_disk_errors.py",

@@ -683,6 +683,7 @@ def test_what_a_client_asks_again_and_again_does_not_fill_the_report(run):
             admin.list_consumer_groups().result(10)
             for _ in range(50):
                 admin.list_topics("orders", timeout=10)
+            del admin  # closes it: the report keeps the variables of the test
             assert not "reported"
         """
     )

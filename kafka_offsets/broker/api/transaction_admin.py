@@ -39,7 +39,7 @@ _COST_OF_ID = 400
 _UNKNOWN_VERSION = -1
 """The transaction version that is none: Kafka fails at a marker with it, and takes other negative numbers for 0."""
 
-_Listed: TypeAlias = messages.ListTransactionsResponse.TransactionState
+_Listed: TypeAlias = "messages.ListTransactionsResponse.TransactionState"
 
 _NOT_HERE = "This server does not host this topic-partition."
 

@@ -15,7 +15,6 @@ import pytest
 
 from kafka_offsets import Broker, cli
 from tests.conftest import DATA, REPOSITORY
-from tests.spark.test_tests_session import SHARED, run_pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,12 +67,6 @@ def test_a_client_without_a_jvm_reads_logs_streams_and_commits(url: str, tmp_pat
     code, rows, _ = found["latest"]
     columns = ("group", "topic", "partition", "committed_offset")
     assert (code, sorted([row[name] for name in columns] for row in rows)) == (0, expected)
-
-
-def test_the_fixture_is_a_client_and_leaves_nothing_behind(url: str, tmp_path: Path) -> None:
-    said = run_pytest(tmp_path, SHARED, {"SPARK_REMOTE": url})
-    assert "1 failed, 4 passed" in said, said
-    assert "failed as it is meant to" in said
 
 
 def test_a_master_and_a_server_exclude_each_other(

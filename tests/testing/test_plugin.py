@@ -555,6 +555,9 @@ def test_a_run_that_uses_no_broker_pays_next_to_nothing_for_the_plugin() -> None
         pytest.fail(f"the import took {spent} ms, and too long twice before")
 
 
+SHOWN_WARNINGS = ("-W", "default::pytest.PytestWarning", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Show the warning of the plugin, and not that of pytest where a conftest.py has imported the plugin before."""
+
 ORDERS = """
     import pytest
     from tests.drivers import wire
@@ -594,7 +597,7 @@ ORDERS = """
     ],
 )
 def test_a_fixture_that_closes_its_clients_after_the_broker_is_named(run, test: str) -> None:
-    result = run(ORDERS.format(test=test), "-W", "default::pytest.PytestWarning")
+    result = run(ORDERS.format(test=test), *SHOWN_WARNINGS)
     result.assert_outcomes(passed=1, warnings=1)
     said = "kafka_broker has stopped while clients were connected: wire at 127.0.0.1:*"
     result.stdout.fnmatch_lines(
@@ -618,7 +621,7 @@ def test_a_shared_broker_that_stops_before_a_fixture_ends_is_named(run) -> None:
             clients.append(wire.Connection(kafka_module_broker.bootstrap_servers))
             assert clients[0].api_versions() == 0
     """
-    result = run(source, "-W", "default::pytest.PytestWarning")
+    result = run(source, *SHOWN_WARNINGS)
     result.assert_outcomes(passed=1, warnings=1)
     result.stdout.fnmatch_lines(
         ["*kafka_module_broker has stopped while clients were connected: wire at 127.0.0.1:*"]

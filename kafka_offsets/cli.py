@@ -309,6 +309,23 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--verbose", action="store_true", help="write a line for each request to standard error"
     )
+    _add_control_options(serve)
+    serve.add_argument(
+        "--ready",
+        action="store_true",
+        help="start nothing: exit with 0 if a broker that was started with these options is ready, with 1 if not",
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="format of the lines on standard error: text, or one JSON object per line",
+    )
+    _add_cluster_options(serve)
+    _add_config_options(serve)
+
+
+def _add_control_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--http",
         type=_http_address,
@@ -336,19 +353,6 @@ def _add_serve_options(serve: argparse.ArgumentParser) -> None:
         metavar="PID|stdin",
         help="end when this process has ended, or when standard input has: no server outlives its tests",
     )
-    serve.add_argument(
-        "--ready",
-        action="store_true",
-        help="start nothing: exit with 0 if a broker that was started with these options is ready, with 1 if not",
-    )
-    serve.add_argument(
-        "--log-format",
-        choices=("text", "json"),
-        default="text",
-        help="format of the lines on standard error: text, or one JSON object per line",
-    )
-    _add_cluster_options(serve)
-    _add_config_options(serve)
 
 
 def _add_cluster_options(serve: argparse.ArgumentParser) -> None:

@@ -395,10 +395,12 @@ class BrokerCore:
         while resumable:
             connection = next(iter(resumable))
             del resumable[connection]
-            if connection.closing or not connection.reader.buffered_bytes:
+            waiting = connection.reader.buffered_bytes
+            if connection.closing or not waiting:
                 continue
             self.requests.serve_resumed(connection, began)
-            self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
+            if connection.reader.buffered_bytes < waiting:
+                self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
             if self.clock.now().mono_ms - began.mono_ms >= self._turn_ms:
                 self._is_behind = bool(resumable)
                 self.answers.resumable = resumable | self.answers.resumable

@@ -11,7 +11,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.workers import sync_inline
-from kafka_offsets.clock import Now
+from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles
 from tests.drivers.core import CoreClient, request_frame
@@ -62,6 +62,24 @@ def test_a_connection_is_read_again_after_its_turn_although_nothing_is_sent() ->
         pass
     writable = core.answers.take_output()
     assert all(client.connection in writable for client in clients[broker_core.TURN_MS :])
+
+
+def test_a_request_behind_one_that_waits_asks_for_no_turns() -> None:
+    # It kept its broker busy, turn after turn, until the first one was answered.
+    core = BrokerCore(Config.load({}), MemoryFiles(), ManualClock(), sync_inline)
+    client = CoreClient(core)
+    protocol = messages.JoinGroupRequest.Protocol(name="range", metadata=b"")
+    joins = messages.JoinGroupRequest(
+        group_id="g", session_timeout_ms=10_000, protocol_type="consumer", protocols=[protocol]
+    )
+    client.send_bytes(ASKED + request_frame(joins, 2) + ASKED)
+    for _ in range(5):
+        core.end_turn()
+        for connection in core.answers.take_output():
+            core.drain(connection)
+    assert client.connection.unanswered, "the group waits for more members"
+    assert client.connection.reader.buffered_bytes == len(ASKED)
+    assert core.is_quiet
 
 
 def test_what_is_due_waits_for_requests_that_have_arrived(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,9 @@ class Served:
     def end(self) -> str:
         """Stop it; return what it wrote after it was ready."""
         self.process.terminate()
-        _, written = self.process.communicate(timeout=20)
+        assert self.process.stderr is not None
+        with self.process:
+            written = self.process.stderr.read()  # `communicate` does not see what this file has buffered
         assert self.process.returncode == 0
         return written
 

@@ -186,8 +186,8 @@ def test_prometheus_finds_the_numbers(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*serve, "--data-dir", str(tmp_path)], cwd=REPOSITORY, stderr=subprocess.PIPE, text=True
     )
+    assert process.stderr is not None
     try:
-        assert process.stderr is not None
         said = process.stderr.readline() + process.stderr.readline()
         found = re.search(r"metrics on (http://127\.0\.0\.1:\d+/metrics)\n", said)
         assert found is not None and "listening on 127.0.0.1:" in said, said
@@ -195,7 +195,8 @@ def test_prometheus_finds_the_numbers(tmp_path: Path) -> None:
             text = answer.read().decode()
     finally:
         process.terminate()
-        _, rest = process.communicate(timeout=20)
+        with process:
+            rest = process.stderr.read()  # `communicate` does not see what this file has buffered
     assert (process.returncode, rest) == (0, "")
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     expected = set()

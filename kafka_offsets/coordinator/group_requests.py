@@ -69,8 +69,9 @@ def list_groups(
     listed = []
     readable = [group for group in shard.groups.held.values() if group.is_known]
     if shard.retiring:
-        known = {group.group_id for group in readable}
-        readable += [group for group_id, group in shard.retiring.items() if group_id not in known]
+        readable = [group for group in readable if group.group_id not in shard.retiring]
+        retiring = [shard.readable(group_id) for group_id in shard.retiring]
+        readable += [group for group in retiring if group is not None]
     for group in readable:
         type_, state = group.type_name, group.committed().state.value
         if (not types or type_ in types) and (not states or state.lower() in states):
@@ -92,7 +93,7 @@ def delete_group(shard: ShardState, group_id: str, context: RequestContext, now:
     The group is removed at once, before its tombstones are durable: a member that joins in the meantime creates a new
     group, whose records follow the tombstones.
     """
-    group = shard.groups.keep(group_id)
+    group = shard.decided(group_id)
     error = _check_deletion(group)
     reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
     if error is not ErrorCode.NONE or group is None:
@@ -112,7 +113,7 @@ def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
 
     def undo() -> None:
         """Restore the deleted group, unless another one has its id by now."""
-        shard.retiring.pop(group_id, None)
+        shard.forget_retired(group)
         current = shard.groups.held.get(group_id)
         if current is None or current.is_provisional:
             if current is not None:
@@ -133,6 +134,7 @@ def _check_deletion(group: Group | None) -> ErrorCode:
 def _partitions(shard: ShardState, group_id: str) -> Collection[tuple[str, int]]:
     """Return the partitions for which a group has offsets, including those of open transactions."""
     partitions = {(topic, partition): None for topic, partition, _ in shard.offsets.items(group_id)}
+    partitions.update(dict.fromkeys(shard.decided_offsets(group_id)))
     for offsets in shard.pending.values():
         partitions.update({(key.topic, key.partition): None for key in offsets if key.group == group_id})
     return partitions.keys()

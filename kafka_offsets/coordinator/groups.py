@@ -27,7 +27,7 @@ class Groups(Mapping[str, Group]):
 
     __slots__ = ("_offsets", "_retiring", "held")
 
-    def __init__(self, offsets: OffsetTable, retiring: Mapping[str, Group]) -> None:
+    def __init__(self, offsets: OffsetTable, retiring: Mapping[str, object]) -> None:
         self.held: dict[str, Group] = {}
         self._offsets = offsets
         self._retiring = retiring
@@ -58,11 +58,6 @@ class Groups(Mapping[str, Group]):
         if group is None and self.is_simple(group_id):
             group = self.held[group_id] = ClassicGroup(group_id)
         return group
-
-    def keep_deleted(self, group_id: str) -> None:
-        """Create a group again whose offset was written although its deletion is decided: its tombstone follows."""
-        if group_id in self._retiring and group_id not in self.held:
-            self.held[group_id] = ClassicGroup(group_id)
 
     def keep_empty(self, group_id: str) -> None:
         """Keep a simple group whose last offset has just been removed; expiration or an administrator deletes it."""

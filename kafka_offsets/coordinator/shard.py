@@ -99,15 +99,15 @@ class Shard(ShardState):
             consumer_records.parse_value(parsed.type, value)
             if not isinstance(group, ConsumerGroup) and self.is_loading:
                 group = self.groups.held[parsed.group] = ConsumerGroup(parsed.group)
-            old = self.retiring.get(parsed.group)
-            for each in (group, old):
+            for each in (group, self.retired(parsed.group, ConsumerGroup)):
                 if isinstance(each, ConsumerGroup):
                     each.replay(key, value)
             return
         is_gone = parsed.type == consumer_records.EPOCH
+        old = self.retired(parsed.group, ConsumerGroup)
         if is_gone:
-            self.retiring.pop(parsed.group, None)
-        elif isinstance(old := self.retiring.get(parsed.group), ConsumerGroup):
+            self.forget_retired(old)
+        elif old is not None:
             old.replay(key, None)
         if isinstance(group, ConsumerGroup):
             group.replay(key, None)
@@ -143,8 +143,6 @@ class Shard(ShardState):
             return
         self.offsets.put(group, topic, partition, entry, log_offset)
         self.unchanged.pop(group, None)
-        if self.retiring:
-            self.groups.keep_deleted(group)
 
     def replay_columns(self, columns: OffsetRecords, log_offset: int) -> None:
         """Apply offsets that have just become durable, as `replay_written` does with each record."""
@@ -152,9 +150,6 @@ class Shard(ShardState):
         if self.unchanged:
             for group in columns.groups:
                 self.unchanged.pop(group, None)
-        if self.retiring:
-            for group in columns.groups:
-                self.groups.keep_deleted(group)
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int
@@ -166,10 +161,8 @@ class Shard(ShardState):
         if producer_id == -1:
             self.offsets.put(*key, entry)
             self.unchanged.pop(key.group, None)
-            if self.retiring:
-                self.groups.keep_deleted(key.group)
             return
-        if key.group not in self.groups:
+        if key.group not in self.groups and key.group not in self.retiring:
             self.groups.held[key.group] = ClassicGroup(key.group)
         self.pending.setdefault(producer_id, {})[key] = entry
 
@@ -194,7 +187,6 @@ class Shard(ShardState):
             if current is None or current.log_offset < entry.log_offset:
                 self.offsets.put(*key, entry)
                 self.unchanged.pop(key.group, None)
-                self.groups.keep_deleted(key.group)
         if self.ended:
             for callback in self.ended.pop(producer_id, ()):
                 callback()

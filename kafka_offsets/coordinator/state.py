@@ -6,7 +6,7 @@ record or a timer.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic.group import ClassicGroup
@@ -79,6 +79,9 @@ class TopicView(Protocol):
         ...
 
 
+_Kind = TypeVar("_Kind", ClassicGroup, ConsumerGroup)
+
+
 class ShardState:
     """State of the groups and offsets whose group ids hash to one partition of the offsets topic.
 
@@ -87,9 +90,11 @@ class ShardState:
     topics         the topics of the cluster
     latest_record  key -> the last record of it that is decided and has not taken effect, None when there is none;
                    set by the component that appends the records
+    decided_offsets  group -> (topic, partition) of its offsets that are decided and have not taken effect, those of
+                   open transactions included; set by the same component
     group_settings  by group, for groups that have their own settings; set by the creator of the shard
     meters         counters, shared by all shards
-    retiring       groups that are deleted or have changed their kind, while readers still see them
+    retiring       groups that are deleted or have changed their kind, by id, until the log says so; the oldest first
     resolving      queue of the consumer groups whose regular expressions are to be resolved; the first is in progress
     pending        producer id -> the offsets of its open transaction
     ended          producer id -> callback for when its open transaction has taken effect or was dropped; called once
@@ -114,8 +119,9 @@ class ShardState:
         self.topics = topics
         self.group_settings: Mapping[str, GroupSettings] = {}
         self.latest_record: Callable[[bytes], CoordinatorRecord | None] = lambda key: None
+        self.decided_offsets: Callable[[str], Collection[tuple[str, int]]] = lambda group_id: ()
         self.meters = Meters() if meters is None else meters
-        self.retiring: dict[str, Group] = {}
+        self.retiring: dict[str, list[Group]] = {}
         self.resolving: dict[str, None] = {}
         self.unchanged: dict[str, object] = {}
         self.replace_offsets(OffsetTable())
@@ -160,14 +166,35 @@ class ShardState:
         Source: GroupMetadataManager.group(groupId, committedOffset).
         """
         group = self.groups.get(group_id)
-        if group is not None and group.is_known:
-            return group
-        return self.retiring.get(group_id)
+        known = [*self.retiring.get(group_id, ()), *([] if group is None else [group])]
+        return next((each for each in known if each.is_known), None)
+
+    def decided(self, group_id: str) -> Group | None:
+        """Return the group that decisions see: its first offsets may not have taken effect yet."""
+        group = self.groups.get(group_id)
+        if group is None and self.decided_offsets(group_id):
+            group = ClassicGroup(group_id)
+            group.is_recorded = True  # readers do not see it
+        return group
 
     def retire(self, group: Group) -> None:
-        """Note that a group is deleted or replaced by one of the other kind: readers see it until that is durable."""
-        if group.is_known:
-            self.retiring[group.group_id] = group
+        """Note that a group is deleted or replaced by one of the other kind, which its log does not say yet.
+
+        Readers see it until then, and its records that are decided already are not those of a group of the same name.
+        """
+        self.retiring.setdefault(group.group_id, []).append(group)
+
+    def retired(self, group_id: str, kind: type[_Kind]) -> _Kind | None:
+        """Return the retiring group to which the next record of this kind belongs."""
+        return next((group for group in self.retiring.get(group_id, ()) if isinstance(group, kind)), None)
+
+    def forget_retired(self, group: Group | None) -> None:
+        """Note that the log says what `retire` has noted, or that it was reverted."""
+        if group is None:
+            return
+        left = [each for each in self.retiring.pop(group.group_id, ()) if each is not group]
+        if left:
+            self.retiring[group.group_id] = left
 
     def reply_later(self, replies: list[Reply]) -> None:
         """Send replies with the next tick, which is due at once."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import group_requests
+from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.classic import join, membership
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -157,7 +157,9 @@ class ShardDriver:
         self.held: list[Result] = []
 
     def new_shard(self) -> Shard:
-        return Shard(0, self.settings, self.make_member_id, self.topics)
+        shard = Shard(0, self.settings, self.make_member_id, self.topics)
+        shard.decided_offsets = self.decided_offsets
+        return shard
 
     def make_member_id(self, prefix: str) -> str:
         return f"{prefix}-{next(self.counter)}"
@@ -171,6 +173,12 @@ class ShardDriver:
         self.held.append(result)
         if not self.hold:
             self.sync_log()
+
+    def decided_offsets(self, group_id: str) -> list[tuple[str, int]]:
+        latest = {record.key: record for result in self.held for record in result.records}
+        keys = (stored.parse_key(key) for key, record in latest.items() if record.value is not None)
+        found = (key for key in keys if isinstance(key, stored.OffsetKey))
+        return [(key.topic, key.partition) for key in found if key.group == group_id]
 
     def sync_log(self, count: int | None = None) -> None:
         """Let decisions become durable: all, or the first `count`."""

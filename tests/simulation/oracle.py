@@ -55,7 +55,7 @@ class Oracle(Consumers):
         self.topics: dict[str, int] = {}
         self.topic_ids: dict[str, bytes] = {}
         self.doomed: list[tuple[Key, Offset]] = []
-        self.leaving: dict[str, Group | Modern] = {}
+        self.leaving: dict[str, list[Group | Modern]] = {}
         self.table = Table()
         self.queues: list[deque[Decision]] = [deque() for _ in range(settings.shards)]
 
@@ -89,19 +89,17 @@ class Oracle(Consumers):
 
     def _effect(self, queue: deque[Decision]) -> Decision:
         decision = queue.popleft()
-        for group_id in self.table.apply(decision) - self.groups.keys():
+        for group_id in self.table.apply(decision) - self.groups.keys() - self.leaving.keys():
             self.groups[group_id] = Group(group_id)
         for name, record in decision.groups:
-            group, old = self.groups.get(name), self.leaving.get(name)
-            if old is not None and (record is None or ("life" in record) is not isinstance(old, Modern)):
-                del self.leaving[name]
+            leaving = self.leaving.get(name, [])
+            if leaving and (record is None or ("life" in record) is not isinstance(leaving[0], Modern)):
+                del leaving[0]
+                if not leaving:
+                    del self.leaving[name]
+            group = leaving[0] if leaving else self.groups.get(name)
             if isinstance(group, Group) and (record is None or "life" not in record):
                 group.is_in_log = record is not None
-            if record is None and group is not None and group.is_provisional():
-                # What a deletion finds has come with a commit from before it, unless somebody is a member by now.
-                del self.groups[name]
-                if self.table.has_offsets(name):
-                    self.groups[name] = Group(name)
         return decision
 
     # Crashes and loads
@@ -262,7 +260,7 @@ class Oracle(Consumers):
 
     def delete_offsets(self, token: Token, group_id: str, asked: list[tuple[str, int]]) -> None:
         """Answered (error, [(topic, partition, error)]): what is wrong with the group, or with each partition."""
-        group = self.groups.get(group_id)
+        group = self.decided(group_id)
         if error := self._check_delete_offsets(group_id, group):
             self.answers[token] = (error, [])
             return
@@ -275,7 +273,7 @@ class Oracle(Consumers):
                 answer.append((topic, partition, 86))
                 continue
             answer.append((topic, partition, 0))
-            if (group_id, topic, partition) in {*self.table.offsets, *self.table.waiting(group_id)}:
+            if (group_id, topic, partition) in self._keys_of(group_id):
                 written.append(((group_id, topic, partition), None))
         if written:
             self._write(token, group_id, written)
@@ -290,19 +288,33 @@ class Oracle(Consumers):
 
     def delete_group(self, token: Token, group_id: str) -> int:
         """Return the error; what is deleted takes effect with `token`."""
-        group = self.groups.get(group_id)
+        group = self.decided(group_id)
         if group is None:
             return 69
         if group.state != EMPTY:
             return 68
         self.retire(group)
-        del self.groups[group_id]
+        self.groups.pop(group_id, None)
         self._write(token, group_id, [(key, None) for key in self._keys_of(group_id)], None)
         return 0
 
     def _keys_of(self, group_id: str) -> set[Key]:
-        """What a group has offsets of, those that wait for a marker included."""
-        return {key for key in self.table.offsets if key[0] == group_id} | self.table.waiting(group_id)
+        """What a group has offsets of, those that wait for a marker and those that are decided included."""
+        offsets = {key for key in self.table.offsets if key[0] == group_id} | self.table.waiting(group_id)
+        return offsets | self._decided_keys(group_id)
+
+    def _decided_keys(self, group_id: str) -> set[Key]:
+        """The offsets of a group that are decided, less those whose deletion is decided after them."""
+        latest = {key: value for each in self.queues[self.shard_of(group_id)] for key, value in each.offsets}
+        return {key for key, value in latest.items() if value is not None and key[0] == group_id}
+
+    def decided(self, group_id: str) -> Group | Modern | None:
+        """The group that decisions see: its first offsets may not have taken effect."""
+        group = self.groups.get(group_id)
+        if group is None and self._decided_keys(group_id):
+            group = Group(group_id)
+            group.is_recorded = True
+        return group
 
     def delete_topic(self, topic: str) -> None:
         """The topic is gone, and the offsets that were decided before go with it, by and by.
@@ -379,12 +391,12 @@ class Oracle(Consumers):
     def readable(self, group_id: str) -> Group | Modern | None:
         """The group that readers see."""
         group = self.groups.get(group_id)
-        return group if group is not None and self.is_known(group) else self.leaving.get(group_id)
+        found = [*self.leaving.get(group_id, ()), *([] if group is None else [group])]
+        return next(filter(self.is_known, found), None)
 
     def retire(self, group: Group | Modern) -> None:
         """It goes, or gives way to one of the other kind."""
-        if self.is_known(group):
-            self.leaving[group.id] = group
+        self.leaving.setdefault(group.id, []).append(group)
 
     def describe(self, version: int, group_id: str) -> Any:
         """(error, state, type, protocol, {(id, instance, client, host, metadata, assignment)})."""

@@ -13,9 +13,9 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.coordination import loading, repair
 from kafka_offsets.broker.coordination.shared_batches import (
     Decided,
+    LatestRecords,
     Read,
     apart,
-    by_key,
     encode,
     one_by_one,
     share_batches,
@@ -165,11 +165,12 @@ class HostedShard:
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
         self._has_transactional = False
         self._open_offsets: dict[stored.OffsetKey, int] = {}
-        self._latest: dict[bytes, CoordinatorRecord] | None = None
+        self._latest: LatestRecords | None = None
         self._looked_through = 0
         self._repeated: RepeatedCommits | None = None
         self._repeated_replies: list[Reply] = []
         shard.latest_record = self.latest_record
+        shard.decided_offsets = self.decided_offsets
         self.is_loading = False
         self.shard_while_loading: Shard | None = None
         self._replay = shard.replay_written
@@ -193,14 +194,11 @@ class HostedShard:
         """Return the offsets and groups of decisions that have not taken effect yet."""
         if not self.has_pending:
             return NOTHING
-        offsets, groups = set(self._open_offsets), {key.group for key in self._open_offsets}
-        for key in self._latest_records():
-            parsed = stored.parse_key(key)
-            if isinstance(parsed, stored.OffsetKey):
-                offsets.add(parsed)
-            if parsed.group is not None:
-                groups.add(parsed.group)
-        return UnderWay(frozenset(offsets), frozenset(groups))
+        latest, open_groups = self._find_latest(), {key.group for key in self._open_offsets}
+        offsets = {(group, *each) for group, partitions in latest.offsets.items() for each in partitions}
+        return UnderWay(
+            frozenset(offsets | self._open_offsets.keys()), frozenset(latest.groups | open_groups)
+        )
 
     @property
     def has_unwritten(self) -> bool:
@@ -293,20 +291,29 @@ class HostedShard:
 
     def latest_record(self, key: bytes) -> CoordinatorRecord | None:
         """Return the last record of a key that is decided and has not taken effect, None when there is none."""
-        return self._latest_records().get(key)
+        return self._find_latest().records.get(key)
 
-    def _latest_records(self) -> dict[bytes, CoordinatorRecord]:
-        """Return the latest records by key.
+    def decided_offsets(self, group_id: str) -> set[tuple[str, int]]:
+        """Return topic and partition of a group's offsets that are decided and have not taken effect."""
+        if not self.has_pending:
+            return set()
+        decided = {(topic, partition) for group, topic, partition in self._open_offsets if group == group_id}
+        for partition, is_deleted in self._find_latest().offsets.get(group_id, {}).items():
+            if is_deleted:
+                decided.discard(partition)
+            else:
+                decided.add(partition)
+        return decided
 
-        The first call of a turn visits all decisions; later calls visit only the new ones.
-        """
+    def _find_latest(self) -> LatestRecords:
+        """Return the latest records: the first call of a turn visits all decisions, later calls only the new ones."""
         self._repeated = None  # later repeated commits make a new decision: this call does not visit them
         if self._latest is None:
-            self._latest = {}
+            self._latest = LatestRecords()
             self._looked_through = 0
             for _, _, results in self._appended:
-                self._latest.update(by_key(results))
-        self._latest.update(by_key(self._decided[self._looked_through :]))
+                self._latest.add(results)
+        self._latest.add(self._decided[self._looked_through :])
         self._looked_through = len(self._decided)
         return self._latest
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
+from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords, record_bytes
 from kafka_offsets.coordinator.offsets.repeated_commits import RepeatedCommits
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result, TransactionalResult
@@ -65,11 +66,37 @@ def encode(
     return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
 
 
-def by_key(results: Iterable[Decided]) -> dict[bytes, CoordinatorRecord]:
-    """Return the last record of each key that decisions write."""
-    return {
-        record.key: record for result in results if isinstance(result, Result) for record in result.records
-    }
+class LatestRecords:
+    """The last record of each key that decisions write.
+
+    records  by key
+    groups   that have a record or an offset here
+    offsets  group -> (topic, partition) -> whether the last record of this offset is a tombstone
+    """
+
+    def __init__(self) -> None:
+        self.records: dict[bytes, CoordinatorRecord] = {}
+        self.groups: set[str] = set()
+        self.offsets: dict[str, dict[tuple[str, int], bool]] = {}
+
+    def add(self, results: Iterable[Decided]) -> None:
+        """Add the records of later decisions."""
+        for result in results:
+            if isinstance(result, Result):
+                for record in result.records:
+                    self._add(record)
+
+    def _add(self, record: CoordinatorRecord) -> None:
+        self.records[record.key] = record
+        key = (
+            stored.parse_key(record.key)
+            if record.offset_key is None
+            else stored.OffsetKey(*record.offset_key)
+        )
+        if key.group is not None:
+            self.groups.add(key.group)
+        if isinstance(key, stored.OffsetKey):
+            self.offsets.setdefault(key.group, {})[key.topic, key.partition] = record.value is None
 
 
 def one_by_one(results: Sequence[Decided]) -> Iterator[list[Decided]]:

@@ -395,4 +395,3 @@ class ZooKeeperShard(HostedShard):
                     logger.error("group %s: %s; a commit overwrites it", group, each.problem)
                 kept = OffsetAndMetadata(each.offset, -1, "", each.modified_ms, -1, NO_TOPIC_ID, each.version)
                 table.put(*name, kept)
-                self.shard.groups.keep_deleted(group)

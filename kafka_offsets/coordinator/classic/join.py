@@ -154,7 +154,7 @@ def _create_group(joining: _Joining) -> None:
             del shard.groups.held[group_id]
             group.drop_timers(shard.timers)
             if previous is not None:
-                shard.retiring.pop(group_id, None)
+                shard.forget_retired(previous)
                 shard.groups.held[group_id] = previous
 
     joining.draft.undo = undo

@@ -408,21 +408,23 @@ def replay(shard: ShardState, group_id: str, value: messages.GroupMetadataValue 
     """Apply a group's record; None is a tombstone.
 
     While loading, the records decide which groups exist. Afterwards decisions do so before their records become
-    durable: a deleted group stays deleted, a group created again stays. A deletion removes its group at once, so its
-    tombstone can only find another group. Either joins created it, and its record follows; or a commit decided before
-    the deletion did, and the group is removed with the offsets, unless it has a member by now.
+    durable: a deleted group stays deleted, a group created again stays. Records before the tombstone are those of the
+    deleted group.
     """
     group = shard.groups.held.get(group_id)
     if value is not None:
         if not isinstance(group, ClassicGroup) and shard.is_loading:
             group = shard.groups.held[group_id] = ClassicGroup(group_id)
-        if isinstance(group, ClassicGroup):
+        old = shard.retired(group_id, ClassicGroup)
+        if old is not None:
+            old.durable = value
+        elif isinstance(group, ClassicGroup):
             group.durable = value
         return
-    shard.retiring.pop(group_id, None)
+    shard.forget_retired(shard.retired(group_id, ClassicGroup))
     if not isinstance(group, ClassicGroup):
         return
     group.durable = None
-    if shard.is_loading or group.is_provisional:
+    if shard.is_loading:
         group.drop_timers(shard.timers)
         del shard.groups.held[group_id]

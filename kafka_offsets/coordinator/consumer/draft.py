@@ -481,7 +481,7 @@ def restore(
             group.arm(member_id, shard.timers, now, timeout_ms)
         return
     group.drop_timers(shard.timers)
-    shard.retiring.pop(group.group_id, None)
+    shard.forget_retired(previous)
     if previous is not None:
         shard.groups.held[group.group_id] = previous
     else:

@@ -307,7 +307,7 @@ def downgrade(
 
     def undo() -> None:
         _give_up(shard, group)
-        shard.retiring.pop(old.group_id, None)
+        shard.forget_retired(old)
         shard.groups.held[old.group_id] = old
         restore(shard, old, old, now)
 

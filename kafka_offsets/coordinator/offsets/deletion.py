@@ -96,7 +96,7 @@ def delete(
 def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
-    group = shard.groups.get(group_id)
+    group = shard.decided(group_id)
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return group.check_offset_deletion()
@@ -125,11 +125,15 @@ def _delete(
     shard: ShardState, group_id: str, topic: str, indexes: Sequence[int], records: list[CoordinatorRecord]
 ) -> ErrorCode:
     """Delete offsets of one topic: add their tombstones to `records`, return the error of all partitions."""
-    if shard.groups[group_id].is_subscribed_to(topic):
+    group = shard.groups.get(group_id)
+    if group is not None and group.is_subscribed_to(topic):
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    decided = shard.decided_offsets(group_id)
     for index in dict.fromkeys(indexes):
-        if shard.offsets.get(group_id, topic, index) is not None or shard.has_pending_offset(
-            group_id, topic, index
+        if (
+            shard.offsets.get(group_id, topic, index) is not None
+            or (topic, index) in decided
+            or shard.has_pending_offset(group_id, topic, index)
         ):
             records.append(stored.offset_tombstone(group_id, topic, index))
     return _NONE

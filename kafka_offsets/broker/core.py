@@ -122,7 +122,7 @@ class BrokerCore:
         )
         self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)
-        self.connections: set[ClientConnection] = set()
+        self.connections: dict[ClientConnection, None] = {}
         self.responses = ResponseBudget(config.queued_max_response_bytes)
         self.answers = Answers(self.responses, lambda key: row_of(self.context.apis, key))
         self._turn_began_ms: int | None = None
@@ -337,7 +337,7 @@ class BrokerCore:
                 connection.reader.max_bytes = self.config.sasl_server_max_receive_size
         now = self.clock.now()
         connection.last_used_ms = now.mono_ms
-        self.connections.add(connection)
+        self.connections[connection] = None
         self._idle_connections.watch(now)
         return connection
 
@@ -345,7 +345,7 @@ class BrokerCore:
         """Forget a connection; its remaining answers are dropped."""
         connection.release()
         self.answers.forget(connection)
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         fetch.cancel(self.context, connection)
         if self.replicas is not None:
             self.replicas.peers.client_left(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
@@ -22,7 +23,7 @@ class IdleConnections:
     """Closes the idle connections of one broker."""
 
     def __init__(
-        self, limit_ms: int, scheduler: Scheduler, answers: Answers, connections: set[ClientConnection]
+        self, limit_ms: int, scheduler: Scheduler, answers: Answers, connections: Collection[ClientConnection]
     ) -> None:
         self._limit_ms = limit_ms
         self._scheduler = scheduler

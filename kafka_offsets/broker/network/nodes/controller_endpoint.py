@@ -63,7 +63,7 @@ class ControllerEndpoint:
         self._service, self._logins = service, logins
         self._handshakes: set[Handshake] = set()
         self._timeout_seconds = session_timeout_ms / 1000
-        self._peers: set[_Peer] = set()
+        self._peers: dict[_Peer, None] = {}
         self._listener: asyncio.Server | None = None
         self._is_stopped = False
         self._unfenced: set[str] = set()
@@ -122,12 +122,12 @@ class ControllerEndpoint:
         """Register a connection; False if there are too many or the endpoint is stopped."""
         if self._is_stopped or len(self._peers) >= _MOST_CONNECTIONS:
             return False
-        self._peers.add(peer)
+        self._peers[peer] = None
         return True
 
     def release(self, peer: _Peer) -> None:
         """Forget a connection."""
-        self._peers.discard(peer)
+        self._peers.pop(peer, None)
         is_refused = self._service.has_absent and not self._is_stopped  # by the store
         if is_refused and self._retry is None:
             self._retry = self._loop.call_later(_RETRY_SECONDS, self._fence_absent)

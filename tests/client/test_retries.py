@@ -11,7 +11,7 @@ import pytest
 from kafka_offsets import Broker, cli
 from kafka_offsets.client import retries
 from kafka_offsets.client.cluster import LATEST, ClusterClient
-from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.retries import Retries
 from kafka_offsets.errors import (
@@ -23,6 +23,7 @@ from kafka_offsets.errors import (
     RefusedError,
     UnknownHostError,
 )
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 
 ORDERS = "orders", 0
@@ -328,3 +329,21 @@ def test_one_broker_of_several_is_waited_for_with_patience() -> None:
     assert waited(gone) == pytest.approx(2, abs=0.2)
     assert waited(loading) == pytest.approx(30, abs=0.2)
     assert [line.rpartition("up to ")[2] for line in lines] == ["30 s", "2 s", "30 s"]
+
+
+def test_the_only_broker_has_the_whole_limit_for_each_answer(broker: Broker) -> None:
+    """No table is worth more without it. A connection whose answer is late is not used again."""
+    retries = Retries(30.0)
+    retries.patience_s = 0.0  # would end every wait
+    home = parse_address(broker.bootstrap_servers)
+    with (
+        ClusterClient(home, retries=retries) as cluster,
+        Coordinator(home, "g", retries=retries) as coordinator,
+    ):
+        assert [each.group for each in cluster.groups({})] == ["g"]
+        assert ORDERS in cluster.log_ranges(["orders"], {}) and ORDERS in coordinator.committed()
+    with Connection(*home, 0.2) as connection:
+        with broker.faults.drop("ListGroups", n=1), pytest.raises(ConnectionLostError, match="timed out"):
+            connection.call(messages.ListGroupsRequest(), 0)
+        with pytest.raises(ConnectionLostError, match="timed out"):
+            connection.call(messages.ApiVersionsRequest(), 0)

@@ -469,6 +469,8 @@ class ClusterClient:
             connection.close()
 
     def _broker(self, node: int) -> Connection:
+        if node in self._connections and self._connections[node].is_silent:
+            self._forget(node)
         if node not in self._connections:
             self._connections[node] = self._retries.connection(
                 self._brokers[node], self._timeout_s, self._security

@@ -19,6 +19,7 @@ from kafka_offsets.errors import (
     ListenerError,
     ProtocolError,
     RefusedError,
+    SilentBrokerError,
     UnknownHostError,
 )
 from kafka_offsets.protocol import messages
@@ -89,8 +90,7 @@ class Connection:
         self._where = f"{host}:{port}"
         self._numbers = itertools.count(1)
         self._versions: dict[int, int] | None = None
-        if self.is_silent:
-            raise self._unanswered()
+        self._check_silence()
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
         except TimeoutError:
@@ -105,8 +105,7 @@ class Connection:
         self._login_again_s = math.inf
         try:
             self._known_by.append(self._address_of_socket())
-            if self.is_silent:
-                raise self._unanswered()
+            self._check_silence()
             if security.tls is not None:
                 self._encrypt(security.tls, host)
             if security.login is not None:
@@ -161,8 +160,7 @@ class Connection:
 
     def call(self, request: messages.MessageValue, version: int) -> Any:
         """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
-        if self.is_silent:
-            raise self._unanswered()
+        self._check_silence()
         if self._security.login is not None and monotonic_s() >= self._login_again_s:
             self._log_in(self._security.login)
         number = next(self._numbers)
@@ -201,6 +199,11 @@ class Connection:
                 raise self._lost("the broker closed the connection before it answered")
             data += more
         return bytes(data)
+
+    def _check_silence(self) -> None:
+        if self.is_silent:
+            self._silent.update(self._known_by)
+            raise SilentBrokerError(f"{self._where}: timed out")
 
     def _unanswered(self, why: str = "timed out") -> ConnectionLostError:
         """Return the error of a broker that does not answer in time, and remember that."""

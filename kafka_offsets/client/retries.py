@@ -20,6 +20,7 @@ from kafka_offsets.errors import (
     KafkaOffsetsError,
     ListenerError,
     RefusedError,
+    SilentBrokerError,
     UnknownHostError,
 )
 from kafka_offsets.logs import new_logger
@@ -85,7 +86,8 @@ def is_retriable(error: KafkaOffsetsError) -> bool:
         return not RETRIABLE.isdisjoint(error.errors.values())
     if isinstance(error, RefusedError):
         return error.error_code in RETRIABLE
-    return isinstance(error, ConnectionLostError) and not isinstance(error, (ListenerError, UnknownHostError))
+    lasts = ListenerError, SilentBrokerError, UnknownHostError
+    return isinstance(error, ConnectionLostError) and not isinstance(error, lasts)
 
 
 def _warn(line: str) -> None:

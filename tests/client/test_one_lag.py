@@ -343,6 +343,7 @@ def test_one_group_that_is_refused_leaves_the_others(
         assert "group b is not known: offsets of group b: GROUP_AUTHORIZATION_FAILED (30)" in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("lag",), ("groups", "describe", "--all-groups")])
 @pytest.mark.parametrize("silent", [1, 2, 3])
 def test_a_broker_that_is_silent_is_waited_for_once(

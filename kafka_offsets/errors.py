@@ -80,6 +80,10 @@ class ConnectionLostError(KafkaOffsetsError):
     """A broker cannot be reached, or has closed the connection before it answered."""
 
 
+class SilentBrokerError(ConnectionLostError):
+    """A broker has not answered an earlier request in time, and is not waited for again."""
+
+
 class ListenerError(ConnectionLostError):
     """A listener that does not accept this client, or that this client does not accept.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import collections
+import queue
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
-from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.connection import Address, Connection
 from kafka_offsets.client.retries import Retries, is_retriable
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ConnectionLostError, ErrorCode, KafkaOffsetsError, RefusedError
@@ -24,6 +27,9 @@ _LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
 _INIT_VERSION = 1
 
 _BEING_CREATED = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
+
+_ASKED_AT_ONCE = 16
+"""How many brokers are asked at the same time."""
 
 NO_LEADER = -1
 WHOLE_TOPIC = -1
@@ -93,11 +99,13 @@ class ClusterClient:
 
     def _any_broker(self) -> Connection:
         """Return the connection for requests to any broker; one of those known is tried after the named ones."""
+        if self._first is not None and self._first.is_silent:
+            self._first.close()
+            self._first = None
         if self._first is None:
             known = [each for each in self._brokers.values() if each not in self._addresses]
-            self._first = connect_to_any(
-                [*self._addresses, *known],
-                lambda address: Connection(*address, self._timeout_s, self._security),
+            self._first = self._retries.connection_to_any(
+                [*self._addresses, *known], self._timeout_s, self._security
             )
         return self._first
 
@@ -133,7 +141,8 @@ class ClusterClient:
         answer = self._any_broker().call(asked, _METADATA_VERSION)
         if not answer.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
-        self._retries.note_answer()
+        if len(answer.brokers) > 1:
+            self._retries.note_answer()
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
         found = {}
         for topic in answer.topics:
@@ -234,23 +243,27 @@ class ClusterClient:
                 errors[place] = RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
             elif place not in found:
                 by_leader.setdefault(leader, []).append(place)
-        for leader, places in by_leader.items():
-            try:
-                starts, ends = (
-                    self._offsets_at(self._broker(leader), places, dict.fromkeys(places, at), 0, errors)
-                    for at in (EARLIEST, LATEST)
-                )
-            except (ConnectionLostError, RefusedError) as error:
-                self._forget(leader)
-                errors.update(dict.fromkeys(places, error))
-                continue
-            found.update(
-                {
-                    place: LogRange(starts[place], ends[place])
-                    for place in places
-                    if place in starts and place in ends
-                }
+
+        def ranges_of(
+            leader: int,
+        ) -> tuple[dict[TopicPartition, LogRange], dict[TopicPartition, KafkaOffsetsError]]:
+            """Ask a leader; return its ranges, and the error of each partition that it refuses."""
+            places, refused = by_leader[leader], dict[TopicPartition, KafkaOffsetsError]()
+            starts, ends = (
+                self._offsets_at(self._broker(leader), places, dict.fromkeys(places, at), 0, refused)
+                for at in (EARLIEST, LATEST)
             )
+            return {
+                place: LogRange(starts[place], ends[place]) for place in starts.keys() & ends.keys()
+            }, refused
+
+        for leader, answer in self._side_by_side(by_leader, ranges_of):
+            if isinstance(answer, KafkaOffsetsError):
+                errors.update(dict.fromkeys(by_leader[leader], answer))
+                continue
+            ranges, refused = answer
+            found.update(ranges)
+            errors.update(refused)
 
     def _offsets_at(
         self,
@@ -387,13 +400,12 @@ class ClusterClient:
             """Ask the brokers that have not told their groups. Raises the first error that passes, or counts."""
             errors.clear()
             self._leaders(())
-            for node in self._brokers.keys() - told:
-                try:
-                    found.update(self._groups(node))
-                    told.add(node)
-                except (ConnectionLostError, RefusedError) as lost:
-                    self._forget(node)
-                    errors[node] = lost
+            for node, answer in self._side_by_side(self._brokers.keys() - told, self._groups):
+                if isinstance(answer, KafkaOffsetsError):
+                    errors[node] = answer
+                    continue
+                found.update(answer)
+                told.add(node)
             for error in errors.values():
                 if refused is None or is_retriable(error):
                     raise error
@@ -407,14 +419,48 @@ class ClusterClient:
             refused.update(errors)
         return sorted(found)
 
-    def _groups(self, node: int) -> Iterator[ListedGroup]:
+    def _groups(self, node: int) -> list[ListedGroup]:
         broker = self._broker(node)
         version = min(broker.latest_version(_LIST_GROUPS), _LIST_GROUPS_TYPED)
         answer = broker.call(messages.ListGroupsRequest(), version)
         if answer.error_code:
             raise RefusedError(f"groups of broker {node}", answer.error_code)
-        for each in answer.groups:
-            yield ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
+        return [
+            ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
+            for each in answer.groups
+        ]
+
+    def _side_by_side(
+        self, nodes: Collection[int], ask: Callable[[int], T]
+    ) -> Iterator[tuple[int, T | ConnectionLostError | RefusedError]]:
+        """Ask several brokers at the same time; yield what each answers, or why it does not, the fastest first.
+
+        The threads end with the program: an interrupt does not wait for a silent broker.
+        """
+        left = collections.deque(nodes)
+        outcomes: queue.SimpleQueue[tuple[int, T | Exception]] = queue.SimpleQueue()
+
+        def ask_some() -> None:
+            """Ask one broker after the other until all are asked."""
+            while left:
+                try:
+                    node = left.popleft()
+                except IndexError:
+                    return
+                try:
+                    outcomes.put((node, ask(node)))
+                except Exception as error:  # noqa: BLE001 - raised where the answers are read
+                    outcomes.put((node, error))
+
+        for _ in range(min(len(nodes), _ASKED_AT_ONCE)):
+            threading.Thread(target=ask_some, name="kafka-offsets-asks", daemon=True).start()
+        for _ in range(len(nodes)):
+            node, outcome = outcomes.get()
+            if isinstance(outcome, (ConnectionLostError, RefusedError)):
+                self._forget(node)
+            elif isinstance(outcome, Exception):
+                raise outcome
+            yield node, outcome
 
     def _forget(self, node: int) -> None:
         """Close the connection to a broker that has failed, so that the next request makes a new one."""
@@ -423,6 +469,10 @@ class ClusterClient:
             connection.close()
 
     def _broker(self, node: int) -> Connection:
+        if node in self._connections and self._connections[node].is_silent:
+            self._forget(node)
         if node not in self._connections:
-            self._connections[node] = Connection(*self._brokers[node], self._timeout_s, self._security)
+            self._connections[node] = self._retries.connection(
+                self._brokers[node], self._timeout_s, self._security
+            )
         return self._connections[node]

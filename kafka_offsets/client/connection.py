@@ -19,6 +19,7 @@ from kafka_offsets.errors import (
     ListenerError,
     ProtocolError,
     RefusedError,
+    SilentBrokerError,
     UnknownHostError,
 )
 from kafka_offsets.protocol import messages
@@ -68,20 +69,32 @@ class Connection:
 
     timeout_s  for connecting, and for each response
     security   TLS and SASL
+    silent     gets the addresses of this broker if it does not answer in time: that by which it is known, and that of
+               its socket. One of these is not waited for
     Raises ConnectionLostError if the broker cannot be reached, or closes the connection, ListenerError if TLS
     does not begin or the first request is not answered, and RefusedError if it does not accept the login.
     """
 
     def __init__(
-        self, host: str, port: int, timeout_s: float = 30.0, security: ClientSecurity = PLAINTEXT
+        self,
+        host: str,
+        port: int,
+        timeout_s: float = 30.0,
+        security: ClientSecurity = PLAINTEXT,
+        silent: set[Address] | None = None,
     ) -> None:
         self._security = security
+        self._silent = set() if silent is None else silent
+        self._known_by = [(host, port)]
         self._has_answered = False
         self._where = f"{host}:{port}"
         self._numbers = itertools.count(1)
         self._versions: dict[int, int] | None = None
+        self._check_silence()
         try:
             self._socket = socket.create_connection((host, port), timeout_s)
+        except TimeoutError:
+            raise self._unanswered() from None
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             if isinstance(error, socket.gaierror | UnicodeError):
@@ -91,6 +104,8 @@ class Connection:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._login_again_s = math.inf
         try:
+            self._known_by.append(self._address_of_socket())
+            self._check_silence()
             if security.tls is not None:
                 self._encrypt(security.tls, host)
             if security.login is not None:
@@ -99,11 +114,18 @@ class Connection:
             self.close()
             raise
 
+    def _address_of_socket(self) -> Address:
+        try:
+            host, port, *_ = self._socket.getpeername()
+        except OSError as error:  # closed already
+            raise self._lost(error.strerror or str(error)) from error
+        return host, port
+
     def _encrypt(self, tls: ssl.SSLContext, host: str) -> None:
         try:
             self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         except TimeoutError:
-            raise ConnectionLostError(f"{self._where}: the TLS handshake takes too long") from None
+            raise self._unanswered("the TLS handshake takes too long") from None
         except OSError as error:
             raise tls_error(self._where, error) from None
 
@@ -131,8 +153,14 @@ class Connection:
         """Close the connection."""
         self._socket.close()
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the broker has not answered in time: an answer that comes now may be that to another request."""
+        return not self._silent.isdisjoint(self._known_by)
+
     def call(self, request: messages.MessageValue, version: int) -> Any:
         """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
+        self._check_silence()
         if self._security.login is not None and monotonic_s() >= self._login_again_s:
             self._log_in(self._security.login)
         number = next(self._numbers)
@@ -148,7 +176,7 @@ class Connection:
         except ssl.SSLError as error:
             raise refused_by_broker(self._where, error) from None
         except TimeoutError:
-            raise ConnectionLostError(f"{self._where}: timed out") from None
+            raise self._unanswered() from None
         except OSError as error:
             raise self._lost(error.strerror or str(error)) from error
         self._has_answered = True
@@ -171,6 +199,16 @@ class Connection:
                 raise self._lost("the broker closed the connection before it answered")
             data += more
         return bytes(data)
+
+    def _check_silence(self) -> None:
+        if self.is_silent:
+            self._silent.update(self._known_by)
+            raise SilentBrokerError(f"{self._where}: timed out")
+
+    def _unanswered(self, why: str = "timed out") -> ConnectionLostError:
+        """Return the error of a broker that does not answer in time, and remember that."""
+        self._silent.update(self._known_by)
+        return ConnectionLostError(f"{self._where}: {why}")
 
     def _lost(self, why: str) -> ConnectionLostError:
         """Return the error of a lost connection; a broker does not answer what is not its listener's protocol."""

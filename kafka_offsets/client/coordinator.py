@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from kafka_offsets.client import commits
-from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.connection import Address, Connection
 from kafka_offsets.client.retries import RETRIABLE, Retries, is_retriable
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import (
@@ -106,18 +106,19 @@ class Coordinator:
 
     def _connected(self) -> Connection:
         """Return the connection to the coordinator; find it if it is not known, or has moved."""
+        if self._connection is not None and self._connection.is_silent:
+            self.close()
         if self._connection is None:
-            with connect_to_any(self._addresses, self._connect) as broker:
+            with self._retries.connection_to_any(self._addresses, self._timeout_s, self._security) as broker:
                 found = broker.call(messages.FindCoordinatorRequest(self.group, 0), _FIND_VERSION)
             if found.error_code:
                 raise RefusedError(f"coordinator of group {self.group}", found.error_code)
-            self._retries.note_answer()
+            home = found.host, found.port
+            if self._addresses != (home,):
+                self._retries.note_answer()
             self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
-            self._connection = self._connect((found.host, found.port))
+            self._connection = self._retries.connection(home, self._timeout_s, self._security)
         return self._connection
-
-    def _connect(self, address: Address) -> Connection:
-        return Connection(*address, self._timeout_s, self._security)
 
     def _retrying(
         self, attempt: Callable[[], T], passes: Callable[[KafkaOffsetsError], bool] = is_retriable

@@ -7,9 +7,11 @@ Source: Errors, RetriableException, CoordinatorStrategy and PartitionLeaderStrat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from kafka_offsets.client.connection import Address, Connection, connect_to_any
+from kafka_offsets.client.security import ClientSecurity
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import (
     CommitRefusedError,
@@ -18,6 +20,7 @@ from kafka_offsets.errors import (
     KafkaOffsetsError,
     ListenerError,
     RefusedError,
+    SilentBrokerError,
     UnknownHostError,
 )
 from kafka_offsets.logs import new_logger
@@ -64,7 +67,10 @@ RETRIABLE = (
 """Errors of a request that `Retries` repeats. A topic that does not exist is not one of them: its name may be wrong."""
 
 PATIENCE_S = 2.0
-"""How long a table waits for one broker of several: what the others know is worth more than a whole table later."""
+"""How long a table waits for one broker of several: what the others know is worth more than a whole table later.
+
+Twice this is less than five seconds: for the broker that is asked first, and for what fails after its answer.
+"""
 
 _PAUSE_S = 0.1
 """Kafka's retry.backoff.ms."""
@@ -80,7 +86,8 @@ def is_retriable(error: KafkaOffsetsError) -> bool:
         return not RETRIABLE.isdisjoint(error.errors.values())
     if isinstance(error, RefusedError):
         return error.error_code in RETRIABLE
-    return isinstance(error, ConnectionLostError) and not isinstance(error, (ListenerError, UnknownHostError))
+    lasts = ListenerError, SilentBrokerError, UnknownHostError
+    return isinstance(error, ConnectionLostError) and not isinstance(error, lasts)
 
 
 def _warn(line: str) -> None:
@@ -93,8 +100,9 @@ class Retries:
     timeout_s  from the first call that fails on; a call that succeeds after that ends the trouble
     on_wait    called with a line that says for what the client waits, once for each reason
     reconnects  whether a lost connection is such a trouble
-    patience_s  once a broker has answered, see `note_answer`, a shorter limit: for tables that show what the other
-                brokers know. It is not for a coordinator that loads its groups, which answers in a while
+    patience_s  once one broker of several has answered, see `note_answer`, a shorter limit: for tables that show what
+                the others know. It is not for a coordinator that loads its groups, which answers in a while. It is
+                also the limit of each answer; a broker that is silent for so long is not waited for again
     """
 
     def __init__(
@@ -114,15 +122,43 @@ class Retries:
         self._limit_now_s = timeout_s
         self._reasons: set[str] = set()
         self._is_accepted = self._is_reached = False
+        self._silent: set[Address] = set()
 
     def note_answer(self) -> None:
-        """A broker of the cluster has answered: what fails from now on is one of several, for `patience_s`."""
+        """A broker of several has answered: what fails from now on is another one, for `patience_s`."""
         self._is_reached = True
+
+    def connection(
+        self, address: Address, timeout_s: float, security: ClientSecurity, *, has_others: bool = False
+    ) -> Connection:
+        """Connect to a broker, with the limits of this moment; the errors are those of `Connection`.
+
+        has_others  whether another broker is asked if this one is silent
+        """
+        if self.patience_s is None:
+            return Connection(*address, timeout_s, security)
+        if self._is_reached or has_others:
+            timeout_s = min(self.patience_s, timeout_s)
+        return Connection(*address, timeout_s, security, self._silent)
+
+    def connection_to_any(
+        self, addresses: Sequence[Address], timeout_s: float, security: ClientSecurity
+    ) -> Connection:
+        """Connect to the first broker that answers, of those that are not silent. If all are, each is waited for."""
+        asked = [address for address in addresses if address not in self._silent]
+        if not asked:
+            self._silent.clear()
+        has_others = len(asked) > 1
+        return connect_to_any(
+            asked or addresses,
+            lambda address: self.connection(address, timeout_s, security, has_others=has_others),
+        )
 
     def renew(self) -> None:
         """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""
         self._since_s = None
         self._reasons.clear()
+        self._silent.clear()
 
     def call(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from kafka_offsets.client.retries import Retries
@@ -14,9 +14,13 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.key_names import composed, renamed
 from kafka_offsets.terminal import note
 
+_OF_CONNECTIONS = (
+    "bootstrap.servers, request.timeout.ms, default.api.timeout.ms, security.protocol, sasl.*, ssl.*"
+)
 
-def add_broker_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that connects to brokers."""
+
+def add_broker_options(parser: argparse.ArgumentParser, own_keys: Collection[str] = ()) -> None:
+    """Add the options of every command that connects to brokers; `own_keys` have an effect on this command alone."""
     parser.add_argument(
         "--bootstrap-server",
         "-b",
@@ -31,10 +35,7 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         help="limit for connecting, for each response, and for what passes: a broker that is gone, a leader or "
         "coordinator that is not ready (30000)",
     )
-    add_property_options(
-        parser,
-        "bootstrap.servers, request.timeout.ms, default.api.timeout.ms, security.protocol, sasl.*, ssl.*",
-    )
+    add_property_options(parser, ", ".join((_OF_CONNECTIONS, *own_keys)))
 
 
 def add_property_options(parser: argparse.ArgumentParser, keys: str) -> None:
@@ -51,11 +52,11 @@ def add_property_options(parser: argparse.ArgumentParser, keys: str) -> None:
     )
 
 
-def apply_client_properties(options: argparse.Namespace) -> None:
+def apply_client_properties(options: argparse.Namespace, own_keys: Collection[str] = ()) -> dict[str, str]:
     """Set `options.connections`, and `options.client_properties`: bootstrap.servers and the keys of TLS and SASL.
 
-    Names the keys without effect in one line of standard error. ConfigError for a file that cannot be read, and for
-    what cannot be used. Both name the file if all properties are from it.
+    Return the properties of `own_keys`. Names the keys without effect in lines of standard error. ConfigError for a
+    file that cannot be read, and for what cannot be used. Both name the file if all properties are from it.
     """
     properties = _given(options)
     if options.bootstrap_server is not None:
@@ -68,13 +69,15 @@ def apply_client_properties(options: argparse.Namespace) -> None:
         connections = take_connection_settings(properties, options.timeout)
     except ConfigError as error:
         raise ConfigError(f"{_source(options)}: {error}") from None
-    _warn(options, properties)
+    own = {key: properties.pop(key) for key in own_keys if key in properties}
+    warn_of_unused(options, properties)
     options.connections = connections._replace(retries=Retries(connections.timeout_s, note))
     options.client_properties = {
         key: value
         for key, value in before.items()
         if key not in properties and (key.startswith(PREFIXES) or key == "bootstrap.servers")
     }
+    return own
 
 
 def security_properties(options: argparse.Namespace) -> dict[str, str]:
@@ -85,7 +88,7 @@ def security_properties(options: argparse.Namespace) -> dict[str, str]:
         take_security(properties)
     except ConfigError as error:
         raise ConfigError(f"{_source(options)}: {error}") from None
-    _warn(options, properties)
+    warn_of_unused(options, properties)
     return {key: value for key, value in before.items() if key not in properties}
 
 
@@ -105,10 +108,28 @@ def _source(options: argparse.Namespace) -> Path | str:
     return source if is_of_file else "client properties"
 
 
-def _warn(options: argparse.Namespace, unused: Iterable[str]) -> None:
-    names = ", ".join(sorted(unused))
-    if names:
-        note(f"{_source(options)}: without effect here: {names}")
+def warn_of_unused(options: argparse.Namespace, unused: Collection[str]) -> None:
+    """Name the keys without effect in one line, and those of brokers in another one."""
+    if not unused:
+        return
+    # Late: few commands get a key without effect.
+    from kafka_offsets.broker.config.advice import is_of_clients
+    from kafka_offsets.broker.config.given_values import is_known
+    from kafka_offsets.broker.config.keys import config_table
+    from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS
+
+    known = {key.name: key for key in config_table()}
+    of_brokers = {
+        key
+        for key in unused
+        if is_known(key, known) and not is_of_clients(key) and not key.startswith(OF_OTHERS)
+    }
+    for what, keys in (
+        ("without effect here", set(unused) - of_brokers),
+        ("keys of a broker, which a client does not have", of_brokers),
+    ):
+        if keys:
+            note(f"{_source(options)}: {what}: {', '.join(sorted(keys))}")
 
 
 def _read(path: Path) -> dict[str, str]:

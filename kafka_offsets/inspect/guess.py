@@ -49,12 +49,16 @@ def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list
     except InspectError as refusal:
         found = candidates(data, stored=stored)
         if not found or found[0].score <= 0:
+            if has_size(data) and isinstance(refusal, HeaderError):
+                raise InspectError(
+                    f"as a request: {refusal}; as a response: none in the versions of Kafka 4 ends at the last byte"
+                ) from refusal
             raise
         # If the size is right and the header names an API and version, the frame may be a damaged request, or a
         # response whose correlation id looks like them. Clients count these ids from 0, so that one of a response
-        # looks like Produce; and one reading alone is meant.
+        # looks like Produce; and readings of one API alone are meant.
         correlation_id = int.from_bytes(data[_SIZE_BYTES : 2 * _SIZE_BYTES])
-        is_request = len(found) > 1 or correlation_id > _MOST_REQUESTS
+        is_request = len({each.api for each in found}) > 1 or correlation_id > _MOST_REQUESTS
         if is_request and has_size(data) and not isinstance(refusal, HeaderError):
             readings = ", ".join(map(str, found[:_MOST_NAMED])) + (", …" if len(found) > _MOST_NAMED else "")
             raise InspectError(

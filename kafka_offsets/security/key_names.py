@@ -23,6 +23,8 @@ _NAMES = {
     "bootstrap_servers": "bootstrap.servers",
     "socket.timeout.ms": "request.timeout.ms",
     "request_timeout_ms": "request.timeout.ms",
+    "group_id": "group.id",
+    "auto_offset_reset": "auto.offset.reset",
     "security_protocol": "security.protocol",
     "sasl.mechanisms": "sasl.mechanism",
     "sasl_mechanism": "sasl.mechanism",

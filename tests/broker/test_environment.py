@@ -30,9 +30,37 @@ def addresses(variables: dict[str, str]) -> Addresses:
     return [(each.listener, each.advertised) for each in loaded.endpoints()]
 
 
+MAP = {"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"}
+
+
 @each_case(
     ("variables", "found"),
     [
+        (
+            {
+                "KAFKA_ADVERTISED_PROTOCOL_NAME": "OUTSIDE",
+                "KAFKA_ADVERTISED_HOST_NAME": "host",
+                "KAFKA_ADVERTISED_PORT": "9094",
+                "KAFKA_PROTOCOL_NAME": "INSIDE",
+                **MAP,
+            },
+            [
+                (Listener("", 9094), Listener("host", 9094)),
+                (Listener("", 9092), Listener("", 9092)),
+            ],
+        ),
+        (
+            {"KAFKA_PROTOCOL_NAME": "INSIDE", "KAFKA_HOST_NAME": "kafka", "KAFKA_PORT": "9093", **MAP},
+            [(Listener("kafka", 9093), Listener("kafka", 9093))],
+        ),
+        (
+            {"KAFKA_ADVERTISED_PROTOCOL_NAME": "OUTSIDE", "KAFKA_PORT": "9093", **MAP},
+            [(Listener("", 9093), Listener("", 9093))],
+        ),
+        (
+            {"KAFKA_PROTOCOL_NAME": "INSIDE", "KAFKA_ADVERTISED_LISTENERS": "OUTSIDE://kafka:29092", **MAP},
+            [(Listener(EVERY, 29092), Listener("kafka", 29092))],
+        ),
         (
             {
                 "KAFKA_CFG_LISTENERS": "PLAINTEXT://:9092",
@@ -266,6 +294,20 @@ def test_what_a_broker_has_for_a_key_of_topics_is_what_topics_use() -> None:
 @each_case("name", ["kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"])
 def test_the_authorizers_that_kafka_had_with_zookeeper_are_the_standard_one(name: str) -> None:
     assert Config.load({"authorizer.class.name": name}).authorizer() is not None
+
+
+def test_the_listener_that_wurstmeister_s_image_names_for_brokers_is_theirs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = {
+        "KAFKA_ADVERTISED_PROTOCOL_NAME": "OUTSIDE",
+        "KAFKA_ADVERTISED_PORT": "9094",
+        "KAFKA_PROTOCOL_NAME": "INSIDE",
+    }
+    assert environment_settings(names | MAP, KEYS)["inter.broker.listener.name"] == "INSIDE"
+    assert not caplog.messages
+    own = {"KAFKA_INTER_BROKER_LISTENER_NAME": "OUTSIDE"}
+    assert environment_settings(names | MAP | own, KEYS)["inter.broker.listener.name"] == "OUTSIDE"
 
 
 def test_a_listener_of_the_controller_needs_no_name_of_its_own(caplog: pytest.LogCaptureFixture) -> None:

@@ -214,6 +214,31 @@ def test_a_chain_signed_with_sha1_names_the_way_out_and_it_works_on_both_sides(t
         assert Admin(trusted | {name: value}).list_groups() == []
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the chain")
+def test_a_chain_signed_with_sha1_in_pkcs12_has_the_same_way_out(tmp_path: Path) -> None:
+    """The form that keytool writes, also where the type says JKS; of a broker and of a client."""
+    signed_with_sha1(tmp_path)
+    store = tmp_path / "store.p12"
+    key, chain, authority = (str(tmp_path / name) for name in ("key.pem", "chain.pem", "ca.pem"))
+    of_files = ["-inkey", key, "-in", chain, "-certfile", authority, "-out", str(store)]
+    export = ["openssl", "pkcs12", "-export", *of_files, "-passout", f"pass:{PASSWORD}"]
+    subprocess.run(export, check=True, capture_output=True, timeout=60)
+    for kind in ("PKCS12", "JKS"):
+        given: dict[str, object] = {
+            "ssl.keystore.type": kind,
+            "ssl.keystore.location": str(store),
+            "ssl.keystore.password": PASSWORD,
+        }
+        way_out = "(CA_MD_TOO_WEAK): make a new one, or take it with ssl.cipher.suites=DEFAULT@SECLEVEL=0"
+        with pytest.raises(ConfigError) as of_broker:
+            BrokerCore(Config.load(given | {"listeners": "SSL://127.0.0.1:0"}))
+        with pytest.raises(ConfigError) as of_client:
+            Admin({"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL", **given})
+        for said in (str(of_broker.value), str(of_client.value)):
+            assert f"keystore {store}: it cannot be used: a certificate is signed with" in said
+            assert said.endswith(way_out)
+
+
 def in_pem_with_a_password(path: Path, server: Certificate) -> dict[str, object]:
     return {"ssl.keystore.location": server.write_pem(path, PASSWORD), "ssl.key.password": PASSWORD}
 

@@ -607,6 +607,36 @@ def test_client_properties_without_effect_are_named_once(group: str, tell: Told,
     assert tell.error == "kafka-offsets: client properties: without effect here: retries\n"
 
 
+def test_the_keys_of_a_broker_are_named_as_such(tell: Told, tmp_path: Path) -> None:
+    """A server.properties given to a client; what both have is not named, and `oauth.` is of Strimzi's clients."""
+    file = tmp_path / "server.properties"
+    of_broker = (
+        "advertised.listeners",
+        "listener.name.internal.ssl.keystore.location",
+        "listeners",
+        "log.dirs",
+        "log.retention.hours",
+        "num.io.threads",
+        "sasl.enabled.mechanisms",
+        "security.inter.broker.protocol",
+        "ssl.client.auth",
+        "zookeeper.connect",
+    )
+    of_client = (
+        "compression.type",
+        "linger.ms",
+        "metric.reporters",
+        "oauth.client.id",
+        "ssl.keystore.location",
+    )
+    file.write_text("".join(f"{key}=1\n" for key in (*of_broker, *of_client)))
+    tell("groups", "list", "--command-config", file)
+    assert tell.error.splitlines() == [
+        f"kafka-offsets: {file}: without effect here: {', '.join(of_client)}",
+        f"kafka-offsets: {file}: keys of a broker, which a client does not have: {', '.join(of_broker)}",
+    ]
+
+
 @pytest.mark.parametrize("in_file", [False, True])
 def test_the_timeout_ends_the_wait_for_a_silent_broker(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, in_file: bool

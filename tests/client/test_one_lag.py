@@ -341,3 +341,35 @@ def test_one_group_that_is_refused_leaves_the_others(
             rows, error = printed(broker, capsys, *words, code=1)
         assert len(rows) == 2 * 3, rows
         assert "group b is not known: offsets of group b: GROUP_AUTHORIZATION_FAILED (30)" in error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("lag",), ("groups", "describe", "--all-groups")])
+@pytest.mark.parametrize("silent", [1, 2, 3])
+def test_a_broker_that_is_silent_is_waited_for_once(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    silent: int,
+) -> None:
+    """A paused process: its port accepts connections, and nothing is answered. It may be the one asked first."""
+    monkeypatch.setattr(describing, "PATIENCE_S", 0.5)
+    names = [f"g{n}" for n in range(9)]
+    with Cluster({"default.replication.factor": 1, "offsets.topic.replication.factor": 3}) as cluster:
+        cluster.create_topic("orders", 3)
+        cluster.produce("orders", [{"value": "x", "partition": n % 3} for n in range(9)])
+        for group in names:
+            cluster.commit(group, {("orders", n): 1 for n in range(3)})
+        away = next(n for n in range(3) if cluster.leader("orders", n) == silent)
+        with cluster.faults.drop(node=silent, client_id="kafka-offsets") as fault:
+            rows, error = printed(cluster, capsys, *words, code=1)
+            listed, _ = printed(cluster, capsys, "groups", "list", code=1)
+        hidden = {group for group in names if cluster.coordinator(group) == silent}
+    assert {row["group"] for row in listed} == {*names} - hidden != {*names}
+    assert len(rows) == 3 * len(listed)
+    assert {row["partition"]: (row["offset"], row["lag"]) for row in rows} == {
+        n: (1, None if n == away else 2) for n in range(3)
+    }
+    assert f"broker {silent} does not tell which groups it coordinates: " in error
+    assert f"the log end is not known of orders-{away}: " in error and error.count("timed out") >= 2
+    assert fault.hits == 2, "one a command"

@@ -104,3 +104,67 @@ def test_records_that_are_sent_together_stay_below_the_limit() -> None:
     batches = producing._batches(options, RecordReader(lines, b"\n"))
     together = [[len(each.value or b"") for each in found] for found in batches]
     assert together == [[511 << 10], [600 << 10], [1, 2]]
+
+
+# -- keys that say the same as options
+
+LATE, EARLY = "auto.offset.reset=latest", "auto.offset.reset=earliest"
+
+
+@pytest.mark.parametrize(
+    ("words", "printed", "has_committed"),
+    [
+        (["-X", "group.id=billing"], b"a b ", True),
+        (["-X", "group_id=billing", "-X", LATE], b"", True),
+        (["-X", "group.id=billing", "-X", "auto.offset.reset=smallest"], b"a b ", True),
+        (["-X", "group.id=other", "-G", "billing", "-X", EARLY], b"a b ", True),
+        (["-X", LATE], b"", False),
+        (["-X", "auto.offset.reset=largest"], b"", False),
+        (["-X", EARLY], b"a b ", False),
+        (["-X", LATE, "-o", "1"], b"b ", False),
+        (["-X", "auto.offset.reset=none", "-o", "1"], b"b ", False),
+        (["-p", "0"], b"a b ", False),
+    ],
+)
+def test_a_group_and_where_it_starts_are_client_properties_too(
+    broker: Broker,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    words: list[str],
+    printed: bytes,
+    has_committed: bool,
+) -> None:
+    broker.produce("orders", ["a", "b"], partition=0)
+    command = ["consume", "orders", "-e", "-f", "%s ", "-b", broker.bootstrap_servers]
+    assert cli.main([*command, *words]) == 0
+    found = capfdbinary.readouterr()
+    assert found.out == printed and not found.err
+    assert bool(broker.committed("billing")) == has_committed and not broker.committed("other")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        (["-X", "group.id=billing", "-p", "0"], 0, "client properties: without effect here: group.id"),
+        (["-X", "group.id=billing", "-o", "end"], 0, "client properties: without effect here: group.id"),
+        (
+            ["-X", "auto.offset.reset=soon"],
+            2,
+            (
+                "auto.offset.reset is soon: one of earliest, smallest, beginning, latest, largest, end, none, "
+                "error is needed"
+            ),
+        ),
+        (
+            ["-X", "auto.offset.reset=none"],
+            2,
+            "auto.offset.reset is none, and nothing says where to start: name it with -o",
+        ),
+    ],
+)
+def test_a_property_that_an_option_excludes_is_named(
+    broker: Broker, capsys: pytest.CaptureFixture[str], words: list[str], code: int, line: str
+) -> None:
+    command = ["consume", "orders", "-e", "-b", broker.bootstrap_servers]
+    assert cli.main([*command, *words]) == code
+    assert capsys.readouterr().err == f"kafka-offsets: {line}\n"
+    assert not broker.committed("billing")

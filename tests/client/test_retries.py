@@ -11,9 +11,10 @@ import pytest
 from kafka_offsets import Broker, cli
 from kafka_offsets.client import retries
 from kafka_offsets.client.cluster import LATEST, ClusterClient
-from kafka_offsets.client.connection import parse_address
+from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.retries import Retries
+from kafka_offsets.commands.groups import describing
 from kafka_offsets.errors import (
     CommitRefusedError,
     ConnectionLostError,
@@ -21,9 +22,12 @@ from kafka_offsets.errors import (
     KafkaOffsetsError,
     ListenerError,
     RefusedError,
+    SilentBrokerError,
     UnknownHostError,
 )
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, encode_batch
+from kafka_offsets.testing import Cluster
 
 ORDERS = "orders", 0
 
@@ -68,6 +72,7 @@ LASTING = [
     refused(ErrorCode.GROUP_AUTHORIZATION_FAILED),
     CommitRefusedError("g", {ORDERS: ErrorCode.UNKNOWN_MEMBER_ID}, {}),
     ListenerError("h:1: is PLAINTEXT the protocol of its listener?"),
+    SilentBrokerError("h:1: timed out"),
     UnknownHostError("h:1: Name or service not known"),
 ]
 
@@ -328,3 +333,57 @@ def test_one_broker_of_several_is_waited_for_with_patience() -> None:
     assert waited(gone) == pytest.approx(2, abs=0.2)
     assert waited(loading) == pytest.approx(30, abs=0.2)
     assert [line.rpartition("up to ")[2] for line in lines] == ["30 s", "2 s", "30 s"]
+
+
+def test_the_only_broker_has_the_whole_limit_for_each_answer(broker: Broker) -> None:
+    """No table is worth more without it. A connection whose answer is late is not used again."""
+    retries = Retries(30.0)
+    retries.patience_s = 0.0  # would end every wait
+    home = parse_address(broker.bootstrap_servers)
+    with (
+        ClusterClient(home, retries=retries) as cluster,
+        Coordinator(home, "g", retries=retries) as coordinator,
+    ):
+        assert [each.group for each in cluster.groups({})] == ["g"]
+        assert ORDERS in cluster.log_ranges(["orders"], {}) and ORDERS in coordinator.committed()
+    with Connection(*home, 0.2) as connection:
+        with broker.faults.drop("ListGroups", n=1), pytest.raises(ConnectionLostError, match="timed out"):
+            connection.call(messages.ListGroupsRequest(), 0)
+        with pytest.raises(SilentBrokerError, match="timed out"):
+            connection.call(messages.ApiVersionsRequest(), 0)
+
+
+def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
+    home = parse_address(broker.bootstrap_servers)
+    with ClusterClient(home, 0.3) as cluster, Coordinator(home, "g", 0.3) as coordinator:
+        assert cluster.groups() and coordinator.committed()
+        for api, ask in (("ListGroups", cluster.groups), ("OffsetFetch", coordinator.committed)):
+            with broker.faults.drop(api), pytest.raises(ConnectionLostError, match="timed out"):
+                ask()
+            assert ask()
+        with broker.faults.drop("Metadata"), pytest.raises(ConnectionLostError, match="timed out"):
+            cluster.leaders(["orders"])
+        assert cluster.leaders(["orders"])
+
+
+@pytest.mark.slow
+def test_a_silent_broker_is_asked_once_by_the_groups_that_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its coordinators are not looked for again: the time for what passes was spent on each."""
+    monkeypatch.setattr(describing, "PATIENCE_S", 0.3)
+    told: list[str] = []
+    monkeypatch.setattr(Retries, "_tell", lambda self, reason: told.append(reason))
+    with Cluster(brokers=3) as cluster:
+        cluster.create_topic("orders", 1)
+        names = [f"g{n}" for n in range(6)]
+        for name in names:
+            cluster.commit(name, {ORDERS: 0})
+        homes = [cluster.coordinator(name) for name in names]
+        first = cluster.nodes[0].id
+        with cluster.faults.drop(node=first, client_id="kafka-offsets") as fault:
+            assert cli.main(["groups", "describe", *names, "--state", "-b", cluster.bootstrap_servers]) == 1
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 1 + len(names) - homes.count(first)
+    assert said.err.count("is not known: ") == homes.count(first) > 0
+    assert fault.hits == 1 and len(told) == 1

@@ -132,3 +132,31 @@ def test_several_readings_of_such_a_response_are_named() -> None:
     said = str(caught.value)
     assert said.startswith("as a request: ") and said.endswith(": name it with --response")
     assert str(candidates(sized)[0]) in said
+
+
+def test_such_a_response_is_shown_if_its_readings_are_of_one_api() -> None:
+    # 8 is Produce in version 8; a tag that a version does not have yet is another reading.
+    answer = messages.FetchResponse
+    partition = answer.PartitionData(0, high_watermark=3, records=None)
+    topic = answer.FetchableTopicResponse(topic_id=bytes(range(16)), partitions=[partition])
+    nodes = [answer.NodeEndpoint(node_id=1, host="localhost", port=9092)]
+    response = b"\0\0\0\x08\0" + messages.encode(answer(responses=[topic], node_endpoints=nodes), 16)
+    sized = len(response).to_bytes(4) + response
+    with pytest.raises(InspectError):
+        explain_request(sized)
+    lines = explain_frame(sized)
+    assert [str(each) for each in candidates(sized)] == ["Fetch 16-18", "Fetch 13-15"]
+    assert lines[3:] == explain_response(sized, "Fetch", 16)
+
+
+def test_a_response_of_an_old_kafka_is_refused_as_one() -> None:
+    """Versions that Kafka 4 has removed: the size is right, and only the request of this id was spoken of."""
+    log = b"\x00\x06orders" + bytes.fromhex("00000001 00000002 0000 0000000000000003 00000005") + b"a set"
+    response = bytes(4) + b"\0\0\0\x01" + log  # Fetch in version 0
+    sized = len(response).to_bytes(4) + response
+    with pytest.raises(InspectError) as caught:
+        explain_frame(sized)
+    assert str(caught.value) == (
+        "as a request: ProduceRequest has no version 0, only 3-13; "
+        "as a response: none in the versions of Kafka 4 ends at the last byte"
+    )

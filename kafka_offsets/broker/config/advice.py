@@ -89,6 +89,13 @@ _OF_CLIENTS = frozenset(
     ]
 )
 
+_OF_BOTH = re.compile(
+    r"auto\.include\.jmx\.reporter|compression\.|config\.providers|connections\.max\.idle\.ms|metrics?\."
+    r"|request\.timeout\.ms|security\.providers|socket\.connection\.|ssl\.(?!allow\.|client\.auth|principal\.)"
+    r"|sasl\.(?!enabled\.|kerberos\.principal\.|mechanism\.|server\.|users)"
+)
+"""Beginnings of keys that Kafka's brokers and its clients have."""
+
 OF_TOPICS = {
     "cleanup.policy": "log.cleanup.policy",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
@@ -120,6 +127,11 @@ _BEGINNINGS = {
     "KAFKA_SCHEMA_REGISTRY_": "there is no schema registry here",
     "KAFKA_ZOOKEEPER_TLS_": "ZooKeeper is reached without TLS",
 }
+
+
+def is_of_clients(name: str) -> bool:
+    """Return whether Kafka's clients have a key; brokers may have it as well."""
+    return name in _OF_CLIENTS or _OF_BOTH.match(name) is not None
 
 
 def advice_on(name: str) -> str:

@@ -9,7 +9,13 @@ from collections.abc import Iterator, Mapping
 
 from kafka_offsets.broker.config.advice import advice_on, advice_on_variable
 from kafka_offsets.broker.config.given_values import is_known
-from kafka_offsets.broker.config.images import TAKEN, files_of_secrets, settings_of_images
+from kafka_offsets.broker.config.images import (
+    NAMES_OF_LISTENERS,
+    TAKEN,
+    files_of_secrets,
+    named_listeners,
+    settings_of_images,
+)
 from kafka_offsets.broker.config.listeners import OLD_ADDRESSES, has_tls, listeners_for, listeners_of_host
 from kafka_offsets.broker.config.types import Key
 from kafka_offsets.logs import new_logger
@@ -42,13 +48,16 @@ def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]
     Variables that name no key of Kafka are named in warnings: many images and clusters define such.
     Raises ConfigError for variables of images that cannot be used.
     """
-    found, unknown = settings_of_images(environment), []
+    listeners, unknown = named_listeners(environment), []
+    found = settings_of_images(environment) | listeners
     for variable in sorted(environment):
         if not variable.startswith(_PREFIX) and (advice := advice_on_variable(variable)):
             logger.warning("%s has no effect: %s", variable, advice)
     for variable, name, value in _named(environment):
         if is_known(name, keys) and not (name in OLD_ADDRESSES and value.startswith(_OF_KUBERNETES)):
             found[name] = value
+        elif listeners and variable in NAMES_OF_LISTENERS:
+            continue
         elif advice := advice_on_variable(variable) or advice_on(name):
             logger.warning("%s has no effect: %s", variable, advice)
         else:

@@ -66,6 +66,9 @@ _USERS = {
 _TOPICS = ("KAFKA_CREATE_TOPICS", "CREATE_TOPICS")
 """Variables of wurstmeister/kafka and debezium/kafka; other programs may have the second one for something else."""
 
+NAMES_OF_LISTENERS = "KAFKA_ADVERTISED_PROTOCOL_NAME", "KAFKA_PROTOCOL_NAME"
+_LISTENERS = "KAFKA_LISTENERS", "KAFKA_ADVERTISED_LISTENERS"
+
 _SEPARATOR = "KAFKA_CREATE_TOPICS_SEPARATOR"
 _LOGIN_FILE = re.compile(r"-Djava\.security\.auth\.login\.config==?(?:file:)?(\"[^\"]*\"|'[^']*'|\S+)")
 _TOPIC = re.compile(r"([\w.-]+)(?::([1-9]\d{0,8})(?::\d+(?::(\w+))?)?)?", re.ASCII)
@@ -112,6 +115,34 @@ def settings_of_images(environment: Mapping[str, str]) -> dict[str, str]:
     if path and (Path(path).exists() or not path.startswith(_BITNAMI)):
         found["java.security.auth.login.config"] = path
     return found
+
+
+def named_listeners(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the keys for the two listeners that variables of wurstmeister/kafka name, until April 2018.
+
+    KAFKA_ADVERTISED_PROTOCOL_NAME is the listener at the advertised host and port, KAFKA_PROTOCOL_NAME that of brokers,
+    at KAFKA_PORT. As in its script, only with KAFKA_LISTENER_SECURITY_PROTOCOL_MAP. A list of listeners says more.
+    Source: start-kafka.sh and README.md of wurstmeister/kafka-docker.
+    """
+    if "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP" not in environment:
+        return {}
+    of_clients, of_brokers = (environment.get(name, "") for name in NAMES_OF_LISTENERS)
+    of_brokers = of_brokers or of_clients
+    if not of_brokers or not environment.keys().isdisjoint(_LISTENERS):
+        return {}
+    address = (
+        f"{of_brokers}://{environment.get('KAFKA_HOST_NAME', '')}:{environment.get('KAFKA_PORT', '9092')}"
+    )
+    listeners, advertised = [address], [address]
+    port = environment.get("KAFKA_ADVERTISED_PORT")
+    if of_clients and port:
+        listeners.insert(0, f"{of_clients}://:{port}")
+        advertised.insert(0, f"{of_clients}://{environment.get('KAFKA_ADVERTISED_HOST_NAME', '')}:{port}")
+    return {
+        "listeners": ",".join(listeners),
+        "advertised.listeners": ",".join(advertised),
+        "inter.broker.listener.name": of_brokers,
+    }
 
 
 def files_of_secrets(environment: Mapping[str, str]) -> dict[str, str]:

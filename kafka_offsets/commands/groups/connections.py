@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient
+from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
@@ -65,16 +65,21 @@ def chosen_groups(options: argparse.Namespace, refusals: Refusals | None = None)
     if options.all_groups:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
-        errors: dict[int, KafkaOffsetsError] | None = None if refusals is None else {}
         with options.connections.cluster() as cluster:
-            found = [each.group for each in cluster.groups(errors)]
-        for node, error in sorted((errors or {}).items()):
-            if refusals is not None:
-                refusals.add(f"broker {node} does not tell which groups it coordinates: {error}")
-        return found
+            found = cluster.groups() if refusals is None else listed_groups(cluster, refusals)
+        return [each.group for each in found]
     if not named:
         raise MoveError("name a group, or give --all-groups")
     return named
+
+
+def listed_groups(cluster: ClusterClient, refusals: Refusals) -> list[ListedGroup]:
+    """Return the groups of the brokers that tell theirs."""
+    errors: dict[int, KafkaOffsetsError] = {}
+    found = cluster.groups(errors)
+    for node, error in sorted(errors.items()):
+        refusals.add(f"broker {node} does not tell which groups it coordinates: {error}")
+    return found
 
 
 def why_without_offsets(options: argparse.Namespace, coordinator: Coordinator) -> str:

@@ -19,6 +19,7 @@ from kafka_offsets.client.retries import PATIENCE_S
 from kafka_offsets.commands.groups.connections import (
     Refusals,
     chosen_groups,
+    listed_groups,
     unknown_group,
 )
 from kafka_offsets.commands.tables import has_colours, print_rows, table
@@ -79,14 +80,16 @@ Options = argparse.Namespace
 def list_groups(options: Options) -> int:
     """Print the groups of all brokers, or those in some states or of some types."""
     states, types = ({name for some in given for name in some} for given in (options.state, options.type))
+    refusals = Refusals()
+    options.connections.retries.patience_s = PATIENCE_S
     with options.connections.cluster() as cluster:
         rows = [
             each._asdict()
-            for each in cluster.groups()
+            for each in listed_groups(cluster, refusals)
             if (not states or each.state.lower() in states) and (not types or each.type.lower() in types)
         ]
     print_rows(_LISTED, rows, as_json=options.json)
-    return 0
+    return refusals.code
 
 
 def describe(options: Options) -> int:

@@ -6,7 +6,11 @@ import argparse
 from pathlib import Path
 
 from kafka_offsets.commands import argument_types as types
-from kafka_offsets.commands.client_properties import add_broker_options, apply_client_properties
+from kafka_offsets.commands.client_properties import (
+    add_broker_options,
+    apply_client_properties,
+    warn_of_unused,
+)
 from kafka_offsets.commands.records import consuming, formats, producing
 from kafka_offsets.errors import ConfigError
 
@@ -35,7 +39,7 @@ def add_command(parser: Parser, command: str) -> None:
     parser.add_argument("-c", "--count", type=types.whole_number, metavar="N", help="exit after N records")
     for flag in ("-q", "-u", "-E", "-P" if command == "produce" else "-C"):  # of kcat: what is so anyway
         parser.add_argument(flag, action="store_true", dest="is_so", help=argparse.SUPPRESS)
-    add_broker_options(parser)
+    add_broker_options(parser, consuming.KEYS if command == "consume" else ())
 
 
 _NULL = {
@@ -92,7 +96,8 @@ def _add_consume(parser: Parser) -> None:
         dest="start",
         type=types.typed(consuming.parse_start),
         metavar="beginning|end|N|-N|s@MS",
-        help="where to start: N is an offset, -N records before the end, s@MS a time in ms (beginning)",
+        help="where to start: N is an offset, -N records before the end, s@MS a time in ms (beginning, or by "
+        "auto.offset.reset)",
     )
     parser.add_argument("-e", "--exit", action="store_true", help="exit at the current end of the partitions")
     parser.add_argument(
@@ -107,7 +112,10 @@ def _add_consume(parser: Parser) -> None:
     )
     parser.add_argument("-J", "--json", action="store_true", help="print one JSON object per record")
     parser.add_argument(
-        "-G", "--group", metavar="GROUP", help="join this group and start at its committed offsets"
+        "-G",
+        "--group",
+        metavar="GROUP",
+        help="join this group and start at its committed offsets; overrides group.id",
     )
     parser.set_defaults(run=consuming.consume)
 
@@ -117,7 +125,10 @@ def run(options: argparse.Namespace) -> int:
     if (options.topic is None) == (options.topic_option is None):
         raise ConfigError("name one topic")
     options.topic = options.topic or options.topic_option
-    apply_client_properties(options)
+    is_consume = options.run is consuming.consume
+    given = apply_client_properties(options, consuming.KEYS if is_consume else ())
+    if is_consume:
+        warn_of_unused(options, consuming.apply_keys(options, given))
     try:
         for text in (options.key_delimiter, getattr(options, "delimiter", None)):
             formats.unescaped(text or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kafka_offsets.client import Consumer
 from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
@@ -12,6 +12,21 @@ from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.commands.records.formats import Render, as_json, parse_format
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.protocol.topic_partition import TopicPartition
+
+KEYS = _GROUP, _RESET = "group.id", "auto.offset.reset"
+"""Client properties that say the same as options."""
+
+_RESETS = {
+    "earliest": "earliest",
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "latest": "latest",
+    "largest": "latest",
+    "end": "latest",
+    "none": "none",
+    "error": "none",
+}
+"""Values of auto.offset.reset, those of librdkafka included, and Kafka's name of each."""
 
 _POLL_MS = 500
 _AT_ONCE = 500
@@ -45,6 +60,32 @@ def parse_start(text: str) -> tuple[str, int]:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
         raise ValueError(f"{text} is none of beginning, end, OFFSET, -COUNT and s@MILLISECONDS")
     return kind, int(digits)
+
+
+def apply_keys(options: argparse.Namespace, given: Mapping[str, str]) -> list[str]:
+    """Set `options.group`, `start` and `reset` by the properties of `KEYS`; return those without effect.
+
+    A group has its own partitions and offsets: -p and -o are without group.id, as --group overrides it. ConfigError.
+    """
+    unused = []
+    if options.group is None and _GROUP in given:
+        if options.partition is None and options.start is None:
+            options.group = given[_GROUP]
+        else:
+            unused.append(_GROUP)
+    options.reset = None
+    if _RESET in given:
+        value = given[_RESET].strip().lower()
+        if value not in _RESETS:
+            raise ConfigError(f"{_RESET} is {given[_RESET]}: one of {', '.join(_RESETS)} is needed")
+        options.reset = _RESETS[value]
+    if options.reset is not None and options.group is None and options.start is None:
+        if options.reset == "none":
+            raise ConfigError(
+                f"{_RESET} is {given[_RESET]}, and nothing says where to start: name it with -o"
+            )
+        options.start = ("beginning" if options.reset == "earliest" else "end"), 0
+    return unused
 
 
 def consume(options: argparse.Namespace) -> int:
@@ -116,7 +157,9 @@ def _properties(options: argparse.Namespace) -> dict[str, object]:
         "allow.auto.create.topics": False,
     }
     if options.group is not None:
-        properties |= {"group.id": options.group, "auto.offset.reset": "earliest"}
+        properties |= {_GROUP: options.group, _RESET: "earliest"}
+    if options.reset is not None:
+        properties[_RESET] = options.reset
     return properties
 
 

@@ -22,24 +22,11 @@ the same cores the speed of one and the same code varies by a third with what el
 With `--metadata-bytes 300`, about three records in ten have metadata of 300 bytes, whose length takes two bytes: eight
 columns at 2.83 M records/s (161.9 bytes each). While these were read one by one it was 0.50 M records/s.
 
-With numba 0.68 beside numpy in the same run (load 3), 2026-11-23, M records/s:
+On two quiet cores, 2026-11-24, best of five rounds (four of five batches of the last line compressed):
 
-                                                      numpy   numba
-                                      eight columns    4.30   10.79
-                           eight columns, all types    3.31    6.83
-                                 eight columns, CRC    3.68    7.38
-                                         names only    6.07   14.20
-                                all default columns    2.49    4.00
-                                             latest    4.16    6.13
-                   --batch-records 1, eight columns    2.95    6.39
-                --metadata-bytes 300, eight columns    3.08    6.12
-
-On two quiet cores, 2026-11-24, eight columns, best of five rounds (four of five batches of the last line compressed):
-
-                                                      numpy   numba
-                                      eight columns    4.74   11.50
-                --metadata-bytes 300, eight columns    3.84    8.11
-  --codecs none,gzip,snappy,lz4,zstd, eight columns    2.16    3.03
+                                      eight columns    4.74 M records/s
+                --metadata-bytes 300, eight columns    3.84 M records/s
+  --codecs none,gzip,snappy,lz4,zstd, eight columns    2.16 M records/s
 """
 
 import argparse
@@ -54,7 +41,6 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafka_offsets.columns import compiled
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.protocol import messages
@@ -152,20 +138,15 @@ def rows_of(path: Path, given: dict[str, str]) -> int:
     return sum(batch.num_rows for runs in planned for batch in segments.read(runs, asked.query))
 
 
-def measure(path: Path, rounds: int) -> dict[tuple[str, str], tuple[float, int]]:
-    """Return the least CPU seconds and the rows, by the way and by what loops: numpy and numba take turns."""
-    both = {"numpy": None, "numba": compiled.chosen() if compiled.load() else None}
-    if both["numba"] is None:
-        del both["numba"]
-    best: dict[tuple[str, str], tuple[float, int]] = {}
+def measure(path: Path, rounds: int) -> dict[str, tuple[float, int]]:
+    """Return the least CPU seconds and the rows, by the way."""
+    best: dict[str, tuple[float, int]] = {}
     for name, given in WAYS.items():
-        for _ in range(rounds + 1):  # the first one compiles
-            for loops, module in both.items():
-                compiled.use(module)
-                began = time.process_time()
-                rows = rows_of(path, given)
-                spent = time.process_time() - began
-                best[name, loops] = min(best.get((name, loops), (spent, rows)), (spent, rows))
+        for _ in range(rounds):
+            began = time.process_time()
+            rows = rows_of(path, given)
+            spent = time.process_time() - began
+            best[name] = min(best.get(name, (spent, rows)), (spent, rows))
     return best
 
 
@@ -192,11 +173,10 @@ def main() -> None:
             )
         size = path.stat().st_size
         print(f"{arguments.records:,} records, {size / arguments.records:.1f} bytes each")
-        for (name, loops), (seconds, rows) in measure(path, arguments.rounds).items():
+        for name, (seconds, rows) in measure(path, arguments.rounds).items():
             speed = arguments.records / seconds / 1e6
             print(
-                f"{name:>26} {loops}   {speed:5.2f} M records/s"
-                f"   {size / seconds / 1e6:5.0f} MB/s   {rows:>9,} rows"
+                f"{name:>26}   {speed:5.2f} M records/s   {size / seconds / 1e6:5.0f} MB/s   {rows:>9,} rows"
             )
 
 

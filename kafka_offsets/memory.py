@@ -24,9 +24,9 @@ def keep_freed_memory(largest: int) -> None:
 def freeze_modules() -> None:
     """Exclude the objects of modules from garbage collection, if modules were imported since the last call.
 
-    A worker of PySpark collects garbage after each task. With numba, its modules are 170,000 objects, and visiting them
-    takes 65 ms of CPU time, as long as decoding 800,000 records. The effect is process-wide: frozen objects are freed
-    when nothing refers to them, but not as a part of a cycle. So garbage is collected first.
+    A worker of PySpark collects garbage after each task, and visits the objects of all its modules. The effect is
+    process-wide: frozen objects are freed when nothing refers to them, but not as a part of a cycle. So garbage is
+    collected first.
     """
     global _module_count
     if len(sys.modules) > _module_count:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from kafka_offsets.columns import compiled
-
 if TYPE_CHECKING:
     from tests.http.browser import Page
 
@@ -241,19 +239,6 @@ class GeneratedPart:
             path.write_text(before + begin + expected + end + after, encoding="utf-8")
             return
         assert actual == expected, f"{page} is not up to date; write it again by: pytest --rewrite-docs"
-
-
-@pytest.fixture(scope="module", params=["numpy", pytest.param("numba", marks=pytest.mark.slow)])
-def each_loop(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run the tests of a module with the steps of numpy, and with the loops that numba compiles if it is installed."""
-    before = compiled.chosen()
-    compiled.use(None)
-    try:
-        if request.param == "numba" and not compiled.load():
-            pytest.skip("numba is not installed")
-        yield
-    finally:
-        compiled.use(before)
 
 
 def missing(what: str, install: str) -> None:

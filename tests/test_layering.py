@@ -248,7 +248,6 @@ def test_only_what_runs_a_broker_knows_the_core() -> None:
         ("construct", {"inspect"}),
         ("pyspark", {"spark", "commands"}),
         ("pyarrow", {"spark"}),
-        ("numba", {"columns"}),
         ("kazoo", {"zookeeper"}),
         ("cryptography", {"security", "testing"}),
         ("jwt", {"security"}),

@@ -27,7 +27,6 @@ NOT_IN_SOURCES = {".git", ".github"}
 """What the source distribution does not have."""
 FOUND_BY_SPARK = "pyspark_kafka_offsets"
 HEAVY = (
-    "numba",
     "numpy",
     "pyarrow",
     "pyspark",

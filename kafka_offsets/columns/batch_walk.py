@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from kafka_offsets.columns import compiled
 from kafka_offsets.columns.fields import Bytes, Integers
 from kafka_offsets.protocol.records import HEADER_BYTES, LENGTH_POSITION, LOG_OVERHEAD, MAGIC_POSITION
 
@@ -38,9 +37,6 @@ def batch_starts(data: bytes, end: int) -> Integers:
 
     end  the end of the part of the buffer to read
     """
-    if (fast := compiled.chosen()) is not None:
-        walked: Integers = fast.batch_starts(data, end)
-        return walked
     starts, at = _walk(data, 0, end, _PROBED)
     if len(starts) < _PROBED or (end - at) * _PROBED < at * _FEW:
         more, _ = _walk(data, at, end)

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafka_offsets.columns import compiled
 from kafka_offsets.columns.fields import PADDING, Booleans, Integers, fields, words
 from kafka_offsets.columns.offset_layout import (
     BARE_TAIL_BYTES,
@@ -95,8 +94,6 @@ class OffsetKeys(NamedTuple):
 def offset_keys(records: RecordColumns, heads: Integers) -> OffsetKeys:
     """Read keys; `heads` is the result of `key_heads`."""
     buffer, start, length = records.buffer, records.key_start, records.key_length
-    if (fast := compiled.chosen()) is not None:
-        return OffsetKeys._make(fast.offset_keys(buffer, start, length))
     usual = (length >= _LEAST_KEY_BYTES) & is_offset(heads)
     group_length = heads & 0xFFFF
     usual &= group_length <= length - _LEAST_KEY_BYTES
@@ -140,10 +137,6 @@ class OffsetValues(NamedTuple):
 
 def offset_values(records: RecordColumns) -> OffsetValues:
     """Read values."""
-    if (fast := compiled.chosen()) is not None:
-        return OffsetValues._make(
-            fast.offset_values(records.buffer, records.value_start, records.value_length)
-        )
     return _ValueSteps(records).result()
 
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import google_crc32c
 import numpy as np
 
-from kafka_offsets.columns import compiled
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.columns.decompressed import Decompressed
 from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, fields
@@ -206,11 +205,7 @@ def _read_usual(
 ) -> tuple[RecordColumns, Integers]:
     """Read the records of the `usual` batches; return also which of these turned out to be unusual."""
     counts = np.where(usual, batches.record_count, 0)
-    if (fast := compiled.chosen()) is None:
-        found, is_wrong = _read_in_steps(batches, bodies, counts)
-    else:
-        bases = batches.base_offset, batches.base_timestamp
-        found, is_wrong = fast.record_fields(*bodies, counts, bases)
+    found, is_wrong = _read_in_steps(batches, bodies, counts)
     columns = RecordColumns(path, bodies.buffer, batches, *found)
     append_time = batches.attributes & LOG_APPEND_TIME != 0
     if append_time.any():

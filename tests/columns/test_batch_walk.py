@@ -13,8 +13,6 @@ from kafka_offsets.columns import batch_walk
 from kafka_offsets.columns.batch_walk import batch_starts
 from kafka_offsets.protocol.records import HEADER_BYTES, encode_batch
 
-pytestmark = pytest.mark.usefixtures("each_loop")
-
 BATCHES = 2000
 
 

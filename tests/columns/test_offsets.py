@@ -18,8 +18,6 @@ from kafka_offsets.errors import ProtocolError  # noqa: E402
 from kafka_offsets.protocol import messages  # noqa: E402
 from tests.broker.offsets_logs import IDS, TEXTS, changed, offset_values  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("each_loop")
-
 Pair = tuple[bytes, bytes | None]
 
 

@@ -97,7 +97,9 @@ class ConsumerClient(Client):
             "topic_partitions": frozenset() if joins else owned if full or self.reports or r.random() < 0.3 else None,
         } | wrong  # fmt: skip
         if fields["member_epoch"] == 0 and fields["instance_id"] and wrong.get("member_id"):
-            fields["member_id"] = self.member  # no client joins with the instance of one member and the id of another
+            fields["member_id"] = (
+                self.member
+            )  # no client joins with the instance of one member and the id of another
         self.reports = False
         return self._beat(version, fields)
 

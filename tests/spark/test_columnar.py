@@ -27,8 +27,6 @@ from tests.conftest import REPOSITORY
 from tests.spark import reference
 from tests.spark.logs import commit, marker
 
-pytestmark = pytest.mark.usefixtures("each_loop")
-
 LOGS = REPOSITORY / "tests" / "data" / "logs"
 SCENARIOS = sorted(path.name for path in LOGS.iterdir())
 

@@ -19,8 +19,6 @@ from kafka_offsets.storage.files import File, MemoryFiles
 from kafka_offsets.storage.segment_columns import read_columns
 from kafka_offsets.testing import strategies
 
-pytestmark = pytest.mark.usefixtures("each_loop")
-
 Row = tuple[int, int, int, bytes | None, bytes | None]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_offsets.columns import compiled
 from kafka_offsets.columns.fields import Booleans, Integers
 from kafka_offsets.spark.schema import TIMESTAMP
 
@@ -63,9 +62,6 @@ def timestamps(milliseconds: Integers, valid: Booleans | None = None) -> pa.Arra
 def binaries(buffer: Any, start: Integers, length: Integers, valid: Booleans | None = None) -> pa.Array:
     """Return a column of the bytes at these places of a buffer; lengths where not `valid` must be 0."""
     count = len(start)
-    if (fast := compiled.chosen()) is not None:
-        gathered = (pa.py_buffer(part) for part in fast.gather(buffer, start, length))
-        return pa.Array.from_buffers(pa.binary(), count, [bitmap(valid), *gathered])
     places = np.empty(2 * count + 1, np.int32)
     places[0:-1:2] = start
     np.add(start, length, out=places[1::2], casting="unsafe")

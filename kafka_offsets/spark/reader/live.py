@@ -12,7 +12,6 @@ import pyarrow as pa
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
 from kafka_offsets.client.retries import OF_LEADER, Retries, is_retriable
 from kafka_offsets.client.settings import ConnectionSettings
-from kafka_offsets.columns import compiled
 from kafka_offsets.errors import (
     ConnectionLostError,
     ErrorCode,
@@ -266,7 +265,6 @@ def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa
         rows = Rows(query, source, part.start, part.stop)
         ahead: outcomes.Ahead | None = None
         for data in topic.fetch(part.log_partition, part.start, limit=part.stop):
-            compiled.announce(len(data))
             if ahead is None:
                 ahead = outcomes.Ahead(_markers(topic, part, data))
             for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop, part.start):

@@ -12,7 +12,6 @@ import fsspec
 import numpy as np
 import pyarrow as pa
 
-from kafka_offsets.columns import compiled
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
@@ -371,7 +370,6 @@ def read_segment(
     latest       of the segments after it that have been read, with LATEST
     is_continued as for `Run`
     """
-    compiled.announce(segment.size)
     source = RecordSource(segment.log_partition, segment.path)
     limit = min((offset for offset in (stop, segment.next_offset) if offset is not None), default=None)
     begin, first_offset = 0, segment.base_offset

@@ -366,9 +366,10 @@ class Membership(ABC):
             _, kind, group, what = timer
             return KINDS[kind], group.id, what.id if kind == 0 else what or ""
 
-        def place(timer: tuple[int, int, Group, Any]) -> tuple[int, int, int]:
+        def place(timer: tuple[int, int, Group, Any]) -> tuple[bool, int, int, int]:
+            """Expressions are resolved after all that was due, in steps."""
             called = name(timer)
-            return timer[0], seen.index(called) if called in seen else len(seen), timer[1]
+            return timer[1] == 8, timer[0], seen.index(called) if called in seen else len(seen), timer[1]
 
         while due := [
             timer

@@ -386,6 +386,7 @@ def test_the_command_line_brings_in_no_more_than_it_needs() -> None:
         "numpy",
         "cramjam",
         "re2",
+        "xxhash",
         "hypothesis",
         "dataclasses",
         "inspect",

@@ -1,4 +1,4 @@
-"""Which topics a group means, and whether they changed: regular expressions beside RE2J, hashes beside hash4j."""
+"""Which topics a group means, and whether they changed: regular expressions beside RE2J, hashes beside Kafka's."""
 
 import base64
 import subprocess
@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.coordinator.consumer.patterns import BAD_ESCAPE, BAD_NAME, TOO_LARGE, Pattern, PatternError
-from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash, xxh3
-from tests.cases import each_case
+from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
 from tests.coordinator.record_topic_patterns import read_record
 
 DIFFERENT = {
@@ -42,58 +41,6 @@ TOO_LARGE_FOR_US = [
     r"\pL" * 60,
     r"\pL" * 101,
 ]
-
-XXH3 = (
-    (1, 5502495245947142431),
-    (2, -3660713480651886901),
-    (3, -2435923551891627940),
-    (4, 4653969523093080297),
-    (7, 4456298447970664091),
-    (8, -6750019901159189773),
-    (9, 6652467088568612289),
-    (16, -1263320542281686480),
-    (17, 5962440443734462918),
-    (31, -1764271441371818891),
-    (32, -7905709299578972471),
-    (33, -1485945759424947789),
-    (64, -8930502163690834587),
-    (65, -6784124195103285120),
-    (100, -2277228254266646082),
-    (127, 8711546522150910562),
-    (128, -7336584588440872852),
-    (129, -7742722186820757969),
-    (143, -7309359670246477426),
-    (144, 8234407555977462051),
-    (160, -8575103814522307846),
-    (200, 7793012886818502030),
-    (239, 7608645352714229004),
-    (240, 7764826843306154051),
-    (241, 5466794207891645081),
-    (255, 5032560773240720817),
-    (256, 2768073855359201733),
-    (257, -6911291301862155020),
-    (300, 8965690713607083348),
-    (512, -6844930229325834375),
-    (1000, -9019314227147325137),
-    (1023, 603450811766175127),
-    (1024, -4123326091855918005),
-    (1025, -4981348903648910562),
-    (1088, 2227280071716788345),
-    (1089, -3835016512837183166),
-    (2048, 8868703256888860160),
-    (5000, -8047794332888908631),
-    (20001, 7436838569076978344),
-)
-"""Lengths, and what hash4j 0.22.0 of Kafka 4.3.1 returned for so many bytes, see `data_of`."""
-
-
-def data_of(length: int) -> bytes:
-    return bytes((index * 131 + length * 7 + (index >> 8)) & 255 for index in range(length))
-
-
-@each_case(("length", "hashed"), XXH3)
-def test_bytes_of_any_length_have_the_hash_of_hash4j(length: int, hashed: int) -> None:
-    assert xxh3(data_of(length)) == hashed % 2**64
 
 
 def test_groups_of_a_real_log_have_the_hashes_that_kafka_stored() -> None:

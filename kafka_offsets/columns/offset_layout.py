@@ -50,14 +50,6 @@ EXPIRING_TAIL = struct.Struct(">qq")
 """Before and after the metadata in version 1."""
 
 PLAIN = struct.Struct(">hqiBq3s16s")
-PLAIN_NUMBERS = f"{VERSION_BYTES}xqixq{TAGGED_TAIL_BYTES - TIMESTAMP_BYTES}x"
-"""The format of a plain value that reads its offset, leader epoch and timestamp only."""
-
-PLAIN_NUMBERS_AT = (
-    (VERSION_BYTES, OFFSET_BYTES + EPOCH_BYTES),
-    (METADATA_AT[COMPACT], TIMESTAMP_BYTES),
-)
-"""Position and size of these numbers: all else is the same in the plain values of one topic."""
 
 
 def read_plain(data: bytes | bytearray, position: int) -> tuple[int, int, int, bytes] | None:

@@ -29,7 +29,7 @@ from kafka_offsets.protocol.varint import ZIGZAG
 from kafka_offsets.storage import segment_columns
 from kafka_offsets.storage.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from tests.broker.offsets_logs import IDS, entry, logs
+from tests.broker.offsets_logs import entry, logs
 from tests.conftest import DATA
 from tests.drivers.shard import Topics
 
@@ -231,18 +231,6 @@ def commits(count: int, *, groups: int = 3) -> bytes:
     return bytes(data)
 
 
-def test_usual_commits_are_replayed_without_a_look_at_their_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a third of the time. Short and long names, times of their own, more records than a byte counts."""
-    value = entry(7)._replace(topic_id=IDS[1])
-    records = [stored.offset_record(("g", "g" * 90)[at % 2], "orders", at, value) for at in range(200)]
-    log = stored_log(bytes(encode_batch([(r.key, r.value, (), 5 + at % 3) for at, r in enumerate(records)])))
-    simple, quick = new_shard(), new_shard()
-    reference(simple, log)
-    monkeypatch.setattr(loading, "read_records", None)
-    loading.replay(quick, log)
-    assert left_by(quick) == left_by(simple)
-
-
 def test_names_with_equal_hashes_are_replayed_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dense_ids, "_hashes", lambda buffer, starts, lengths: lengths.astype("u8"))
     log = stored_log(commits(50))
@@ -291,7 +279,7 @@ def test_a_missing_numpy_is_reported_where_it_would_help(
     with caplog.at_level(logging.WARNING):
         loading.load(shard, stored_log(commits(100)))
     assert len(shard.offsets) == 21
-    assert ("with numpy (pip install .[fast]) that takes a third of the time" in caplog.text) is told
+    assert ("with numpy (pip install .[fast]) that takes a fifth of the time" in caplog.text) is told
 
 
 def test_numpy_is_imported_for_a_long_log_alone() -> None:

@@ -83,7 +83,7 @@ class _Follower:
         self.fetched_at_ms = now_ms
 
     def reset(self, leader_end: int, now_ms: int, *, in_sync: bool) -> None:
-        """Begin a new epoch of the same leader."""
+        """Begin a new epoch of the same leader, with no epoch of another one between."""
         self.leader_end_at_fetch = leader_end
         self.fetched_at_ms = self.caught_up_at_ms = now_ms if in_sync else NEVER_MS
         self.has_fetched = False
@@ -210,6 +210,10 @@ class LeaderReplica:
             return False
         is_new_epoch = state.leader_epoch > self.state.leader_epoch
         has_grown = len(state.isr) > len(self.state.isr)
+        if state.leader_epoch > self.state.leader_epoch + 1:
+            # Another node may have led in between, of which this one has heard late: followers truncate for it, so what
+            # they fetched before is no longer known to be there.
+            self._followers = {}
         self.state, self.pending_isr, self._has_to_send = state, None, False
         self._followers = {
             replica: self._followers.get(replica) or _Follower(NEVER_MS)

@@ -37,6 +37,20 @@ def test_a_new_leader_does_not_advance_before_every_in_sync_follower_has_fetched
     assert leader.high_watermark == 8
 
 
+@pytest.mark.parametrize(("epochs", "high_watermark"), [(1, 10), (2, 4)])
+def test_what_a_follower_had_before_another_node_may_have_led_does_not_count(
+    epochs: int, high_watermark: int
+) -> None:
+    """A follower truncates for the leader in between, of whose epoch this leader has not heard."""
+    leader = leader_of(ALL)
+    leader.on_fetch(2, 4, 0)
+    leader.on_fetch(3, 10, 0)
+    leader.on_state(ALL._replace(isr=(1, 3), leader_epoch=5 + epochs, partition_epoch=9), 1)
+    assert leader.high_watermark == high_watermark
+    leader.on_fetch(3, 6, 2)
+    assert leader.high_watermark == max(6, high_watermark)
+
+
 def test_an_append_alone_does_not_advance() -> None:
     leader = leader_of(TWO)
     assert not leader.on_append(11, 0)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.spark import local_session
-from kafka_offsets.spark.connector import start_advice, with_connector
+from kafka_offsets.spark.connector import row, start_advice, with_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "kafka_spark"
+_REMOTE_FROM = (4, 0)  # before, a server keeps the listeners of its clients
 _GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
 _NO_SOURCE = ("Failed to find data source", "Failed to find the data source", "DATA_SOURCE_NOT_FOUND")
 
@@ -58,8 +59,13 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
 def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
     server = settings.get("spark.remote", os.environ.get(local_session.REMOTE_VARIABLE, ""))
     if server and not server.startswith("local"):
+        from pyspark import __version__ as version
         from pyspark.sql import SparkSession
 
+        if row(version) < _REMOTE_FROM:
+            raise ConfigError(
+                f"PySpark {version} is not served as a client of Spark Connect: install 4.0 or later"
+            )
         # The rest is for the server to say.
         chosen = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2", **settings}
         builder = SparkSession.builder.remote(server)
@@ -100,10 +106,32 @@ def end_others(session: SparkSession, before: Running) -> None:
     for query in session.streams.active:
         if query.id not in before.queries:
             query.stop()
+    remove(session, [each for each in _listeners(session) if each not in before.listeners])
+
+
+def remove(session: SparkSession, listeners: list[Any]) -> None:
+    """Remove listeners of a session.
+
+    `removeListener` of a client of Spark Connect keeps the lock of its listeners while it waits for the thread that
+    calls them. That thread needs the lock for an event which is there already, such as the end of a query: both wait
+    for ever (SPARK-59623). So the client does not know its thread, and this waits without the lock.
+    """
     streams: Any = session.streams
-    for listener in _listeners(session):
-        if listener not in before.listeners:
-            (streams if _is_remote(session) else streams._jsqm).removeListener(listener)
+    if not _is_remote(session):
+        for each in listeners:
+            streams._jsqm.removeListener(each)
+        return
+    bus, thread = streams._sqlb, None
+    if all(each in listeners for each in bus._listener_bus):
+        thread, bus._execution_thread = bus._execution_thread, None
+    for each in listeners:
+        streams.removeListener(each)
+    if thread is None:
+        return
+    if bus._listener_bus:  # the server has refused, as the warning says
+        bus._execution_thread = thread
+    else:
+        thread.join()
 
 
 def _listeners(session: SparkSession) -> list[Any]:

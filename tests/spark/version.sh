@@ -19,5 +19,12 @@ print(*(f"-D{name}={value}" for name, value in found._asdict().items()))')
 bash benchmarks/peers/jars.sh "$PWD/tests/spark/pom.xml" "$folder/jars" $properties
 echo "PySpark $("$folder/bin/python" -c 'import pyspark; print(pyspark.__version__)')"
 # The py4j of these leaves sockets of callbacks to the garbage collector.
-KAFKA_OFFSETS_SPARK_JARS=$folder/jars exec "$folder/bin/python" -m pytest -q -m "not apache_kafka" \
-  -W ignore:unclosed:ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning "$@"
+export KAFKA_OFFSETS_SPARK_JARS=$folder/jars
+run() {
+  "$folder/bin/python" -m pytest -q -m "not apache_kafka" \
+    -W ignore:unclosed:ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning "$@"
+}
+failed=0
+run "$@" || failed=1
+if [ "$version" = 4.0 ]; then run examples/test_kafka_to_delta.py || failed=1; fi  # Delta 4.0 is made for it
+exit $failed

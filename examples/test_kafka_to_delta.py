@@ -38,6 +38,10 @@ def test_each_order_is_in_the_table_once(kafka_spark, kafka_broker, tmp_path):
     kafka_broker.produce("orders", [("anna", 7)])
     run_job(kafka_spark, kafka_broker.bootstrap_servers, table, checkpoint)
     rows = kafka_spark.read.format("delta").load(str(table))
-    assert sorted(map(tuple, rows.select("customer", "amount").collect())) == [("anna", 5), ("anna", 7), ("ben", 1)]
+    assert sorted(map(tuple, rows.select("customer", "amount").collect())) == [
+        ("anna", 5),
+        ("anna", 7),
+        ("ben", 1),
+    ]
     versions = kafka_spark.sql(f"DESCRIBE HISTORY delta.`{table}`").select("operation").collect()
     assert [row.operation for row in versions] == ["STREAMING UPDATE"] * 2

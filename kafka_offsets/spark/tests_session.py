@@ -1,4 +1,4 @@
-"""The session of the fixture `kafka_spark`: one for all tests, started again after a test has stopped it.
+"""The session of the fixture `kafka_spark`: one for all tests, started again after a test has ended it or its JVM.
 
 What a test leaves running in it, queries and listeners, ends with the test.
 """
@@ -52,7 +52,7 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
         yield session
     finally:
         # Not if Python has stopped it: that would take the default from a session that was made afterwards.
-        if _is_remote(session) or session.sparkContext._jsc is not None:
+        if not _forget_ended_jvm() and (_is_remote(session) or session.sparkContext._jsc is not None):
             session.stop()
 
 
@@ -88,12 +88,12 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether a session was stopped, by itself or by another one of the same JVM."""
+    """Whether a session was stopped, by itself or by another one of the same JVM, or its JVM has ended."""
     asked: Any = session
     if _is_remote(session):
         return bool(asked.is_stopped)
     context = asked.sparkContext
-    return context._jsc is None or bool(context._jsc.sc().isStopped())
+    return _ended_jvm() is not None or context._jsc is None or bool(context._jsc.sc().isStopped())
 
 
 def running(session: SparkSession) -> Running:
@@ -144,11 +144,40 @@ def _is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def _ended_jvm() -> Any:
+    """Return PySpark's gateway to a JVM of this process that has ended, such as one without memory; else None."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    process = getattr(gateway, "proc", None)  # none if this process was started by the JVM
+    return None if process is None or process.poll() is None else gateway
+
+
+def _forget_ended_jvm() -> bool:
+    """Have PySpark start another JVM after one that has ended, which it takes for alive; return whether one has."""
+    gateway = _ended_jvm()
+    if gateway is None:
+        return False
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context: Any = SparkContext._active_spark_context
+    if context is not None:
+        context._jsc = None  # which cannot be stopped
+        context.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    return True
+
+
 def _found() -> SparkSession | None:
     """Return the session that the process has, which `getOrCreate` would return whatever it was made for."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    _forget_ended_jvm()
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
     return SparkSession.getActiveSession()

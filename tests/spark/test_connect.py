@@ -73,7 +73,7 @@ def test_a_client_without_a_jvm_reads_logs_streams_and_commits(url: str, tmp_pat
 
 def test_the_fixture_is_a_client_and_leaves_nothing_behind(url: str, tmp_path: Path) -> None:
     said = run_pytest(tmp_path, SHARED, {"SPARK_REMOTE": url})
-    assert "1 failed, 4 passed" in said, said
+    assert "1 failed, 5 passed" in said, said
     assert "failed as it is meant to" in said
 
 

@@ -69,9 +69,16 @@ class TestQueryOfFixture:
         yield query
         query.stop()
 
+    @pytest.fixture
+    def forgotten(self, kafka_spark):
+        return kafka_spark.readStream.format("rate").load().writeStream.format("noop").start()
+
+    def test_both_run(self, kafka_spark, forgotten, query):
+        assert query.isActive and forgotten.isActive
+
     @pytest.mark.parametrize("number", [1, 2])
-    def test_it_runs_on(self, query, number):
-        assert query.isActive
+    def test_that_of_the_class_runs_on(self, kafka_spark, query, number):
+        assert [each.id for each in kafka_spark.streams.active] == [query.id]
 
 
 def test_reads(kafka_spark, kafka_broker):
@@ -105,6 +112,17 @@ def test_a_job_stops_the_jvms_context(kafka_spark):
 
 
 def test_the_next_test_has_another_again(kafka_spark, kafka_broker):
+    reads(kafka_spark, kafka_broker)
+
+
+def test_the_jvm_ends(kafka_spark):
+    from pyspark import SparkContext
+
+    SparkContext._gateway.proc.kill()
+    SparkContext._gateway.proc.wait()
+
+
+def test_the_next_test_has_another_jvm(kafka_spark, kafka_broker):
     reads(kafka_spark, kafka_broker)
 
 
@@ -232,7 +250,7 @@ def kafka_spark_config():
     return {{"spark.jars": "{extra}"}}
 """
         said = run_pytest(tmp_path, config + SHARED + OWN_JVM.replace("EXTRA", str(extra)), jars)
-        assert "1 failed, 11 passed" in said, said
+        assert "1 failed, 14 passed" in said, said
         assert "failed as it is meant to" in said
 
     def test_a_session_of_the_project_without_a_connector_is_named(

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Tests with another version of PySpark, in an environment of its own: version.sh 3.5 FOLDER TESTS…
+# With the oldest Python, or that in PYTHON.
 set -euo pipefail
 version=$1 folder=$2-spark-$1
 shift 2
 if [ ! -e "$folder/.complete" ]; then
-  python3.11 -m venv "$folder"
+  python=$(sh .ci/pythons | head -n 1)
+  "$python" -m venv --clear "$folder"
   "$folder/bin/pip" install -q "pyspark[connect]==$version.*" 'pandas>=2.2,<3' numpy pyarrow fsspec cryptography hypothesis \
     'kafka-python[lz4,snappy,zstd]>=3.0.12' pytest pytest-timeout setuptools
   "$folder/bin/pip" install -q -e .

@@ -48,13 +48,22 @@ def test_the_one_that_is_named_is_the_only_one() -> None:
 MAKE = """
 case "$*" in
 *" quick") exit $QUICK ;;
+*" spark-versions") exit $SPARK ;;
 *test) echo "===== 7 passed in 1.00s ====="; exit $TEST ;;
 esac
 """
 """Instead of make: its targets end with the exit codes of the environment."""
 
 
-def build(folder: Path, pythons: dict[str, int], quick: int = 0, test: int = 0) -> tuple[int, str, list[str]]:
+def spark_with(python: str) -> str:
+    """Return the call of make with another PySpark."""
+    tests = "tests/spark/test_tests_session.py"
+    return f"PYTHON={python} SPARK_VERSIONS=4.0 SPARK_TESTS={tests} spark-versions"
+
+
+def build(
+    folder: Path, pythons: dict[str, int], quick: int = 0, test: int = 0, spark: int = 0
+) -> tuple[int, str, list[str]]:
     """Run .ci/run in a folder of its own: exit code, output, and the calls of make."""
     shutil.copytree(REPOSITORY / ".ci", folder / ".ci")
     names = folder / "bin"
@@ -68,6 +77,7 @@ def build(folder: Path, pythons: dict[str, int], quick: int = 0, test: int = 0) 
         "HOME": str(folder),
         "QUICK": str(quick),
         "TEST": str(test),
+        "SPARK": str(spark),
     }
     done = subprocess.run([folder / ".ci" / "run"], env=environment, capture_output=True, text=True)
     calls = (folder / "calls").read_text(encoding="utf-8").splitlines()
@@ -80,20 +90,22 @@ def test_the_newest_runs_everything_and_the_oldest_what_is_quick(tmp_path: Path)
     assert calls[0] == "PYTHON=/python3.13 .venv/test.stamp .venv/docs.stamp"
     oldest = "PYTHON=/python3 VENV=.venv/oldest"
     assert sorted(calls[1:3]) == [f"{oldest} .venv/oldest/test.stamp", "PYTHON=/python3.13 tools"]
-    assert sorted(calls[3:]) == [f"{oldest} quick", "PYTHON=/python3.13 test"]
+    assert calls[3:] == ["PYTHON=/python3.13 test", f"{oldest} quick", spark_with("/python3")]
     assert output.splitlines()[-1] == "===== 7 passed in 1.00s ====="
 
 
-@pytest.mark.parametrize(("quick", "test"), [(2, 0), (0, 2), (2, 2)])
-def test_it_fails_if_one_of_them_fails(tmp_path: Path, quick: int, test: int) -> None:
-    code, output, _ = build(tmp_path, {"python3.11": 11, "python3.14": 14}, quick, test)
+@pytest.mark.parametrize(("quick", "test", "spark"), [(2, 0, 0), (0, 2, 0), (0, 0, 2), (2, 2, 2)])
+def test_it_fails_if_one_of_them_fails(tmp_path: Path, quick: int, test: int, spark: int) -> None:
+    code, output, _ = build(tmp_path, {"python3.11": 11, "python3.14": 14}, quick, test, spark)
     assert code == 1
     said = output.splitlines()[-1]
     assert said.startswith(".ci/run: failed: ")
-    assert ("quick with /python3.11" in said, "test with /python3.14" in said) == (quick > 0, test > 0)
+    found = [text in said for text in ("quick with /python3.11", "test with /python3.14", "PySpark 4.0 with")]
+    assert found == [quick > 0, test > 0, spark > 0]
 
 
-@pytest.mark.parametrize("test", [0, 2])
-def test_the_only_one_runs_everything_once(tmp_path: Path, test: int) -> None:
-    code, _, calls = build(tmp_path, {"python3.12": 12, "python3": 12}, test=test)
-    assert (code, calls) == (test, ["test"])
+@pytest.mark.parametrize(("test", "spark"), [(0, 0), (2, 0), (0, 2)])
+def test_the_only_one_runs_everything_once(tmp_path: Path, test: int, spark: int) -> None:
+    code, _, calls = build(tmp_path, {"python3.12": 12, "python3": 12}, test=test, spark=spark)
+    assert code == max(test, spark)
+    assert calls == (["test"] if test else ["test", spark_with("/python3.12")])

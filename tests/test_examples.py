@@ -22,6 +22,8 @@ __all__ = ["zookeeper_server"]
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 IN_SPARK = {example for example in EXAMPLES if "pyspark" in example.read_text(encoding="utf-8")}
 """Those that need Spark: tests/spark/test_examples.py runs them."""
+IN_DELTA = {example for example in IN_SPARK if "io.delta" in example.read_text(encoding="utf-8")}
+"""Those of a PySpark that Delta is made for: tests/spark/version.sh runs them."""
 IN_ZOOKEEPER = {example for example in EXAMPLES if "kazoo" in example.read_text(encoding="utf-8")}
 """Those that are given the address of a ZooKeeper server."""
 TESTS = [example for example in EXAMPLES if example.name.startswith("test_")]
@@ -136,6 +138,11 @@ def test_the_example_with_zookeeper_prints_what_it_says(example: Path, zookeeper
     done = run(*WARNINGS, example, zookeeper_server.address)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == promised(example)
+
+
+def test_the_examples_of_another_pyspark_are_run_with_it() -> None:
+    text = (REPOSITORY / "tests" / "spark" / "version.sh").read_text(encoding="utf-8")
+    assert IN_DELTA and all(f"examples/{each.name}" in text for each in IN_DELTA)
 
 
 @pytest.mark.interop

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 
 import uvicorn
 
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 from kafka_offsets.broker.network.log_writer import announce, announce_listeners
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.server_process import collect_rarely, reload_at_signal, set_at_signals
@@ -79,6 +80,12 @@ class HttpServer:
             )
         )
         self._serving: asyncio.Task[None] | None = None
+        leave_to_parent(self)
+
+    @property
+    def socket_names(self) -> list[Name]:
+        """Family, host and port of the socket at which it listens."""
+        return names_of([self._socket])
 
     async def __aenter__(self) -> Self:
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))

@@ -1,4 +1,4 @@
-"""The session of the fixture `kafka_spark`: one for all tests, started again after a test has stopped it.
+"""The session of the fixture `kafka_spark`: one for all tests, started again after a test has ended it or its JVM.
 
 What a test leaves running in it, queries and listeners, ends with the test.
 """
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.spark import local_session
-from kafka_offsets.spark.connector import start_advice, with_connector
+from kafka_offsets.spark.connector import row, start_advice, with_connector
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = "kafka_spark"
+_REMOTE_FROM = (4, 0)  # before, a server keeps the listeners of its clients
 _GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
 _NO_SOURCE = ("Failed to find data source", "Failed to find the data source", "DATA_SOURCE_NOT_FOUND")
 
@@ -51,15 +52,20 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
         yield session
     finally:
         # Not if Python has stopped it: that would take the default from a session that was made afterwards.
-        if _is_remote(session) or session.sparkContext._jsc is not None:
+        if not _forget_ended_jvm() and (_is_remote(session) or session.sparkContext._jsc is not None):
             session.stop()
 
 
 def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
     server = settings.get("spark.remote", os.environ.get(local_session.REMOTE_VARIABLE, ""))
     if server and not server.startswith("local"):
+        from pyspark import __version__ as version
         from pyspark.sql import SparkSession
 
+        if row(version) < _REMOTE_FROM:
+            raise ConfigError(
+                f"PySpark {version} is not served as a client of Spark Connect: install 4.0 or later"
+            )
         # The rest is for the server to say.
         chosen = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2", **settings}
         builder = SparkSession.builder.remote(server)
@@ -82,12 +88,12 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
 
 
 def has_ended(session: SparkSession) -> bool:
-    """Whether a session was stopped, by itself or by another one of the same JVM."""
+    """Whether a session was stopped, by itself or by another one of the same JVM, or its JVM has ended."""
     asked: Any = session
     if _is_remote(session):
         return bool(asked.is_stopped)
     context = asked.sparkContext
-    return context._jsc is None or bool(context._jsc.sc().isStopped())
+    return _ended_jvm() is not None or context._jsc is None or bool(context._jsc.sc().isStopped())
 
 
 def running(session: SparkSession) -> Running:
@@ -100,10 +106,32 @@ def end_others(session: SparkSession, before: Running) -> None:
     for query in session.streams.active:
         if query.id not in before.queries:
             query.stop()
+    remove(session, [each for each in _listeners(session) if each not in before.listeners])
+
+
+def remove(session: SparkSession, listeners: list[Any]) -> None:
+    """Remove listeners of a session.
+
+    `removeListener` of a client of Spark Connect keeps the lock of its listeners while it waits for the thread that
+    calls them. That thread needs the lock for an event which is there already, such as the end of a query: both wait
+    for ever (SPARK-59623). So the client does not know its thread, and this waits without the lock.
+    """
     streams: Any = session.streams
-    for listener in _listeners(session):
-        if listener not in before.listeners:
-            (streams if _is_remote(session) else streams._jsqm).removeListener(listener)
+    if not _is_remote(session):
+        for each in listeners:
+            streams._jsqm.removeListener(each)
+        return
+    bus, thread = streams._sqlb, None
+    if all(each in listeners for each in bus._listener_bus):
+        thread, bus._execution_thread = bus._execution_thread, None
+    for each in listeners:
+        streams.removeListener(each)
+    if thread is None:
+        return
+    if bus._listener_bus:  # the server has refused, as the warning says
+        bus._execution_thread = thread
+    else:
+        thread.join()
 
 
 def _listeners(session: SparkSession) -> list[Any]:
@@ -116,11 +144,40 @@ def _is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def _ended_jvm() -> Any:
+    """Return PySpark's gateway to a JVM of this process that has ended, such as one without memory; else None."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    process = getattr(gateway, "proc", None)  # none if this process was started by the JVM
+    return None if process is None or process.poll() is None else gateway
+
+
+def _forget_ended_jvm() -> bool:
+    """Have PySpark start another JVM after one that has ended, which it takes for alive; return whether one has."""
+    gateway = _ended_jvm()
+    if gateway is None:
+        return False
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context: Any = SparkContext._active_spark_context
+    if context is not None:
+        context._jsc = None  # which cannot be stopped
+        context.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    return True
+
+
 def _found() -> SparkSession | None:
     """Return the session that the process has, which `getOrCreate` would return whatever it was made for."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    _forget_ended_jvm()
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
     return SparkSession.getActiveSession()

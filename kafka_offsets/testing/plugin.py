@@ -59,6 +59,7 @@ _left = pytest.StashKey[str]()
 _spark = pytest.StashKey[Any]()
 _spark_fixture = pytest.StashKey["tuple[pytest.FixtureDef[Any], Any]"]()
 _spark_before = pytest.StashKey[Any]()
+_spark_shared = pytest.StashKey[Any]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -176,7 +177,8 @@ def kafka_spark(
     It needs the extra `spark`, with PySpark 3.5, or 4.0 or later. Its settings suit small queries: two threads, two
     shuffle partitions, no web interface, whole stages not compiled. The jars of the connector are those in the folder
     KAFKA_OFFSETS_SPARK_JARS; without that variable Spark downloads them. Queries that a test starts and listeners that
-    it adds end with the test. If a test has stopped the session, the next one gets a new one.
+    it adds end with the test, as those of its fixtures do. If a test has stopped the session, or its JVM has ended,
+    the next one gets a new one.
     """
     from kafka_offsets.errors import ConfigError
     from kafka_offsets.spark import tests_session
@@ -277,25 +279,56 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         for name, broker in item.config.stash[_shared].items()
     }
     _renew_spark(item)
+    _note_spark(item.config, item.config.stash, _spark_shared)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest) -> None:
-    """Keep the fixture `kafka_spark` of this plugin, to end it when its session has ended."""
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest) -> Any:
+    """Keep the fixture `kafka_spark` of this plugin, to end it when its session has ended.
+
+    Note what runs in Spark after a fixture of several tests, for which it stays.
+    """
     if fixturedef.argname == kafka_spark.__name__ and fixturedef.func.__module__ == __name__:
         request.config.stash[_spark_fixture] = fixturedef, request
+    result = yield
+    if fixturedef.scope != "function":
+        _note_spark(request.config, request.config.stash, _spark_shared)
+    return result
 
 
 def _renew_spark(item: pytest.Item) -> None:
-    """End the fixture `kafka_spark`, and the fixtures made of it, if a test has stopped the session."""
-    session = item.config.stash.get(_spark, None)
-    if session is None:
-        return
-    from kafka_offsets.spark import tests_session
-
-    if tests_session.has_ended(session):
+    """End the fixture `kafka_spark`, and the fixtures made of it, if its session has ended."""
+    if _spark in item.config.stash and _running_spark(item.config) is None:
         fixture, request = item.config.stash[_spark_fixture]
         fixture.finish(request)
+
+
+def _running_spark(config: pytest.Config) -> Any:
+    """Return the session of `kafka_spark` if it runs."""
+    session = config.stash.get(_spark, None)
+    if session is None:
+        return None
+    from kafka_offsets.spark import tests_session
+
+    return None if tests_session.has_ended(session) else session
+
+
+def _note_spark(config: pytest.Config, stash: pytest.Stash, key: "pytest.StashKey[Any]") -> None:
+    """Note the queries and listeners of the session of `kafka_spark`, if it runs."""
+    session = _running_spark(config)
+    if session is not None:
+        from kafka_offsets.spark import tests_session
+
+        stash[key] = tests_session.running(session)
+
+
+def _end_in_spark(config: pytest.Config, before: Any) -> None:
+    """End the queries and listeners that the session of `kafka_spark` did not have before, if it runs."""
+    session = _running_spark(config)
+    if session is not None and before is not None:
+        from kafka_offsets.spark import tests_session
+
+        tests_session.end_others(session, before)
 
 
 def _is_marked(node: pytest.Item | pytest.Class) -> bool:
@@ -316,30 +349,25 @@ def _requested_by(case: type) -> set[str]:
 def pytest_runtest_call(item: pytest.Item) -> None:
     """Note the faults that fixtures have injected into shared brokers, and what fixtures run in Spark."""
     item.stash[_faults_before] = {name: broker.faults.active for name, broker in _used(item).items()}
-    session = item.config.stash.get(_spark, None)
-    if session is not None:
-        from kafka_offsets.spark import tests_session
-
-        item.stash[_spark_before] = tests_session.running(session)
+    _note_spark(item.config, item.stash, _spark_before)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Any:
     """End the faults that the test itself injected into shared brokers, after its report has named them.
 
-    Stop what it has left in Spark, before its brokers stop.
+    Stop what it has left in Spark, before its brokers stop, and what its own fixtures have left there.
     """
     before = item.stash.get(_faults_before, {})
     for name, broker in _used(item).items():
         for fault in broker.faults.active if name in before else ():
             if fault not in before[name]:
                 fault.remove()
-    session = item.config.stash.get(_spark, None)
-    if session is not None and _spark_before in item.stash:
-        from kafka_offsets.spark import tests_session
-
-        if not tests_session.has_ended(session):
-            tests_session.end_others(session, item.stash[_spark_before])
+    _end_in_spark(item.config, item.stash.get(_spark_before, None))
+    try:
+        return (yield)
+    finally:
+        _end_in_spark(item.config, item.config.stash.get(_spark_shared, None))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,6 +26,11 @@ MODULES = Path(
     os.environ.get("KAFKA_OFFSETS_NODE_MODULES", Path.home() / ".cache/kafka-offsets/node_modules")
 )
 MOST_LINES = 30
+NOT_LOADED = (
+    *("DependencyResolutionException", "UnresolvableModelException"),
+    *("PluginResolutionException", "PluginManagerException"),
+)
+"""Whose pages Maven names in a build that fails as it cannot load something."""
 
 pytestmark = pytest.mark.interop
 
@@ -87,6 +92,26 @@ def test_java(folder: Path, tmp_path: Path) -> None:
     jars = os.pathsep.join(map(str, [tmp_path, *java_program.JARS.glob("*.jar")]))
     summary = run("java", "-XX:TieredStopAtLevel=1", *words, f"--class-path={jars}", cwd=folder)
     assert "1 tests successful" in summary, summary
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("framework", ["spring", "quarkus"])
+@pytest.mark.timeout(1800)  # the first time, Maven loads the framework
+def test_a_framework_of_java_uses_the_broker_around_its_tests(folder: Path, framework: str) -> None:
+    """Its own broker for tests is off: there is no Docker here."""
+    need("mvn", "javac")
+    words = [sys.executable, "-m", "kafka_offsets.cli", "exec", "--topic", "orders:1"]
+    done = subprocess.run(
+        [*words, "--", "mvn", "-B", "-ntp", "test"],
+        capture_output=True,
+        text=True,
+        cwd=folder / framework,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    if any(text in done.stdout for text in NOT_LOADED):
+        pytest.skip(f"{framework} cannot be loaded: {done.stdout[-1000:]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0" in done.stdout
 
 
 @pytest.mark.timeout(0)  # a first build takes what the machine needs; Go itself ends a test that hangs

@@ -18,7 +18,7 @@ from kafka_offsets import cli
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.commands import spark as spark_command
-from kafka_offsets.spark import OffsetCommitListener, read_log, register
+from kafka_offsets.spark import OffsetCommitListener, read_log, register, tests_session
 from kafka_offsets.spark.pipelines import ends_of, lag, latest, read_state, times_of
 from kafka_offsets.spark.pipelines.merging import MergeError
 
@@ -74,7 +74,7 @@ def progress(spark: SparkSession, bootstrap: str, folder: str) -> dict[str, Any]
     query = writer.option("checkpointLocation", f"{folder}/orders").start()
     query.awaitTermination()
     listener.commit(query)
-    spark.streams.removeListener(listener)
+    tests_session.remove(spark, [listener])
     with Coordinator(parse_address(bootstrap), "job") as coordinator:
         offsets = {place: found.offset for place, found in coordinator.committed().items()}
     return {"offsets": offsets["orders", 0], "errors": dict(listener.errors)}

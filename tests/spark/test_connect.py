@@ -15,6 +15,7 @@ import pytest
 
 from kafka_offsets import Broker, cli
 from tests.conftest import DATA, REPOSITORY
+from tests.spark.test_tests_session import SHARED, TIMEOUT_S, run_pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +49,7 @@ def test_a_client_without_a_jvm_reads_logs_streams_and_commits(url: str, tmp_pat
             text=True,
             cwd=REPOSITORY,
             env=os.environ | {"SPARK_REMOTE": url},
+            timeout=TIMEOUT_S,
             check=False,
         )
     assert done.returncode == 0, done.stderr
@@ -67,6 +69,12 @@ def test_a_client_without_a_jvm_reads_logs_streams_and_commits(url: str, tmp_pat
     code, rows, _ = found["latest"]
     columns = ("group", "topic", "partition", "committed_offset")
     assert (code, sorted([row[name] for name in columns] for row in rows)) == (0, expected)
+
+
+def test_the_fixture_is_a_client_and_leaves_nothing_behind(url: str, tmp_path: Path) -> None:
+    said = run_pytest(tmp_path, SHARED, {"SPARK_REMOTE": url})
+    assert "1 failed, 5 passed" in said, said
+    assert "failed as it is meant to" in said
 
 
 def test_a_master_and_a_server_exclude_each_other(

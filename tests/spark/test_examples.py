@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark import jvm
-from tests.test_examples import IN_SPARK, PROGRAMS, TESTS, promised, run_tests
+from tests.test_examples import IN_DELTA, IN_SPARK, PROGRAMS, TESTS, promised, run_tests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,4 +38,4 @@ def test_the_examples_in_spark_that_are_tests_pass(monkeypatch: pytest.MonkeyPat
     jvm.need_spark()
     for name, value in jvm.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    run_tests(sorted(IN_SPARK & set(TESTS)))
+    run_tests(sorted(IN_SPARK & set(TESTS) - IN_DELTA))

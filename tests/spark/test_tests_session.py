@@ -1,10 +1,14 @@
 """The fixture `kafka_spark` in runs of pytest of their own: what tests do to their session, and its connector."""
 
+import json
 import os
+import queue
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +17,12 @@ pytest.importorskip("pyspark")
 import pyspark
 
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.spark import connector
+from kafka_offsets.spark import connector, tests_session
 from tests.conftest import GeneratedPart
 from tests.spark import jvm
 
 TIMEOUT_S = 300
+REMOVAL_S = 30
 
 READS = """
 import threading
@@ -64,9 +69,16 @@ class TestQueryOfFixture:
         yield query
         query.stop()
 
+    @pytest.fixture
+    def forgotten(self, kafka_spark):
+        return kafka_spark.readStream.format("rate").load().writeStream.format("noop").start()
+
+    def test_both_run(self, kafka_spark, forgotten, query):
+        assert query.isActive and forgotten.isActive
+
     @pytest.mark.parametrize("number", [1, 2])
-    def test_it_runs_on(self, query, number):
-        assert query.isActive
+    def test_that_of_the_class_runs_on(self, kafka_spark, query, number):
+        assert [each.id for each in kafka_spark.streams.active] == [query.id]
 
 
 def test_reads(kafka_spark, kafka_broker):
@@ -100,6 +112,17 @@ def test_a_job_stops_the_jvms_context(kafka_spark):
 
 
 def test_the_next_test_has_another_again(kafka_spark, kafka_broker):
+    reads(kafka_spark, kafka_broker)
+
+
+def test_the_jvm_ends(kafka_spark):
+    from pyspark import SparkContext
+
+    SparkContext._gateway.proc.kill()
+    SparkContext._gateway.proc.wait()
+
+
+def test_the_next_test_has_another_jvm(kafka_spark, kafka_broker):
     reads(kafka_spark, kafka_broker)
 
 
@@ -149,6 +172,64 @@ def run_pytest(folder: Path, text: str, environment: Mapping[str, str], *options
     return done.stdout + done.stderr
 
 
+class Client:
+    """The client of a server that tells of the end of a query while it removes the last listener."""
+
+    def __init__(self) -> None:
+        from pyspark.sql.connect import proto
+
+        self._proto, self._results = proto, queue.SimpleQueue[Any]()
+
+    def execute_command_as_iterator(self, _: object) -> Iterator[dict[str, Any]]:
+        yield self._result(listener_bus_listener_added=True)
+        yield from iter(self._results.get, None)
+
+    def execute_command(self, _: object) -> None:
+        names = ("id", "runId", "exception", "errorClassOnException")
+        ended = dict.fromkeys(names) | dict.fromkeys(names[:2], "00000000-0000-0000-0000-000000000000")
+        event = self._proto.StreamingQueryListenerEvent(
+            event_json=json.dumps(ended),
+            event_type=self._proto.StreamingQueryEventType.QUERY_TERMINATED_EVENT,
+        )
+        self._results.put(self._result(events=[event]))
+        self._results.put(None)
+
+    def _result(self, **fields: object) -> dict[str, Any]:
+        result = self._proto.StreamingQueryListenerEventsResult(**fields)
+        return {"streaming_query_listener_events_result": result}
+
+
+def test_the_last_listener_of_a_client_is_removed_while_a_query_ends() -> None:
+    """PySpark's own `removeListener` waits for ever for the thread that waits for its lock."""
+    pytest.importorskip("grpc")
+    if connector.row(pyspark.__version__) < (4, 0):
+        pytest.skip("the server has the listeners of a client of PySpark 3.5")
+    from pyspark.sql.connect.streaming.query import StreamingQueryManager
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+    class Session:
+        client = Client()
+
+    class Listener(StreamingQueryListener):
+        onQueryStarted = onQueryProgress = onQueryIdle = onQueryTerminated = lambda self, event: None  # noqa: N815
+
+    Session.__module__ = "pyspark.sql.connect.session"
+    session: Any = Session()
+    session.streams = StreamingQueryManager(session)
+    for _ in range(2):  # the second one gets a thread again
+        listeners = [Listener(), Listener()]
+        for each in listeners:
+            session.streams.addListener(each)
+        calls = session.streams._sqlb._execution_thread
+        tests_session.remove(session, listeners[:1])
+        assert calls.is_alive() and session.streams._sqlb._listener_bus == listeners[1:]
+        removing = threading.Thread(target=tests_session.remove, args=(session, listeners[1:]), daemon=True)
+        removing.start()
+        removing.join(REMOVAL_S)
+        assert not removing.is_alive() and not calls.is_alive()
+        assert session.streams._sqlb._listener_bus == []
+
+
 @pytest.fixture
 def jars() -> dict[str, str]:
     jvm.need_spark()
@@ -171,7 +252,7 @@ def kafka_spark_config():
     return {{"spark.jars": "{extra}"}}
 """
         said = run_pytest(tmp_path, config + SHARED + OWN_JVM.replace("EXTRA", str(extra)), jars)
-        assert "1 failed, 11 passed" in said, said
+        assert "1 failed, 14 passed" in said, said
         assert "failed as it is meant to" in said
 
     def test_a_session_of_the_project_without_a_connector_is_named(

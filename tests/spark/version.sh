@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Tests with another version of PySpark, in an environment of its own: version.sh 3.5 FOLDER TESTS…
+# With the oldest Python, or that in PYTHON.
 set -euo pipefail
 version=$1 folder=$2-spark-$1
 shift 2
 if [ ! -e "$folder/.complete" ]; then
-  python3.11 -m venv "$folder"
+  python=$(sh .ci/pythons | head -n 1)
+  "$python" -m venv --clear "$folder"
   "$folder/bin/pip" install -q "pyspark[connect]==$version.*" 'pandas>=2.2,<3' numpy pyarrow fsspec cryptography hypothesis \
     'kafka-python[lz4,snappy,zstd]>=3.0.12' pytest pytest-timeout setuptools
   "$folder/bin/pip" install -q -e .
@@ -19,5 +21,12 @@ print(*(f"-D{name}={value}" for name, value in found._asdict().items()))')
 bash benchmarks/peers/jars.sh "$PWD/tests/spark/pom.xml" "$folder/jars" $properties
 echo "PySpark $("$folder/bin/python" -c 'import pyspark; print(pyspark.__version__)')"
 # The py4j of these leaves sockets of callbacks to the garbage collector.
-KAFKA_OFFSETS_SPARK_JARS=$folder/jars exec "$folder/bin/python" -m pytest -q -m "not apache_kafka" \
-  -W ignore:unclosed:ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning "$@"
+export KAFKA_OFFSETS_SPARK_JARS=$folder/jars
+run() {
+  "$folder/bin/python" -m pytest -q -m "not apache_kafka" \
+    -W ignore:unclosed:ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning "$@"
+}
+failed=0
+run "$@" || failed=1
+if [ "$version" = 4.0 ]; then run examples/test_kafka_to_delta.py || failed=1; fi  # Delta 4.0 is made for it
+exit $failed

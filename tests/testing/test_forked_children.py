@@ -9,12 +9,19 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from kafka_offsets.broker.network import prometheus
+from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.http.control import Control
+from kafka_offsets.http.server import Address, HttpServer
+from kafka_offsets.metadata.controller import Controller
+from kafka_offsets.metadata.controller_service import ControllerService
+from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.testing import Broker, CertificateAuthority, Cluster, ManualClock
 from kafka_offsets.testing.events import group_stable
 from tests.conftest import REPOSITORY
@@ -148,6 +155,44 @@ def test_a_living_fork_keeps_no_connection_and_no_port(kind: type[Broker]) -> No
                         ask(address)
                     with Broker(port=int(address.partition(":")[2])) as again:
                         assert ask(again.bootstrap_servers) == 0
+
+
+Started = tuple[int, Callable[[], Awaitable[None]]]
+"""The port of a server, and what stops it."""
+
+
+async def start_http() -> Started:
+    server = HttpServer(Address("127.0.0.1", 0), Control("127.0.0.1"))
+    await server.__aenter__()
+    return int(server.url.rpartition(":")[2]), server.__aexit__
+
+
+async def start_metrics() -> Started:
+    endpoint = prometheus.Endpoint("127.0.0.1", 0, dict)
+    return endpoint.port, lambda: asyncio.to_thread(endpoint.close)
+
+
+async def start_controller() -> Started:
+    endpoint = ControllerEndpoint(ControllerService(Controller(ClusterImage()), "cluster"), 60_000)
+    return await endpoint.start("127.0.0.1"), endpoint.stop
+
+
+@pytest.mark.parametrize("start", [start_http, start_metrics, start_controller])
+def test_a_living_fork_keeps_nothing_of_the_other_servers(start: Callable[[], Awaitable[Started]]) -> None:
+    async def main() -> None:
+        port, stop = await start()
+        with socket.create_connection(("127.0.0.1", port), 20) as held:
+            held.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await asyncio.to_thread(held.recv, 1)  # it is accepted now
+            with living_fork():
+                await stop()
+                while held.recv(65536):
+                    pass
+                with pytest.raises(ConnectionRefusedError):
+                    socket.create_connection(("127.0.0.1", port), 20)
+                socket.create_server(("127.0.0.1", port)).close()
+
+    asyncio.run(main())
 
 
 def test_a_living_fork_keeps_no_connection_with_tls_nor_one_that_has_not_begun() -> None:

@@ -1,7 +1,7 @@
-"""Inheritance: what a forked child has of the brokers of its parent. It keeps no socket of them.
+"""Inheritance: what a forked child has of the servers of its parent. It keeps no socket of them.
 
 A fork copies the open files of a process, and no thread that serves them. While a child lives that has a listening
-socket or a connection of a broker, its parent cannot close it: the port stays taken and accepts, a peer is not told.
+socket or a connection of a server, its parent cannot close it: the port stays taken and accepts, a peer is not told.
 """
 
 # gevent and pytest-socket replace the class of the module `socket`.
@@ -11,7 +11,8 @@ import socket
 import stat
 import sys
 import weakref
-from collections.abc import Iterator
+from asyncio.trsock import TransportSocket
+from collections.abc import Iterable, Iterator
 from typing import NoReturn, Protocol
 
 Name = tuple[int, str, int]
@@ -36,6 +37,11 @@ def leave_to_parent(server: Listening) -> None:
     _listening.add(server)
 
 
+def names_of(sockets: Iterable[socket.socket | TransportSocket]) -> list[Name]:
+    """Return the names of those sockets that are open."""
+    return [(each.family, *each.getsockname()[:2]) for each in sockets if each.fileno() >= 0]
+
+
 def refuse_in_child(pid: int, address: str) -> NoReturn:
     """Raise RuntimeError: the broker that was started in process `pid` does not run in this one."""
     raise RuntimeError(
@@ -45,7 +51,7 @@ def refuse_in_child(pid: int, address: str) -> NoReturn:
 
 
 def _close_inherited() -> None:
-    """Take the sockets of the parent's brokers from this child, which has one thread."""
+    """Take the sockets of the parent's servers from this child, which has one thread."""
     names = {name for server in _listening for name in server.socket_names}
     if not names:
         return

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from kafka_offsets.broker.metrics import TABLE
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError
@@ -87,6 +88,12 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
         self._request_seconds = request_seconds
         self._open: dict[object, float] = {}
         super().__init__((str(address[0]), port), _Handler)
+        leave_to_parent(self)
+
+    @property
+    def socket_names(self) -> list[Name]:
+        """Family, host and port of the socket at which it listens."""
+        return names_of([self.socket])
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a separate thread, or close the connection if there are too many."""

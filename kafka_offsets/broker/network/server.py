@@ -25,7 +25,7 @@ from kafka_offsets.broker.network.accepting import (
     widen_backlog,
 )
 from kafka_offsets.broker.network.due_timer import DueTimer
-from kafka_offsets.broker.network.inheritance import Name, leave_to_parent
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 from kafka_offsets.broker.network.inner_peer import InnerPeer
 from kafka_offsets.broker.network.loops import result_of
 from kafka_offsets.broker.network.socket_writer import SocketWriter
@@ -371,8 +371,7 @@ class Server:
     @property
     def socket_names(self) -> list[Name]:
         """Family, host and port of the sockets at which it listens."""
-        listening = [each for listener in self._listeners.values() for each in listener.sockets]
-        return [(each.family, *each.getsockname()[:2]) for each in listening]
+        return names_of(each for listener in self._listeners.values() for each in listener.sockets)
 
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""

@@ -16,6 +16,7 @@ from functools import partial
 from typing import cast
 
 from kafka_offsets.broker.network.accepting import stop_accepting
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins, LoginRefusedError, PeerLogin
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -74,8 +75,14 @@ class ControllerEndpoint:
         self._preferred: asyncio.TimerHandle | None = None
         self._decision: asyncio.Handle | None = None
 
+    @property
+    def socket_names(self) -> list[Name]:
+        """Family, host and port of the sockets at which it listens."""
+        return names_of(() if self._listener is None else self._listener.sockets)
+
     async def start(self, host: str, port: int = 0) -> int:
         """Listen; return the port. Brokers that were up have the session timeout to come back. Raises OSError."""
+        leave_to_parent(self)
         self._listener = await self._loop.create_server(self._new_protocol(), host, port)
         self._check_later()
         self._prefer_later()

@@ -52,15 +52,14 @@ _LZ4_USUAL_START = (
     b"\x04\x22\x4d\x18\x60\x40\x82"  # of frames of Kafka's Java client, librdkafka and this module
 )
 _LZ4_END = bytes(4)
-_LZ4_REQUIRED_MASK, _LZ4_REQUIRED = (
-    0xE3,
-    0x60,
-)  # version 1, independent blocks, nothing reserved, no dictionary
+# Version 1, independent blocks, nothing reserved, no dictionary:
+_LZ4_REQUIRED_MASK, _LZ4_REQUIRED = 0xE3, 0x60
 _LZ4_HAS_CHECKSUM, _LZ4_HAS_SIZE, _LZ4_HAS_BLOCK_CHECKSUMS = 0x04, 0x08, 0x10
 _INT32 = struct.Struct(">i")
 _GZIP_WINDOW_BITS = 31  # of zlib: 15, and 16 for the frame of gzip
 _GZIP_HEADER_BYTES = 10
 _SHORTEST_GZIP_BYTES = 19  # of a member after the first: the JDK does not look at fewer
+_LEAST_GZIP_PIECE_BYTES, _MOST_GZIP_PIECE_BYTES = 64, 1 << 16
 _GZIP_TRAILER = struct.Struct("<II")
 _LARGE_GZIP_BYTES = 1024  # cramjam takes 3 us to begin, and less for each byte
 
@@ -291,48 +290,56 @@ def _decompress_gzip(data: bytes, max_bytes: int) -> bytearray:
 
 def _decompress_members(data: bytes, max_bytes: int) -> bytearray:
     records = bytearray()
-    start = _gzip_content(data)
+    start = _gzip_content(data, 0)
     if start is None:
         raise ProtocolError("compressed records are damaged: no gzip header")
     while start is not None:
-        data = _inflate_member(data[start:], records, max_bytes)
-        start = _gzip_content(data) if len(data) >= _SHORTEST_GZIP_BYTES else None
+        end = _inflate_member(data, start, records, max_bytes)
+        start = _gzip_content(data, end) if len(data) - end >= _SHORTEST_GZIP_BYTES else None
     return records
 
 
-def _inflate_member(data: bytes, records: bytearray, max_bytes: int) -> bytes:
-    """Append what a member holds, whose header is cut off, to the records; return what follows it."""
+def _inflate_member(data: bytes, at: int, records: bytearray, max_bytes: int) -> int:
+    """Append the content of a member, after its header, to the records; return the position after the member.
+
+    The inflater copies what follows the member, so it gets little at first.
+    """
     inflater, before, checksum = zlib.decompressobj(-zlib.MAX_WBITS), len(records), 0
-    while data and not inflater.eof:
+    size = _LEAST_GZIP_PIECE_BYTES
+    while not inflater.eof and (piece := inflater.unconsumed_tail or data[at : at + size]):
+        if not inflater.unconsumed_tail:
+            at += len(piece)
+            size = min(2 * size, _MOST_GZIP_PIECE_BYTES)
         try:
-            content = inflater.decompress(data, _first_size(data, max_bytes) + 1)
+            content = inflater.decompress(piece, _first_size(piece, max_bytes) + 1)
         except zlib.error as error:
             raise ProtocolError(f"compressed records are damaged: {error}") from error
         checksum = zlib.crc32(content, checksum)
         records += content
         if len(records) > max_bytes:
             raise _too_large(max_bytes)
-        data = inflater.unconsumed_tail
-    if inflater.unused_data[:8] != _GZIP_TRAILER.pack(checksum, len(records) - before & 0xFFFFFFFF):
+    at -= len(inflater.unused_data)
+    end = at + _GZIP_TRAILER.size
+    if not inflater.eof or data[at:end] != _GZIP_TRAILER.pack(checksum, len(records) - before & 0xFFFFFFFF):
         raise ProtocolError("compressed records are damaged: a gzip member is cut, or its checksum is wrong")
-    return inflater.unused_data[8:]
+    return end
 
 
-def _gzip_content(member: bytes) -> int | None:
-    """Return where the deflated content begins; None if no whole and right header is there."""
-    if len(member) < _GZIP_HEADER_BYTES or not member.startswith(b"\x1f\x8b\x08"):
+def _gzip_content(data: bytes, start: int) -> int | None:
+    """Return where the content of a member begins; None if no whole and right header is there."""
+    if len(data) - start < _GZIP_HEADER_BYTES or not data.startswith(b"\x1f\x8b\x08", start):
         return None
-    flags, end = member[3], _GZIP_HEADER_BYTES
+    flags, end = data[start + 3], start + _GZIP_HEADER_BYTES
     if flags & 0x04:
-        end += 2 + int.from_bytes(member[end : end + 2], "little")
+        end += 2 + int.from_bytes(data[end : end + 2], "little")
     for _ in range((flags >> 3 & 1) + (flags >> 4 & 1)):  # a name and a comment, each with a zero after it
-        end = member.find(b"\0", end) + 1 or len(member) + 1
+        end = data.find(b"\0", end) + 1 or len(data) + 1
     if flags & 0x02:
-        checksum = zlib.crc32(member[:end]) & 0xFFFF
+        checksum = zlib.crc32(data[start:end]) & 0xFFFF
         end += 2
-        if member[end - 2 : end] != checksum.to_bytes(2, "little"):
+        if data[end - 2 : end] != checksum.to_bytes(2, "little"):
             return None
-    return end if end <= len(member) else None
+    return end if end <= len(data) else None
 
 
 # snappy, as the Java client frames it (C clients write one raw block without a frame):

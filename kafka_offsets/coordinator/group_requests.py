@@ -108,12 +108,14 @@ def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
     """Remove a group without members at once; return what restores it when the log refuses its tombstones."""
     group_id = group.group_id
     shard.retire(group)
-    shard.groups.held.pop(group_id, None)
+    held = shard.groups.held.pop(group_id, None)
     group.drop_timers(shard.timers)
 
     def undo() -> None:
-        """Restore the deleted group, unless another one has its id by now."""
+        """Restore the deleted group, unless another one has its id by now, or it has no object without its deletion."""
         shard.forget_retired(group)
+        if held is None:
+            return
         current = shard.groups.held.get(group_id)
         if current is None or current.is_provisional:
             if current is not None:

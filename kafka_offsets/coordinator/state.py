@@ -180,7 +180,7 @@ class ShardState:
     def retire(self, group: Group) -> None:
         """Note that a group is deleted or replaced by one of the other kind, which its log does not say yet.
 
-        Readers see it until then, and its records that are decided already are not those of a group of the same name.
+        Readers see it until then. Records before its tombstone belong to it, also if a new group has its name.
         """
         self.retiring.setdefault(group.group_id, []).append(group)
 
@@ -189,7 +189,7 @@ class ShardState:
         return next((group for group in self.retiring.get(group_id, ()) if isinstance(group, kind)), None)
 
     def forget_retired(self, group: Group | None) -> None:
-        """Note that the log says what `retire` has noted, or that it was reverted."""
+        """Forget a retired group: its tombstone is in effect, or was refused."""
         if group is None:
             return
         left = [each for each in self.retiring.pop(group.group_id, ()) if each is not group]

@@ -58,3 +58,27 @@ def test_the_offset_of_a_commit_under_way_is_deleted(is_new: bool) -> None:
     answers, before, after = play(DELETE_OFFSETS, is_new=is_new)
     assert (answers[0].error_code, answers[0].topics[0].partitions[0].error_code) == (0, 0)
     assert after == before
+
+
+def test_a_group_is_deleted_again_with_what_a_transaction_has_committed_since() -> None:
+    core = make_core()
+    clients = [CoreClient(core) for _ in range(3)]
+    client = clients[0]
+    topic = messages.CreateTopicsRequest.CreatableTopic("t", 2, 1, [], [])
+    client.call(messages.CreateTopicsRequest([topic], 1000), 4)
+    client.call(messages.FindCoordinatorRequest("g"), 0)
+    client.call(*commit(0))
+    producer = client.call(messages.InitProducerIdRequest("x", 60_000), 1)
+    identity = producer.producer_id, producer.producer_epoch
+    client.call(messages.AddOffsetsToTxnRequest("x", *identity, "g"), 1)
+    request = messages.TxnOffsetCommitRequest
+    partitions = [request.Partition(partition_index=1, committed_offset=42)]
+    transactional = request("x", "g", *identity, topics=[request.Topic("t", partitions)])
+    for each, sent in zip(clients, (DELETE_GROUP, (transactional, 2), DELETE_GROUP), strict=True):
+        each.send(sent)
+    client.turn()
+    first, in_transaction, second = (answer for each in clients for answer in each.take())
+    assert in_transaction.topics[0].partitions[0].error_code == 0
+    assert [answer.results[0].error_code for answer in (first, second)] == [0, 0]
+    client.call(messages.EndTxnRequest("x", *identity, committed=True), 1)
+    assert offsets(client) == [-1, -1]

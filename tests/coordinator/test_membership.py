@@ -266,6 +266,17 @@ def test_a_commit_before_the_deletion_of_its_group_does_not_create_it_again() ->
     driver.sync_log()
 
 
+def test_a_refused_deletion_of_a_group_whose_first_commit_is_refused_leaves_nothing() -> None:
+    driver = ShardDriver()
+    driver.hold = True
+    driver.commit_later()
+    driver.delete()
+    driver.fail_log()
+    assert (driver.shard.groups.keys(), driver.shard.retiring) == (set(), {})
+    driver.hold = False
+    assert driver.delete().answer.error_code == E.GROUP_ID_NOT_FOUND
+
+
 def test_a_refused_deletion_restores_the_group_over_one_that_a_commit_created() -> None:
     driver = ShardDriver()
     (member,) = driver.stable()

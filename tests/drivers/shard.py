@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_offsets.broker.coordination.shared_batches import LatestRecords
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import group_requests, stored
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
@@ -175,10 +176,9 @@ class ShardDriver:
             self.sync_log()
 
     def decided_offsets(self, group_id: str) -> list[tuple[str, int]]:
-        latest = {record.key: record for result in self.held for record in result.records}
-        keys = (stored.parse_key(key) for key, record in latest.items() if record.value is not None)
-        found = (key for key in keys if isinstance(key, stored.OffsetKey))
-        return [(key.topic, key.partition) for key in found if key.group == group_id]
+        latest = LatestRecords()
+        latest.add(self.held)
+        return [each for each, is_deleted in latest.offsets.get(group_id, {}).items() if not is_deleted]
 
     def sync_log(self, count: int | None = None) -> None:
         """Let decisions become durable: all, or the first `count`."""

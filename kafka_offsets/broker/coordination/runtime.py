@@ -15,13 +15,13 @@ from kafka_offsets.broker.coordination.shared_batches import (
     Decided,
     LatestRecords,
     Read,
+    TransactionalEffect,
     apart,
     encode,
     one_by_one,
     share_batches,
 )
 from kafka_offsets.clock import Clock, Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
@@ -164,7 +164,6 @@ class HostedShard:
         self._decided: list[Decided] = []
         self._appended: deque[tuple[int, int, list[Result | Read]]] = deque()
         self._has_transactional = False
-        self._open_offsets: dict[stored.OffsetKey, int] = {}
         self._latest: LatestRecords | None = None
         self._looked_through = 0
         self._repeated: RepeatedCommits | None = None
@@ -194,11 +193,9 @@ class HostedShard:
         """Return the offsets and groups of decisions that have not taken effect yet."""
         if not self.has_pending:
             return NOTHING
-        latest, open_groups = self._find_latest(), {key.group for key in self._open_offsets}
+        latest = self._find_latest()
         offsets = {(group, *each) for group, partitions in latest.offsets.items() for each in partitions}
-        return UnderWay(
-            frozenset(offsets | self._open_offsets.keys()), frozenset(latest.groups | open_groups)
-        )
+        return UnderWay(frozenset(offsets), frozenset(latest.groups))
 
     @property
     def has_unwritten(self) -> bool:
@@ -283,10 +280,6 @@ class HostedShard:
         """Add a batch of a transaction to this turn, after the earlier decisions."""
         self._repeated = None
         self._has_transactional = True
-        for record in result.records:
-            if record.offset_key is not None:
-                key = stored.OffsetKey(*record.offset_key)
-                self._open_offsets[key] = self._open_offsets.get(key, 0) + 1
         self._decided.append(result)
 
     def latest_record(self, key: bytes) -> CoordinatorRecord | None:
@@ -297,13 +290,8 @@ class HostedShard:
         """Return topic and partition of a group's offsets that are decided and have not taken effect."""
         if not self.has_pending:
             return set()
-        decided = {(topic, partition) for group, topic, partition in self._open_offsets if group == group_id}
-        for partition, is_deleted in self._find_latest().offsets.get(group_id, {}).items():
-            if is_deleted:
-                decided.discard(partition)
-            else:
-                decided.add(partition)
-        return decided
+        offsets = self._find_latest().offsets.get(group_id, {})
+        return {partition for partition, is_deleted in offsets.items() if not is_deleted}
 
     def _find_latest(self) -> LatestRecords:
         """Return the latest records: the first call of a turn visits all decisions, later calls only the new ones."""
@@ -415,33 +403,11 @@ class HostedShard:
             if not isinstance(result, TransactionalResult):
                 effects.append(result)
                 continue
-            effects.append(self._effect_of(result, base_offset))
+            effects.append(TransactionalEffect(self.shard, result, base_offset))
             effects.append(Result(replies=result.replies))
             if result.done is not None:
                 effects.append(result.done)
         return effects
-
-    def _effect_of(self, result: TransactionalResult, base_offset: int) -> Read:
-        def take_effect(error: ErrorCode) -> None:
-            """Replay the records, or end the transaction, unless the append failed with `error`."""
-            self._forget_open(result)
-            if error:
-                return
-            if result.is_commit is not None:
-                self.shard.end_transaction(result.producer_id, committed=result.is_commit)
-                return
-            for offset, record in enumerate(result.records, base_offset):
-                self.shard.replay(record.key, record.value, offset, result.producer_id)
-
-        return take_effect
-
-    def _forget_open(self, result: TransactionalResult) -> None:
-        for record in result.records:
-            if record.offset_key is not None:
-                key = stored.OffsetKey(*record.offset_key)
-                left = self._open_offsets.pop(key) - 1
-                if left:
-                    self._open_offsets[key] = left
 
     def take_effect(self) -> None:
         """Replay what is durable and replicated, and send its replies, in the order of the decisions."""

@@ -1,12 +1,14 @@
 """Shared batches: which decisions of a turn go into one batch, and their records as they are in it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords, record_bytes
 from kafka_offsets.coordinator.offsets.repeated_commits import RepeatedCommits
 from kafka_offsets.coordinator.result import CoordinatorRecord, Result, TransactionalResult
+from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_keyed, encode_keyed_batch, keyed_batch
@@ -66,12 +68,32 @@ def encode(
     return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
 
 
-class LatestRecords:
-    """The last record of each key that decisions write.
+@dataclass(frozen=True, slots=True)
+class TransactionalEffect:
+    """The effect of a transaction's batch that is appended: the records are replayed, or the transaction ends."""
 
-    records  by key
+    shard: Shard
+    result: TransactionalResult
+    base_offset: int
+
+    def __call__(self, error: ErrorCode) -> None:
+        """Take effect, unless the append failed with `error`."""
+        result = self.result
+        if error:
+            return
+        if result.is_commit is not None:
+            self.shard.end_transaction(result.producer_id, committed=result.is_commit)
+            return
+        for offset, record in enumerate(result.records, self.base_offset):
+            self.shard.replay(record.key, record.value, offset, result.producer_id)
+
+
+class LatestRecords:
+    """What decisions write last.
+
+    records  by key, without those of open transactions
     groups   that have a record or an offset here
-    offsets  group -> (topic, partition) -> whether the last record of this offset is a tombstone
+    offsets  group -> (topic, partition) -> whether the offset is deleted; those of open transactions too
     """
 
     def __init__(self) -> None:
@@ -84,10 +106,15 @@ class LatestRecords:
         for result in results:
             if isinstance(result, Result):
                 for record in result.records:
-                    self._add(record)
+                    self.records[record.key] = record
+                    self._add_names(record)
+                continue
+            transactional = result.result if isinstance(result, TransactionalEffect) else result
+            if isinstance(transactional, TransactionalResult):
+                for record in transactional.records:
+                    self._add_names(record)
 
-    def _add(self, record: CoordinatorRecord) -> None:
-        self.records[record.key] = record
+    def _add_names(self, record: CoordinatorRecord) -> None:
         key = (
             stored.parse_key(record.key)
             if record.offset_key is None

@@ -140,6 +140,21 @@ class ZooKeeperShard(HostedShard):
         groups = {item.group for item in items if isinstance(item, Ask)} | {name.group for name in names}
         return UnderWay(found.offsets | names, found.groups | groups)
 
+    def decided_offsets(self, group_id: str) -> set[tuple[str, int]]:
+        """Return topic and partition of a group's offsets that are decided and have not taken effect."""
+        offsets: dict[tuple[str, int], bool] = {}
+        for item in (*self._under_way, *self._queue):
+            if isinstance(item, _Write):
+                offsets.update(
+                    {
+                        (name.topic, name.partition): wanted is None
+                        for name, wanted in item.wanted.items()
+                        if name.group == group_id
+                    }
+                )
+        offsets.update(self._find_latest().offsets.get(group_id, {}))
+        return {partition for partition, is_deleted in offsets.items() if not is_deleted}
+
     def finish_loading(self, results: Any) -> None:
         """Activate the loaded shard without the offsets of its log: those in ZooKeeper count."""
         shard = self.shard

@@ -217,10 +217,7 @@ def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
         tail = _LENGTH_AT + length
         if len(value) == tail + TAGGED_TAIL_BYTES and value.startswith(TOPIC_ID_TAG, tail + TIMESTAMP_BYTES):
             timestamp, _, topic_id = TAIL.unpack_from(value, tail)
-            try:
-                metadata = value[_METADATA_AT:tail].decode()
-            except UnicodeDecodeError as error:
-                raise ProtocolError(f"metadata of a committed offset: {error}", _METADATA_AT) from error
+            metadata = value[_METADATA_AT:tail].decode("utf-8", "replace")  # as the codecs, and as Kafka
             return OffsetAndMetadata(offset, leader_epoch, metadata, timestamp, -1, topic_id, log_offset)
     return parse_any_offset_value(value, log_offset)
 

@@ -67,16 +67,14 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
                 f"PySpark {version} is not served as a client of Spark Connect: install 4.0 or later"
             )
         # The rest is for the server to say.
-        chosen = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2", **settings}
+        chosen = {"spark.sql.shuffle.partitions": "2", **settings}
         builder = SparkSession.builder.remote(server)
         for key in chosen.keys() - {"spark.remote"}:
             builder = builder.config(key, chosen[key])
         session = builder.getOrCreate()
         _check(session)
         return session
-    own = with_connector(
-        {"spark.sql.warehouse.dir": str(folder), "spark.sql.session.timeZone": "UTC", **settings}
-    )
+    own = with_connector({"spark.sql.warehouse.dir": str(folder), **settings})
     if shutil.which("java", path=local_session.java_folder()) is None:
         raise ConfigError("Spark needs Java 17: no `java` on the path and none in JAVA_HOME")
     try:

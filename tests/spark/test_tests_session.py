@@ -90,6 +90,8 @@ OWN_JVM = """
 def test_tables_are_listed(kafka_spark):
     kafka_spark.range(3).createOrReplaceTempView("three")
     assert [table.name for table in kafka_spark.catalog.listTables()] == ["three"]
+    zone = kafka_spark.sparkContext._jvm.java.util.TimeZone.getDefault().getID()
+    assert kafka_spark.conf.get("spark.sql.session.timeZone") == zone
     assert kafka_spark.conf.get("spark.jars").startswith("EXTRA")
 
 
@@ -164,7 +166,7 @@ def run_pytest(folder: Path, text: str, environment: Mapping[str, str], *options
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(folder)],
         capture_output=True,
         text=True,
-        env=os.environ | jvm.ENVIRONMENT | environment,
+        env=os.environ | {"TZ": "America/Lima"} | jvm.ENVIRONMENT | environment,
         cwd=folder,
         timeout=TIMEOUT_S,
         check=False,

@@ -32,7 +32,10 @@ def log_in(login: Login, where: str) -> Exchange:
     accepted = yield messages.SaslHandshakeRequest(login.mechanism)
     if accepted.error_code:
         served = ", ".join(accepted.mechanisms)
-        raise RefusedError(f"{where}: {login.mechanism} is not one of {served}", accepted.error_code)
+        problem = (
+            f"{login.mechanism} is not one of {served}" if served else "it takes no login at this address"
+        )
+        raise RefusedError(f"{where}: {problem}", accepted.error_code)
     lifetime_ms = 0
     tokens = login.exchange()
     try:

@@ -19,9 +19,11 @@ from kafka_offsets.client import Consumer
 from kafka_offsets.client.admin import Admin
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
-from kafka_offsets.client.security import take_security
+from kafka_offsets.client.login import log_in
+from kafka_offsets.client.security import Login, take_security
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, ListenerError, RefusedError
 from kafka_offsets.protocol import messages
+from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.secured import MECHANISMS, PROTOCOLS, Secured, write_properties
 
@@ -379,3 +381,10 @@ def test_a_command_that_is_refused_says_why_in_a_line(
 def test_a_command_without_a_broker_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["groups", "list"]) == cli.CANNOT
     assert capsys.readouterr().err == "kafka-offsets: name a broker, with --bootstrap-server HOST:PORT\n"
+
+
+def test_a_login_where_none_is_taken_is_refused_with_a_sentence() -> None:
+    exchange = log_in(Login("PLAIN", "alice", Secret(PASSWORD)), "h:1")
+    next(exchange)
+    with pytest.raises(RefusedError, match="h:1: it takes no login at this address"):
+        exchange.send(messages.SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, []))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import missing
 from tests.generators.run import MODULES, check
 from tests.http.conftest import Client
 from tests.http.test_examples import need
@@ -15,5 +16,5 @@ pytestmark = pytest.mark.interop
 def test_a_typescript_client_makes_a_broker_and_reads_a_record(client: Client, tmp_path: Path) -> None:
     need("node")
     if not (MODULES / "openapi-fetch").is_dir():
-        pytest.skip("openapi-typescript and openapi-fetch are not installed: make tools")
+        missing("openapi-fetch", "make tools")
     check("typescript", tmp_path, client.url)

@@ -202,3 +202,9 @@ def test_records_are_chosen_by_what_they_hold(broker: Broker) -> None:
     assert {record.key for each in chosen for record in broker.consume_all("orders", **each)} == {b"a"}
     assert [each.value for each in broker.consume_all("orders", headers={"h": "1"})] == [b"x"]
     assert broker.consume_all("orders", key="c") == []
+
+
+def test_a_topic_that_does_not_exist_is_named_with_the_nearest_one(kafka_broker: Broker) -> None:
+    kafka_broker.produce("shipments", ["a"])
+    with pytest.raises(AssertionError, match="topic shipment does not exist; did you mean shipments"):
+        kafka_broker.assert_produced("shipment", ["a"])

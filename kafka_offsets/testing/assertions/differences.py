@@ -6,6 +6,7 @@ Each function reads the state of a broker in its thread.
 from collections.abc import Callable, Mapping, Sequence
 
 from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.errors import nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.assertions.expected_records import ExpectedRecord, chosen, differences
 from kafka_offsets.testing.groups import lag, log_ends, wrong_total
@@ -72,7 +73,10 @@ def of_records(
                 for record in read_all(*each)
                 if record.offset >= (after or {}).get((topic, record.partition), 0)
             ]
-            known = ends, _headed(what, differences(expected, chosen(records, wanted)))
+            headline = what
+            if core.topics.get(topic) is None:
+                headline = f"topic {topic} does not exist{nearest_name(topic, core.topics.names())}"
+            known = ends, _headed(headline, differences(expected, chosen(records, wanted)))
         return known[1]
 
     return look

@@ -1,5 +1,6 @@
 """Turns that would take long: requests wait for the next one; clients that wait for each response come first."""
 
+import asyncio
 import socket
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ from kafka_offsets import Broker
 from kafka_offsets.broker import core as broker_core
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.network.server import Peer, Server
 from kafka_offsets.broker.workers import sync_inline
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.protocol import messages
@@ -103,6 +104,49 @@ def test_what_is_due_waits_for_requests_that_have_arrived(monkeypatch: pytest.Mo
             broker._call(look)
             until(lambda: "due" in events, "what is due has run")
         assert events[0] == "waits"
+
+
+class SteppedClock:
+    """A clock that a test moves. It is no ManualClock, whose broker measures no work."""
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+    def now(self) -> Now:
+        return Now(1_700_000_000_000 + self.ms, self.ms)
+
+
+def test_what_is_due_waits_for_a_time_not_for_rounds() -> None:
+    # 100 clients that pipelined Metadata: a Fetch that waits for 0.5 s at most was answered after 8 s.
+    async def play() -> None:
+        clock = SteppedClock()
+        server = Server(Config.load({}), MemoryFiles(), clock)
+        await server.start("127.0.0.1", 0)
+        try:
+            core, began_ms, ran_ms = server.core, clock.ms, []
+
+            def due(now: Now) -> None:
+                ran_ms.append(now.mono_ms - began_ms)
+                clock.ms += 40  # the others of this time have to wait for another round
+
+            for _ in range(3):
+                core.scheduler.at(began_ms, due)
+            connection = CoreClient(core).connection
+            rounds = 0
+            while len(ran_ms) < 3:
+                core.answers.resumable[connection] = None
+                server._timer.cancel()  # it has fired
+                server._run_due()
+                rounds += 1
+                assert rounds < 20
+                clock.ms += 40
+            assert 0 < ran_ms[0] <= 140, "requests that have arrived are decided first, for some rounds"
+            assert ran_ms[1:] == [ran_ms[0] + 80, ran_ms[0] + 160], "the others wait no second time"
+        finally:
+            core.answers.resumable.clear()
+            await server.stop()
+
+    asyncio.run(play())
 
 
 def test_writes_of_a_turn_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -619,9 +619,14 @@ class Server:
             del writable[connection]
             connection.owner.flush()
             if writable and self._clock.now().mono_ms - began_ms >= TURN_MS:
-                self.core.answers.writable = writable | self.core.answers.writable
-                return False
-        return True
+                break
+        else:
+            return True
+        longest = next(iter(writable))  # many that have little do not keep it waiting for ever
+        del writable[longest]
+        longest.owner.flush()
+        self.core.answers.writable = writable | self.core.answers.writable
+        return not self.core.answers.writable
 
     def _schedule_timer(self) -> None:
         """Keep the timer set to the core's next deadline."""

@@ -534,8 +534,8 @@ class Control:
                 await _stop(taken.broker)
             except Exception as error:  # noqa: BLE001 - raised below, or logged
                 errors.append(error)
-        for error in errors[1:]:
-            logger.error("another broker did not stop in order: %s", error)
+        for other in errors[1:]:
+            logger.error("another broker did not stop in order: %s", other)
         if errors:
             raise errors[0]
 

@@ -41,6 +41,14 @@ def test_make_help_lists_every_target() -> None:
     assert sorted(listed) == sorted(phony.split())
 
 
+def test_the_table_of_threads_has_those_of_the_code() -> None:
+    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    code = [each.read_text(encoding="utf-8") for each in (REPOSITORY / "kafka_offsets").rglob("*.py")]
+    named = re.compile(r'(?:name|thread_name_prefix)="(kafka-offsets[\w-]*)"')
+    started = {name for text in code for name in named.findall(text)}
+    assert started == set(re.findall(r"^\| `(kafka-offsets[\w-]*)` \|", page, re.MULTILINE))
+
+
 @each_case("page", PAGES, ids=lambda page: page.name)
 def test_the_make_targets_that_are_named_exist(page: Path) -> None:
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")

@@ -1,5 +1,7 @@
 """No server outlives its tests: `--with-parent`, `exec`, POST /shutdown, and a ready check that knows its instance."""
 
+import io
+import json
 import os
 import signal
 import socket
@@ -105,6 +107,32 @@ def test_a_command_has_a_broker_while_it_runs(more: Sequence[str]) -> None:
     assert f"listening on {address}" in errors
     assert is_refused(address.partition(",")[0])
     assert (http == "None") == ("--http" not in more)
+
+
+@pytest.mark.parametrize("is_json", [False, True])
+def test_lines_that_are_not_of_the_log_are_passed_on(
+    capfd: pytest.CaptureFixture[str], is_json: bool
+) -> None:
+    # A warning of Python between lines of JSON ended `exec` with a JSONDecodeError.
+    others = [
+        b"x.py:1: DeprecationWarning: old\n",
+        b"  import x\n",
+        b"\n",
+        b"7\n",
+        b"{}\n",
+        b"\xff\n",
+        b"[" * 9999,
+    ]
+    ready = "HTTP on http://127.0.0.1:2/", "listening on 127.0.0.1:1"
+    log = [(json.dumps({"message": each}) if is_json else each).encode() + b"\n" for each in ready]
+    lines = b"".join([*others, b"\n", *log])
+    found = execute._variables(io.BytesIO(lines), is_json=is_json)
+    assert found == {
+        "KAFKA_OFFSETS_HTTP": "http://127.0.0.1:2",
+        "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+        "SPRING_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    }
+    assert capfd.readouterr().err == lines.decode(errors="replace")
 
 
 def test_the_token_is_passed_on() -> None:

@@ -65,7 +65,8 @@ TURN_MS = 10
 """How long the requests of a turn take, and then its writes, a little more at most; the others wait for the next turn.
 
 Those of connections with few waiting bytes come first then: a client that waits for each response is served before
-hundreds of connections that have pipelined large requests.
+hundreds of connections that have pipelined large requests. The one that has waited longest follows in each turn, even
+if no time is left: many such clients do not keep it waiting for ever.
 """
 
 _ROUNDS = 8
@@ -388,24 +389,33 @@ class BrokerCore:
 
     def _resume(self, began: Now) -> bool:
         """Decide requests of connections that wait for their turn; return whether there is time for more of them."""
-        resumable, self.answers.resumable = self.answers.resumable, {}
+        arrived, self.answers.resumable = self.answers.resumable, {}  # first those that have waited longest
+        resumable = {each: None for each in arrived if each.reader.buffered_bytes and not each.closing}
+        order = list(resumable)
         if self._is_behind:
-            resumable = dict.fromkeys(sorted(resumable, key=lambda each: each.reader.buffered_bytes))
+            order.sort(key=lambda each: each.reader.buffered_bytes)
         self._is_behind = False
-        while resumable:
-            connection = next(iter(resumable))
+        for connection in order:
             del resumable[connection]
-            waiting = connection.reader.buffered_bytes
-            if connection.closing or not waiting:
-                continue
-            self.requests.serve_resumed(connection, began)
-            if connection.reader.buffered_bytes < waiting:
-                self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
+            self._serve_waiting(connection, began)
             if self.clock.now().mono_ms - began.mono_ms >= self._turn_ms:
-                self._is_behind = bool(resumable)
-                self.answers.resumable = resumable | self.answers.resumable
-                return False
-        return True
+                break
+        else:
+            return True
+        if resumable:
+            longest = next(iter(resumable))
+            del resumable[longest]
+            self._serve_waiting(longest, began)
+        self._is_behind = bool(resumable)
+        self.answers.resumable = resumable | self.answers.resumable
+        return False
+
+    def _serve_waiting(self, connection: ClientConnection, now: Now) -> None:
+        """Decide requests that a connection has sent in an earlier turn, or behind another one."""
+        waiting = connection.reader.buffered_bytes
+        self.requests.serve_resumed(connection, now)
+        if connection.reader.buffered_bytes < waiting:
+            self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
 
     @property
     def has_work(self) -> bool:

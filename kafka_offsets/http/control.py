@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.clock import SystemClock
 from kafka_offsets.errors import ConfigError, KafkaOffsetsError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.testing.broker import Broker, Snapshot
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.cluster.cluster import Cluster
@@ -52,6 +53,8 @@ _GROUPS_AT_ONCE = 50
 """The summary keeps the broker busy for about 2 ms for so many groups with 20 offsets each."""
 
 _MOST_EXPLAINED_BYTES = 32 << 10
+
+logger = new_logger(__name__)
 
 
 class NotFoundError(Exception):
@@ -486,9 +489,7 @@ class Control:
     async def delete_all(self, prefix: str = "") -> list[str]:
         """Stop all brokers whose ids begin with `prefix`, but `main`; return their ids."""
         chosen = [each for each in self._running if each != MAIN and each.startswith(prefix)]
-        taken = [self._take(each) for each in chosen]
-        for each in taken:
-            await _stop(each.broker)
+        await self._stop_all(chosen)
         return chosen
 
     def shutdown(self, instance: str | None = None) -> None:
@@ -523,7 +524,20 @@ class Control:
     async def stop(self) -> None:
         """Stop all brokers, and end all requests that wait."""
         while self._running:
-            await _stop(self._take(next(iter(self._running))).broker)
+            await self._stop_all(list(self._running))
+
+    async def _stop_all(self, chosen: Sequence[str]) -> None:
+        """Stop brokers, each of them also if another one cannot stop in order; then raise the first error."""
+        errors = []
+        for taken in [self._take(each) for each in chosen]:
+            try:
+                await _stop(taken.broker)
+            except Exception as error:  # noqa: BLE001 - raised below, or logged
+                errors.append(error)
+        for other in errors[1:]:
+            logger.error("another broker did not stop in order: %s", other)
+        if errors:
+            raise errors[0]
 
 
 def _checked(name: str) -> str:

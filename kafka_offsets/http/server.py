@@ -95,9 +95,11 @@ class HttpServer:
         """Stop all brokers, end requests that wait, and close all connections."""
         assert self._serving is not None
         self._server.should_exit = True
-        await self._control.stop()
-        await self._serving
-        await asyncio.to_thread(self._app.close)
+        try:
+            await self._control.stop()
+        finally:
+            await self._serving
+            await asyncio.to_thread(self._app.close)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -152,6 +152,33 @@ def test_brokers_are_deleted_by_prefix_or_all_at_once() -> None:
         assert client.delete("/brokers?prefix=main").value == []
 
 
+@pytest.mark.parametrize("everything", [False, True])
+def test_a_broker_that_does_not_stop_in_order_leaves_no_others_running(
+    everything: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Those after it had left the registry, and kept their ports.
+    stopped: list[Broker] = []
+
+    async def scenario() -> None:
+        control = Control("127.0.0.1")
+        for name in ("one", "two", "three"):
+            await control.create(name=name)
+
+        async def fail(broker: Broker, *error: object) -> None:
+            await end(broker, *error)
+            stopped.append(broker)
+            raise OSError(f"the disk is full: {len(stopped)}")
+
+        end = Broker.__aexit__
+        monkeypatch.setattr(Broker, "__aexit__", fail)
+        with pytest.raises(OSError, match="the disk is full: 1"):
+            await (control.stop() if everything else control.delete_all())
+        assert control.all() == []
+
+    asyncio.run(scenario())
+    assert len(stopped) == 3
+
+
 def test_a_broker_lives_for_its_time(client: Client) -> None:
     host, _, port = (
         client.post("/brokers", name="short", ttl_seconds=0.5).value["bootstrap_servers"].partition(":")

@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 
 import kafka_offsets
+from kafka_offsets.broker.api.table import row_of
+from kafka_offsets.broker.cluster import forwarding
 from kafka_offsets.broker.replicas.channel import Channel, broker_client_id
 from kafka_offsets.client import commits
 from kafka_offsets.client import connection as client_connection
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.events import Event
+from tests.drivers.core import CoreClient, make_core
 
 PLACE = ("orders", 0)
 GROUPS = [f"group-{number}" for number in range(6)]
@@ -327,3 +331,33 @@ def test_a_client_may_find_the_coordinator_by_itself(cluster: Cluster) -> None:
         coordinator = cluster.coordinator(group)
         home = "__consumer_offsets", kafka_offsets.partition_for(group, 50)
         assert cluster.leader(*home) == coordinator
+
+
+class Silent:
+    """The membership of a broker whose controller does not answer."""
+
+    may_be_fenced, is_reachable = True, True
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def when_answering(self, decide: Callable[[], None]) -> None:
+        self.calls.append(decide)
+
+
+def test_those_that_wait_for_the_controller_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = CoreClient(make_core())
+    core, membership = client.core.context, Silent()
+    passed_on = forwarding.Forwarding(membership)  # type: ignore[arg-type]
+    failed: list[int] = []
+    monkeypatch.setattr(forwarding, "_MOST_UNDER_WAY", 2)
+    monkeypatch.setattr(forwarding, "pass_on", lambda _, context, __: failed.append(context.correlation_id))
+    row, request = row_of(core.apis, 8), commits.request("late", {PLACE: 1}, {})
+    for number in range(4):
+        context = RequestContext(client.connection, row.key, commits.VERSION, number, "client", "", request)
+        passed_on.decide(core, row, request, context, lambda _: core.node_id + 1)
+    assert failed == [2, 3]
+    membership.is_reachable = False
+    for decide in membership.calls:
+        decide()
+    assert failed == [2, 3, 0, 1]

@@ -53,6 +53,17 @@ def test_these_are_the_expected_records(expected: Any, records: list[ConsumedRec
     assert differences(expected_of(expected), records) == []
 
 
+@pytest.mark.parametrize("depth", [5_000, 100_000])
+def test_json_that_is_nested_too_deeply_is_bytes(depth: int) -> None:
+    # An assertion ended with a RecursionError. Newer Pythons read a depth of 5,000 that they cannot walk through.
+    deep, other = ("[" * depth + leaf + "]" * depth for leaf in "12")
+    assert differences(expected_of([deep]), found((0, None, deep.encode()))) == []
+    for wanted, there in ((deep, other), ('{"id": 1}', deep)):
+        lines = differences(expected_of([wanted]), found((0, None, there.encode())))
+        assert lines[0] == "0 of 1 match, 1 is there"
+        assert len(lines) == 3
+
+
 @pytest.mark.parametrize(
     ("expected", "records", "lines"),
     [

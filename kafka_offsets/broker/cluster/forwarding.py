@@ -31,6 +31,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID
 
 _MOST_UNDER_WAY = 1000
+"""Of each broker: requests that have been passed on, and requests that wait for the controller, together."""
 
 logger = new_logger(__name__)
 
@@ -66,11 +67,19 @@ class Forwarding:
                 forwarded.decide(request, core.clock.now(), lambda answer: pass_on(core, context, answer))
 
         if self._waiting or self.may_be_fenced:
+            if self.has_too_many:
+                pass_on(core, context, forwarded.failed(request))
+                return
             self._waiting.append(begin)
             if len(self._waiting) == 1:
                 self._membership.when_answering(self._begin_waiting)
         else:
             begin()
+
+    @property
+    def has_too_many(self) -> bool:
+        """Whether this broker passes on no more for now."""
+        return self.under_way + len(self._waiting) >= _MOST_UNDER_WAY
 
     @property
     def may_be_fenced(self) -> bool:
@@ -143,7 +152,7 @@ class _Forwarded:
         core, forwarding = self._core, self._forwarding
         assert core.replicas is not None
         connection = self._context.connection
-        if node_id < 0 or forwarding.under_way >= _MOST_UNDER_WAY:
+        if node_id < 0 or forwarding.has_too_many:
             done(self.failed(request))
             return
         forwarding.under_way += 1

@@ -57,8 +57,8 @@ _UNKNOWN_REST = (None,)
 _CLOSING_SECONDS = 5.0
 """How long a peer may take to read its last answers."""
 
-_MOST_DELAYED_ROUNDS = 250
-"""What is due waits for so many rounds of the loop at most, each about 20 ms, while requests that have arrived wait."""
+_MOST_DELAYED_MS = 100
+"""What is due waits so long at most while requests that have arrived wait, and is then carried out before them."""
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _TELL_MS = 1000
@@ -258,7 +258,7 @@ class Server:
         self._inner: set[InnerPeer] = set()
         self._per_host: dict[str, int] = {}
         self._turn: asyncio.Handle | None = None
-        self._delayed_rounds = 0
+        self._delayed_until_ms: int | None = None
         self._timer = DueTimer(self._loop, self._clock, self._run_due)
         self._listeners: dict[int, asyncio.Server] = {}
         self._bound: dict[str, Listener] = {}
@@ -619,9 +619,14 @@ class Server:
             del writable[connection]
             connection.owner.flush()
             if writable and self._clock.now().mono_ms - began_ms >= TURN_MS:
-                self.core.answers.writable = writable | self.core.answers.writable
-                return False
-        return True
+                break
+        else:
+            return True
+        longest = next(iter(writable))  # many that have little do not keep it waiting for ever
+        del writable[longest]
+        longest.owner.flush()
+        self.core.answers.writable = writable | self.core.answers.writable
+        return not self.core.answers.writable
 
     def _schedule_timer(self) -> None:
         """Keep the timer set to the core's next deadline."""
@@ -629,12 +634,19 @@ class Server:
 
     def _run_due(self) -> None:
         """Run what is due, but first decide the requests that have arrived: the heartbeats of sessions that end now."""
-        if self.core.answers.resumable and self._delayed_rounds < _MOST_DELAYED_ROUNDS:
-            self._delayed_rounds += 1
-            self._timer.again()
-            return
-        self._delayed_rounds = 0
+        now_ms = self._clock.now().mono_ms
+        if self.core.answers.resumable and not isinstance(self._clock, ManualClock):
+            if self._delayed_until_ms is None:
+                self._delayed_until_ms = now_ms + _MOST_DELAYED_MS
+            if now_ms < self._delayed_until_ms:
+                self._timer.again()
+                return
         self.core.run_due()
+        rest_ms = self.core.next_deadline_ms
+        if rest_ms is not None and rest_ms <= now_ms:
+            self._timer.again()  # there was no time for it: it has waited for requests, and does not do so again
+        else:
+            self._delayed_until_ms = None
         self.end_turn_now()
 
     def end_turn_now(self) -> None:

@@ -80,12 +80,22 @@ def _variables(lines: IO[bytes], *, is_json: bool) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for line in lines:
         _write(line)
-        text = (json.loads(line)["message"] if is_json else line.decode()).strip()
+        text = _message(line, is_json=is_json)
         if text.startswith(_HTTP):
             found[HTTP_VARIABLE] = text.removeprefix(_HTTP).rstrip("/")
         if text.startswith(_LISTENING):
             return found | dict.fromkeys(BOOTSTRAP_VARIABLES, text.removeprefix(_LISTENING))
     return None
+
+
+def _message(line: bytes, *, is_json: bool) -> str:
+    """Return the message of a line of the log; "" for other lines between those of JSON, such as Python's warnings."""
+    if not is_json:
+        return line.decode(errors="replace").strip()
+    try:
+        return str(json.loads(line)["message"]).strip()
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
 
 
 def _copy(lines: IO[bytes]) -> None:

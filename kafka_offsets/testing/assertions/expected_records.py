@@ -191,12 +191,14 @@ def _deal(expected: Sequence[ExpectedRecord], queues: Sequence[Sequence[Consumed
 
 
 def _canonical(data: Data) -> str | None:
-    """Return JSON in one form for each meaning: keys in order, 1.0 as 1; None if the bytes are no JSON."""
+    """Return JSON in one form for each meaning: keys in order, 1.0 as 1.
+
+    None if only the bytes count: they are no JSON, or nested too deeply for Python.
+    """
     try:
-        value = json.loads(data or b"", parse_float=_number)
-    except ValueError:
+        return json.dumps(json.loads(data or b"", parse_float=_number), sort_keys=True)
+    except (ValueError, RecursionError):
         return None
-    return json.dumps(value, sort_keys=True)
 
 
 def _number(text: str) -> float | int:
@@ -209,10 +211,9 @@ def _difference(wanted: ExpectedRecord, found: ConsumedRecord) -> str:
     if wanted.value is None or wanted.value.json is None or wanted.value.matches(found.value):
         return ""
     try:
-        there = json.loads(found.value or b"")
-    except ValueError:
+        path = _path(json.loads(wanted.value.json), json.loads(found.value or b""), "value")
+    except (ValueError, RecursionError):
         return ""
-    path = _path(json.loads(wanted.value.json), there, "value")
     return f"; {path}" if path else ""
 
 

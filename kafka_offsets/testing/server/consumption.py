@@ -16,6 +16,9 @@ from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
+_Places = dict[tuple[str, str], frozenset[TopicPartition]]
+"""(group, member) -> partitions."""
+
 _JOIN_GROUP, _SYNC_GROUP, _CONSUMER_GROUP_HEARTBEAT = 11, 14, 68
 
 
@@ -71,15 +74,18 @@ class Observation:
 
     consumption  where it notes them; `consuming` reads it
     topic_name   topic id -> name
-    _kept        by (group, member): the partitions that a member has kept when it joined
-    _told        by (group, member): the partitions that a member of a consumer group was last told
+    _kept        by connection: the partitions that a member has kept when it joined
+    _told        by connection: the partitions that a member of a consumer group was last told
+
+    Both end with their connection: a member that crashes does not leave its group. One that connects again begins anew,
+    and its next Fetch tells its positions.
     """
 
     def __init__(self, consumption: Consumption, topic_name: Callable[[bytes], str | None]) -> None:
         self.consumption = consumption
         self._topic_name = topic_name
-        self._kept: dict[tuple[str, str], frozenset[TopicPartition]] = {}
-        self._told: dict[tuple[str, str], frozenset[TopicPartition]] = {}
+        self._kept: dict[object, _Places] = {}
+        self._told: dict[object, _Places] = {}
 
     def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
         """Note the partitions that a client fetches without an error."""
@@ -88,19 +94,22 @@ class Observation:
     def left(self, connection: object) -> None:
         """Forget a connection that has closed."""
         self.consumption.left(connection)
+        self._kept.pop(connection, None)
+        self._told.pop(connection, None)
 
     def answered(self, context: RequestContext, response: Any) -> None:
         """Note what a member of a group is told."""
         if type(response) is bytes or response.error_code:
             return
         if context.api_key == _JOIN_GROUP:
-            self._joined(context.request, response)
+            self._joined(context, response)
         elif context.api_key == _SYNC_GROUP:
             self._synced(context, response)
         elif context.api_key == _CONSUMER_GROUP_HEARTBEAT:
             self._told_by_heartbeat(context, response)
 
-    def _joined(self, request: Any, response: Any) -> None:
+    def _joined(self, context: RequestContext, response: Any) -> None:
+        request = context.request
         if request.protocol_type != CONSUMER:
             return
         offered = {each.name: each.metadata for each in request.protocols}
@@ -109,11 +118,11 @@ class Observation:
             kept = decode_subscription("", bytes(offered.get(response.protocol_name, b"")), None).owned
         except ProtocolError:
             kept = frozenset()
-        self._kept[request.group_id, response.member_id] = kept
+        self._kept.setdefault(context.connection, {})[request.group_id, response.member_id] = kept
 
     def _synced(self, context: RequestContext, response: Any) -> None:
         request = context.request
-        kept = self._kept.pop((request.group_id, request.member_id), frozenset())
+        kept = self._kept.get(context.connection, {}).pop((request.group_id, request.member_id), frozenset())
         try:
             places = decode_assignment(bytes(response.assignment))
         except ProtocolError:
@@ -122,8 +131,9 @@ class Observation:
 
     def _told_by_heartbeat(self, context: RequestContext, response: Any) -> None:
         key = context.request.group_id, response.member_id or context.request.member_id
+        told = self._told.setdefault(context.connection, {})
         if context.request.member_epoch <= 0:  # it joins, or leaves
-            self._told.pop(key, None)
+            told.pop(key, None)
         if response.assignment is None:
             return
         places = frozenset(
@@ -131,8 +141,8 @@ class Observation:
             for each in response.assignment.topic_partitions
             for index in each.partitions
         )
-        self.consumption.assigned(_reader(context), places - self._told.get(key, frozenset()))
-        self._told[key] = places
+        self.consumption.assigned(_reader(context), places - told.get(key, frozenset()))
+        told[key] = places
 
 
 def _reader(context: RequestContext) -> Reader:

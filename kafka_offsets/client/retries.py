@@ -6,6 +6,7 @@ Source: Errors, RetriableException, CoordinatorStrategy and PartitionLeaderStrat
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -97,7 +98,8 @@ def _warn(line: str) -> None:
 class Retries:
     """Repeats calls that fail, and limits how long a trouble lasts. Several connections may share them.
 
-    timeout_s  from the first call that fails on; a call that succeeds after that ends the trouble
+    timeout_s  from the first call that fails on. The trouble ends when a repeated call succeeds, or when no call has
+               failed for as long: calls that fail one after the other share the limit
     on_wait    called with a line that says for what the client waits, once for each reason
     reconnects  whether a lost connection is such a trouble
     patience_s  once one broker of several has answered, see `note_answer`, a shorter limit: for tables that show what
@@ -119,6 +121,7 @@ class Retries:
         self._clock, self._pause = clock, pause
         self.patience_s: float | None = None
         self._since_s: float | None = None
+        self._failed_s = -math.inf
         self._limit_now_s = timeout_s
         self._reasons: set[str] = set()
         self._is_accepted = self._is_reached = False
@@ -184,10 +187,11 @@ class Retries:
                     raise
                 if isinstance(error, ConnectionLostError) and not self._reconnects:
                     raise
-                if self._since_s is None:
+                if self._since_s is None or began_s - self._failed_s > self.timeout_s:
                     self._since_s = began_s
+                self._failed_s = self._clock()
                 self._limit_now_s = self._limit_s(error)
-                left_s = self._since_s + self._limit_now_s - self._clock()
+                left_s = self._since_s + self._limit_now_s - self._failed_s
                 if left_s <= 0:
                     raise
                 self._tell(str(error))

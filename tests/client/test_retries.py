@@ -132,6 +132,19 @@ def test_a_call_that_succeeds_ends_the_trouble() -> None:
     assert len(trouble.lines) == 1
 
 
+def test_a_call_that_fails_long_after_a_trouble_is_repeated() -> None:
+    """The first call gave up, others succeeded; an hour later, each failure was raised at once."""
+    error = refused(ErrorCode.NOT_COORDINATOR)
+    trouble = Trouble(*[error] * 100)
+    with pytest.raises(RefusedError):
+        trouble.call()
+    trouble.errors.clear()
+    assert trouble.call() == "done"
+    trouble.now += 3600
+    trouble.errors = [error] * 9
+    assert trouble.call() == "done" and not trouble.errors
+
+
 # -- clients of a broker
 
 

@@ -185,6 +185,7 @@ def test_what_is_moved_otherwise_than_asked_is_said(group: str, tell: Told, tmp_
         for execute in ((), ("--execute",)):
             tell(*words, *execute)
             assert f"kafka-offsets: {said}" in tell.error
+            assert not ("after the log end" in tell.error and "before the log start" in tell.error)
 
 
 def test_a_reset_that_asks_for_nothing_else_says_nothing_else(group: str, tell: Told) -> None:

@@ -101,8 +101,10 @@ def test_where_the_system_refuses_to_report_the_end_of_a_process_it_is_looked_fo
 
     monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
     with subprocess.Popen(["sleep", "600"]) as runner:
-        wait = parent._end_of(runner.pid)
-        runner.kill()
+        try:
+            wait = parent._end_of(runner.pid)
+        finally:
+            runner.kill()
     wait()
     with pytest.raises(ConfigError, match="there is no such process"):
         parent._end_of(runner.pid)

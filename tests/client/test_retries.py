@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from kafka_offsets.errors import (
     ErrorCode,
     KafkaOffsetsError,
     ListenerError,
+    ProtocolError,
     RefusedError,
     SilentBrokerError,
     UnknownHostError,
@@ -377,6 +379,44 @@ def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
         with broker.faults.drop("Metadata"), pytest.raises(ConnectionLostError, match="timed out"):
             cluster.leaders(["orders"])
         assert cluster.leaders(["orders"])
+
+
+def test_a_connection_made_after_a_client_has_ended_is_closed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One broker's answer cannot be read; the threads that ask others went on, and left their connections open."""
+    is_connecting, is_over = threading.Event(), threading.Event()
+    made: list[Connection] = []
+    asked: list[int] = []
+    threads: list[threading.Thread] = []
+
+    class LateRetries(Retries):
+        def connection(self, *given: Any, **more: Any) -> Connection:
+            if threading.current_thread().name != "kafka-offsets-asks":
+                return super().connection(*given, **more)
+            is_connecting.set()
+            assert is_over.wait(30)
+            made.append(super().connection(*given, **more))
+            return made[-1]
+
+    def ask(node: int) -> Connection:
+        asked.append(node)
+        threads.append(threading.current_thread())
+        if node == 0:
+            assert is_connecting.wait(30)
+            raise ProtocolError("an answer that cannot be read")
+        return cluster._broker(node)
+
+    home = parse_address(broker.bootstrap_servers)
+    monkeypatch.setattr("kafka_offsets.client.cluster._ASKED_AT_ONCE", 2)
+    with pytest.raises(ProtocolError), ClusterClient(home, retries=LateRetries(30.0)) as cluster:
+        cluster._brokers = dict.fromkeys(range(5), home)
+        list(cluster._side_by_side([1, 0], ask))
+    is_over.set()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(asked) == [0, 1] and len(made) == 1
+    assert made[0]._socket.fileno() == -1 and not cluster._connections
 
 
 @pytest.mark.slow

@@ -107,15 +107,12 @@ class ClusterClient:
                 connection.close()
 
     def _any_broker(self) -> Connection:
-        """Return the connection for requests to any broker; one of those known is tried after the named ones."""
+        """Return the connection for requests to any broker."""
         if self._first is not None and self._first.is_silent:
             self._first.close()
             self._first = None
         if self._first is None:
-            known = [each for each in self._brokers.values() if each not in self._addresses]
-            self._first = self._retries.connection_to_any(
-                [*self._addresses, *known], self._timeout_s, self._security
-            )
+            self._first = self._retries.connection_to_any(self._addresses, self._timeout_s, self._security)
         return self._first
 
     def _retrying(
@@ -150,9 +147,8 @@ class ClusterClient:
         answer = self._any_broker().call(asked, _METADATA_VERSION)
         if not answer.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
-        if len(answer.brokers) > 1:
-            self._retries.note_answer()
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._retries.note_brokers(self._brokers.values())
         found = {}
         for topic in answer.topics:
             if topic.error_code:

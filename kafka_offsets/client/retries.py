@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
@@ -22,6 +22,7 @@ from kafka_offsets.errors import (
     ListenerError,
     RefusedError,
     SilentBrokerError,
+    UnansweredError,
     UnknownHostError,
 )
 from kafka_offsets.logs import new_logger
@@ -126,10 +127,19 @@ class Retries:
         self._reasons: set[str] = set()
         self._is_accepted = self._is_reached = False
         self._silent: set[Address] = set()
+        self._asked: list[Address] = []
+        self._known: list[Address] = []
 
     def note_answer(self) -> None:
         """A broker of several has answered: what fails from now on is another one, for `patience_s`."""
         self._is_reached = True
+
+    def note_brokers(self, addresses: Iterable[Address]) -> None:
+        """A broker has told which brokers its cluster has: each of them may be asked in place of those named."""
+        known = list(addresses)
+        if len(known) > 1:  # the only one may be known by another name than it was asked by
+            self._known = known
+            self.note_answer()
 
     def connection(
         self, address: Address, timeout_s: float, security: ClientSecurity, *, has_others: bool = False
@@ -147,13 +157,18 @@ class Retries:
     def connection_to_any(
         self, addresses: Sequence[Address], timeout_s: float, security: ClientSecurity
     ) -> Connection:
-        """Connect to the first broker that answers, of those that are not silent. If all are, each is waited for."""
-        asked = [address for address in addresses if address not in self._silent]
+        """Connect to the first broker that answers, of those that are not silent. If all are, each is waited for.
+
+        Those that a broker has told of are asked after the named ones.
+        """
+        self._asked = list(dict.fromkeys((*addresses, *self._known)))
+        asked = [address for address in self._asked if address not in self._silent]
         if not asked:
             self._silent.clear()
+            asked = self._asked
         has_others = len(asked) > 1
         return connect_to_any(
-            asked or addresses,
+            asked,
             lambda address: self.connection(address, timeout_s, security, has_others=has_others),
         )
 
@@ -162,6 +177,7 @@ class Retries:
         self._since_s = None
         self._reasons.clear()
         self._silent.clear()
+        self._is_reached = False
 
     def call(
         self,
@@ -194,7 +210,8 @@ class Retries:
                 left_s = self._since_s + self._limit_now_s - self._failed_s
                 if left_s <= 0:
                     raise
-                self._tell(str(error))
+                if not self._goes_on(error):
+                    self._tell(str(error))
                 recover(error)
             else:
                 self._is_accepted |= is_answered
@@ -212,6 +229,11 @@ class Retries:
         if self._is_accepted and isinstance(error, ListenerError):
             return ConnectionLostError(str(error))
         return error
+
+    def _goes_on(self, error: KafkaOffsetsError) -> bool:
+        """Whether the next attempt asks other brokers at once, and does not wait for the one that has failed."""
+        is_silent = isinstance(error, UnansweredError) and self.patience_s is not None
+        return is_silent and not self._silent.issuperset(self._asked)
 
     def _limit_s(self, error: KafkaOffsetsError) -> float:
         is_loading = isinstance(error, RefusedError) and error.error_code in _LOADING

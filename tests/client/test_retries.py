@@ -329,7 +329,7 @@ def test_one_broker_of_several_is_waited_for_with_patience() -> None:
     )
     retries.patience_s = 2
 
-    def waited(error: KafkaOffsetsError) -> float:
+    def waited(error: KafkaOffsetsError, *, is_reached: bool) -> float:
         """Return how long a call is repeated."""
 
         def attempt() -> None:
@@ -337,16 +337,17 @@ def test_one_broker_of_several_is_waited_for_with_patience() -> None:
 
         began = now[0]
         retries.renew()
+        if is_reached:
+            retries.note_answer()
         with pytest.raises(type(error)):
             retries.call(attempt)
         return now[0] - began
 
     gone = ConnectionLostError("127.0.0.1:9092: Connection refused")
     loading = RefusedError("group g", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert waited(gone) == pytest.approx(30, abs=0.2)
-    retries.note_answer()
-    assert waited(gone) == pytest.approx(2, abs=0.2)
-    assert waited(loading) == pytest.approx(30, abs=0.2)
+    assert waited(gone, is_reached=False) == pytest.approx(30, abs=0.2)
+    assert waited(gone, is_reached=True) == pytest.approx(2, abs=0.2)
+    assert waited(loading, is_reached=True) == pytest.approx(30, abs=0.2)
     assert [line.rpartition("up to ")[2] for line in lines] == ["30 s", "2 s", "30 s"]
 
 
@@ -439,4 +440,53 @@ def test_a_silent_broker_is_asked_once_by_the_groups_that_are_named(
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 1 + len(names) - homes.count(first)
     assert said.err.count("is not known: ") == homes.count(first) > 0
-    assert fault.hits == 1 and len(told) == 1
+    assert fault.hits == 1 and not told
+
+
+class Watch:
+    """`lag --watch` of a group that the first of three brokers does not coordinate, until its last table."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.first = cluster.nodes[0].id
+        cluster.create_topic("orders", 1)
+        self.group = next(name for name in map(str, range(99)) if cluster.coordinator(name) != self.first)
+        cluster.commit(self.group, {ORDERS: 0})
+        monkeypatch.setattr(describing, "PATIENCE_S", 0.3)
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, bootstrap: str, tables: int, between: Callable[[], object] = lambda: None) -> None:
+        left = [None] * tables
+
+        def pause(seconds: float) -> None:
+            left.pop()
+            if not left:
+                raise KeyboardInterrupt
+            between()
+
+        self._monkeypatch.setattr(describing, "_pause", pause)
+        assert cli.main(["lag", self.group, "--watch", "--json", "-b", bootstrap]) == 130
+
+
+@pytest.mark.slow
+def test_a_watch_goes_on_beside_a_broker_that_hangs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second table on, the limit was spent on the first address alone: there was no table."""
+    with Cluster(brokers=3) as cluster:
+        watch = Watch(cluster, monkeypatch)
+        with cluster.faults.drop(node=watch.first, client_id="kafka-offsets"):
+            watch(cluster.bootstrap_servers, 3)
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 3, said.err
+    assert "trying again" not in said.err
+
+
+@pytest.mark.slow
+def test_a_watch_goes_on_with_the_brokers_that_it_has_learnt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Cluster(brokers=3) as cluster:
+        watch = Watch(cluster, monkeypatch)
+        watch(cluster.nodes[0].address, 2, lambda: cluster.stop_node(watch.first))
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2, said.err

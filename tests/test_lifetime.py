@@ -231,6 +231,9 @@ def test_a_ready_check_knows_its_instance(capfd: pytest.CaptureFixture[str]) -> 
         assert cli.main(["serve", "--ready", *ports]) == 0
         assert cli.main(["serve", "--ready", *ports, "--instance", "other"]) == 1
         assert capfd.readouterr().err == f"not ready: {refused.value['detail']}\n"
+        # The port of the broker need not be known.
+        assert cli.main(["serve", "--ready", "--http", client.address, "--instance", "run 1/2"]) == 0
+        assert cli.main(["serve", "--ready", "--http", client.address]) == 0
         assert client.post("/shutdown", instance="other").status == 409
         assert client.post("/shutdown", instance="run 1/2").status == 204
         assert served.process.wait(60) == 0

@@ -465,8 +465,11 @@ def _serve_and_log(options: argparse.Namespace) -> int:
     if options.ready:
         from kafka_offsets.commands import serve_one
 
-        if options.instance is not None and not serve_one.check_instance(options.http, options.instance):
-            return 1
+        if options.http is not None:
+            if not serve_one.check_http(options.http, options.instance):
+                return 1
+            if options.port is None and "listeners" not in config.given:
+                return 0  # the port of the broker may be any, and HTTP tells of it
         return serve_one.check_ready(config, host, port)
     if options.with_parent is not None:
         from kafka_offsets.commands.lifetime import parent

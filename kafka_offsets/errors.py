@@ -80,6 +80,10 @@ class ConnectionLostError(KafkaOffsetsError):
     """A broker cannot be reached, or has closed the connection before it answered."""
 
 
+class UnansweredError(ConnectionLostError):
+    """A broker has not answered in time."""
+
+
 class SilentBrokerError(ConnectionLostError):
     """A broker has not answered an earlier request in time, and is not waited for again."""
 

@@ -1,5 +1,6 @@
 """No server outlives its tests: `--with-parent`, `exec`, POST /shutdown, and a ready check that knows its instance."""
 
+import errno
 import io
 import json
 import os
@@ -14,6 +15,7 @@ import pytest
 
 from kafka_offsets import cli
 from kafka_offsets.commands.lifetime import execute, parent
+from kafka_offsets.errors import ConfigError
 from tests.conftest import REPOSITORY
 from tests.http.conftest import Client
 from tests.test_serve_options import serve
@@ -88,6 +90,38 @@ def test_where_the_system_reports_no_end_of_a_process_it_is_looked_for(
         wait = parent._end_of(runner.pid)
         runner.kill()
     wait()
+
+
+@pytest.mark.parametrize("refusal", [errno.ENOSYS, errno.EPERM], ids=errno.errorcode.get)
+def test_where_the_system_refuses_to_report_the_end_of_a_process_it_is_looked_for(
+    refusal: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel before 5.3, or a sandbox: the server ended with a traceback."""
+
+    def refuse(process_id: int) -> int:
+        raise OSError(refusal, os.strerror(refusal))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
+    with subprocess.Popen(["sleep", "600"]) as runner:
+        try:
+            wait = parent._end_of(runner.pid)
+        finally:
+            runner.kill()
+    wait()
+    with pytest.raises(ConfigError, match="there is no such process"):
+        parent._end_of(runner.pid)
+
+
+def test_a_parent_of_another_user_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[type[OSError]] = [PermissionError, PermissionError, ProcessLookupError]
+
+    def kill(process_id: int, number: int) -> None:
+        raise answers.pop(0)
+
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    monkeypatch.setattr(os, "kill", kill)
+    parent._end_of(1)()
+    assert not answers
 
 
 # -- exec
@@ -225,6 +259,9 @@ def test_a_ready_check_knows_its_instance(capfd: pytest.CaptureFixture[str]) -> 
         assert cli.main(["serve", "--ready", *ports]) == 0
         assert cli.main(["serve", "--ready", *ports, "--instance", "other"]) == 1
         assert capfd.readouterr().err == f"not ready: {refused.value['detail']}\n"
+        # The port of the broker need not be known.
+        assert cli.main(["serve", "--ready", "--http", client.address, "--instance", "run 1/2"]) == 0
+        assert cli.main(["serve", "--ready", "--http", client.address]) == 0
         assert client.post("/shutdown", instance="other").status == 409
         assert client.post("/shutdown", instance="run 1/2").status == 204
         assert served.process.wait(60) == 0

@@ -80,6 +80,8 @@ class ClusterClient:
         self._connections: dict[int, Connection] = {}
         self._brokers: dict[int, Address] = {}
         self._led_by: dict[TopicPartition, int] = {}
+        self._is_closed = False
+        self._closing = threading.Lock()  # a thread of `_side_by_side` may connect meanwhile
         self._retries.call(self._any_broker, is_answered=False)
 
     def __enter__(self) -> Self:
@@ -88,25 +90,29 @@ class ClusterClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        with self._closing:
+            self._is_closed = True
         self._disconnect()
 
     def _disconnect(self) -> None:
-        for connection in (self._first, *self._connections.values()):
+        with self._closing:
+            connections = [self._first, *self._connections.values()]
+            self._first = None
+            self._connections.clear()
+        for connection in connections:
             if connection is not None:
                 connection.close()
-        self._first = None
-        self._connections.clear()
 
     def _any_broker(self) -> Connection:
-        """Return the connection for requests to any broker; one of those known is tried after the named ones."""
+        """Return the connection for requests to any broker."""
         if self._first is not None and self._first.is_silent:
             self._first.close()
             self._first = None
         if self._first is None:
-            known = [each for each in self._brokers.values() if each not in self._addresses]
-            self._first = self._retries.connection_to_any(
-                [*self._addresses, *known], self._timeout_s, self._security
-            )
+            self._first = self._retries.connection_to_any(self._addresses, self._timeout_s, self._security)
         return self._first
 
     def _retrying(
@@ -141,9 +147,8 @@ class ClusterClient:
         answer = self._any_broker().call(asked, _METADATA_VERSION)
         if not answer.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
-        if len(answer.brokers) > 1:
-            self._retries.note_answer()
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._retries.note_brokers(self._brokers.values())
         found = {}
         for topic in answer.topics:
             if topic.error_code:
@@ -435,7 +440,8 @@ class ClusterClient:
     ) -> Iterator[tuple[int, T | ConnectionLostError | RefusedError]]:
         """Ask several brokers at the same time; yield what each answers, or why it does not, the fastest first.
 
-        The threads end with the program: an interrupt does not wait for a silent broker.
+        The threads end with the program: an interrupt does not wait for a silent broker. Any other error closes this
+        client: brokers that are not asked yet stay so, and a thread that connects later closes what it has made.
         """
         left = collections.deque(nodes)
         outcomes: queue.SimpleQueue[tuple[int, T | Exception]] = queue.SimpleQueue()
@@ -454,13 +460,18 @@ class ClusterClient:
 
         for _ in range(min(len(nodes), _ASKED_AT_ONCE)):
             threading.Thread(target=ask_some, name="kafka-offsets-asks", daemon=True).start()
-        for _ in range(len(nodes)):
-            node, outcome = outcomes.get()
-            if isinstance(outcome, (ConnectionLostError, RefusedError)):
-                self._forget(node)
-            elif isinstance(outcome, Exception):
-                raise outcome
-            yield node, outcome
+        try:
+            for _ in range(len(nodes)):
+                node, outcome = outcomes.get()
+                if isinstance(outcome, (ConnectionLostError, RefusedError)):
+                    self._forget(node)
+                elif isinstance(outcome, Exception):
+                    raise outcome
+                yield node, outcome
+        except BaseException:
+            left.clear()
+            self._close()
+            raise
 
     def _forget(self, node: int) -> None:
         """Close the connection to a broker that has failed, so that the next request makes a new one."""
@@ -472,7 +483,11 @@ class ClusterClient:
         if node in self._connections and self._connections[node].is_silent:
             self._forget(node)
         if node not in self._connections:
-            self._connections[node] = self._retries.connection(
-                self._brokers[node], self._timeout_s, self._security
-            )
+            made = self._retries.connection(self._brokers[node], self._timeout_s, self._security)
+            with self._closing:
+                if not self._is_closed:
+                    self._connections[node] = made
+                    return made
+            made.close()
+            raise KafkaOffsetsError("the client of the cluster is closed")
         return self._connections[node]

@@ -20,6 +20,7 @@ from kafka_offsets.errors import (
     ProtocolError,
     RefusedError,
     SilentBrokerError,
+    UnansweredError,
     UnknownHostError,
 )
 from kafka_offsets.protocol import messages
@@ -205,10 +206,10 @@ class Connection:
             self._silent.update(self._known_by)
             raise SilentBrokerError(f"{self._where}: timed out")
 
-    def _unanswered(self, why: str = "timed out") -> ConnectionLostError:
+    def _unanswered(self, why: str = "timed out") -> UnansweredError:
         """Return the error of a broker that does not answer in time, and remember that."""
         self._silent.update(self._known_by)
-        return ConnectionLostError(f"{self._where}: {why}")
+        return UnansweredError(f"{self._where}: {why}")
 
     def _lost(self, why: str) -> ConnectionLostError:
         """Return the error of a lost connection; a broker does not answer what is not its listener's protocol."""

@@ -6,8 +6,9 @@ Source: Errors, RetriableException, CoordinatorStrategy and PartitionLeaderStrat
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kafka_offsets.client.connection import Address, Connection, connect_to_any
@@ -21,6 +22,7 @@ from kafka_offsets.errors import (
     ListenerError,
     RefusedError,
     SilentBrokerError,
+    UnansweredError,
     UnknownHostError,
 )
 from kafka_offsets.logs import new_logger
@@ -97,7 +99,8 @@ def _warn(line: str) -> None:
 class Retries:
     """Repeats calls that fail, and limits how long a trouble lasts. Several connections may share them.
 
-    timeout_s  from the first call that fails on; a call that succeeds after that ends the trouble
+    timeout_s  from the first call that fails on. The trouble ends when a repeated call succeeds, or when no call has
+               failed for as long: calls that fail one after the other share the limit
     on_wait    called with a line that says for what the client waits, once for each reason
     reconnects  whether a lost connection is such a trouble
     patience_s  once one broker of several has answered, see `note_answer`, a shorter limit: for tables that show what
@@ -119,14 +122,24 @@ class Retries:
         self._clock, self._pause = clock, pause
         self.patience_s: float | None = None
         self._since_s: float | None = None
+        self._failed_s = -math.inf
         self._limit_now_s = timeout_s
         self._reasons: set[str] = set()
         self._is_accepted = self._is_reached = False
         self._silent: set[Address] = set()
+        self._asked: list[Address] = []
+        self._known: list[Address] = []
 
     def note_answer(self) -> None:
         """A broker of several has answered: what fails from now on is another one, for `patience_s`."""
         self._is_reached = True
+
+    def note_brokers(self, addresses: Iterable[Address]) -> None:
+        """A broker has told which brokers its cluster has: each of them may be asked in place of those named."""
+        known = list(addresses)
+        if len(known) > 1:  # the only one may be known by another name than it was asked by
+            self._known = known
+            self.note_answer()
 
     def connection(
         self, address: Address, timeout_s: float, security: ClientSecurity, *, has_others: bool = False
@@ -144,13 +157,18 @@ class Retries:
     def connection_to_any(
         self, addresses: Sequence[Address], timeout_s: float, security: ClientSecurity
     ) -> Connection:
-        """Connect to the first broker that answers, of those that are not silent. If all are, each is waited for."""
-        asked = [address for address in addresses if address not in self._silent]
+        """Connect to the first broker that answers, of those that are not silent. If all are, each is waited for.
+
+        Those that a broker has told of are asked after the named ones.
+        """
+        self._asked = list(dict.fromkeys((*addresses, *self._known)))
+        asked = [address for address in self._asked if address not in self._silent]
         if not asked:
             self._silent.clear()
+            asked = self._asked
         has_others = len(asked) > 1
         return connect_to_any(
-            asked or addresses,
+            asked,
             lambda address: self.connection(address, timeout_s, security, has_others=has_others),
         )
 
@@ -159,6 +177,7 @@ class Retries:
         self._since_s = None
         self._reasons.clear()
         self._silent.clear()
+        self._is_reached = False
 
     def call(
         self,
@@ -184,13 +203,15 @@ class Retries:
                     raise
                 if isinstance(error, ConnectionLostError) and not self._reconnects:
                     raise
-                if self._since_s is None:
+                if self._since_s is None or began_s - self._failed_s > self.timeout_s:
                     self._since_s = began_s
+                self._failed_s = self._clock()
                 self._limit_now_s = self._limit_s(error)
-                left_s = self._since_s + self._limit_now_s - self._clock()
+                left_s = self._since_s + self._limit_now_s - self._failed_s
                 if left_s <= 0:
                     raise
-                self._tell(str(error))
+                if not self._goes_on(error):
+                    self._tell(str(error))
                 recover(error)
             else:
                 self._is_accepted |= is_answered
@@ -208,6 +229,11 @@ class Retries:
         if self._is_accepted and isinstance(error, ListenerError):
             return ConnectionLostError(str(error))
         return error
+
+    def _goes_on(self, error: KafkaOffsetsError) -> bool:
+        """Whether the next attempt asks other brokers at once, and does not wait for the one that has failed."""
+        is_silent = isinstance(error, UnansweredError) and self.patience_s is not None
+        return is_silent and not self._silent.issuperset(self._asked)
 
     def _limit_s(self, error: KafkaOffsetsError) -> float:
         is_loading = isinstance(error, RefusedError) and error.error_code in _LOADING

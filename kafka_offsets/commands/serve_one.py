@@ -78,8 +78,8 @@ def check_ready(config: Config, host: str, port: int) -> int:
     return int(error != ErrorCode.NONE)
 
 
-def check_instance(address: tuple[str, int], instance: str) -> bool:
-    """Return whether the server at an address of HTTP was started with this `--instance`, and is ready."""
+def check_http(address: tuple[str, int], instance: str | None) -> bool:
+    """Return whether the server at an address of HTTP is ready, and was started with this `--instance` if any."""
     # Late: a server does not need it.
     from http.client import HTTPConnection, HTTPException
     from urllib.parse import quote
@@ -87,7 +87,8 @@ def check_instance(address: tuple[str, int], instance: str) -> bool:
     host, port = address
     connection = HTTPConnection(local_host(host), port, timeout=_READY_SECONDS)
     try:
-        connection.request("GET", f"/readyz?instance={quote(instance, safe='')}")
+        query = "" if instance is None else f"?instance={quote(instance, safe='')}"
+        connection.request("GET", f"/readyz{query}")
         answer = connection.getresponse()
         text = answer.read().decode(errors="replace")
     except (OSError, HTTPException) as failure:

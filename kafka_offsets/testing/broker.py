@@ -344,10 +344,9 @@ class Broker(EmbeddedBroker):
         __tracebackhide__ = True
         _check_event(event)
         watch = self._begin(lambda server: server.watch(event))
-        try:
+        with suppress(TimeoutError):
             return watch.result(timeout)
-        except TimeoutError:
-            return self._last_look(watch, event, timeout, _advice_in_a_loop())
+        return self._last_look(watch, event, timeout, _advice_in_a_loop())
 
     async def async_wait_for(
         self,
@@ -361,15 +360,16 @@ class Broker(EmbeddedBroker):
             return await in_thread(partial(self.wait_for, event, timeout))
         watch = self._call(lambda server: _server(server).watch(event))
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(watch)), timeout)
-        except TimeoutError:
-            return self._last_look(watch, event, timeout)
+            with suppress(TimeoutError):
+                return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(watch)), timeout)
         except asyncio.CancelledError:
             watch.cancel()
             raise
+        return self._last_look(watch, event, timeout)
 
     def _last_look(self, watch: "Future[T]", event: Event[T], timeout: float, advice: str = "") -> T:
         """Stop checking an event; return its result if it has one now, else raise TimeoutError."""
+        __tracebackhide__ = True
         instead = ""
         if not watch.done():
             instead = self._call(lambda server: _server(server).unwatch(watch, event))

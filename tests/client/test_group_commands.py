@@ -11,6 +11,7 @@ from kafka_offsets import Broker, cli
 from kafka_offsets.client import moves
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.moves import MoveError, Row
+from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing.faults.call import Call
@@ -185,6 +186,7 @@ def test_what_is_moved_otherwise_than_asked_is_said(group: str, tell: Told, tmp_
         for execute in ((), ("--execute",)):
             tell(*words, *execute)
             assert f"kafka-offsets: {said}" in tell.error
+            assert not ("after the log end" in tell.error and "before the log start" in tell.error)
 
 
 def test_a_reset_that_asks_for_nothing_else_says_nothing_else(group: str, tell: Told) -> None:
@@ -532,11 +534,57 @@ def test_a_watch_goes_on_after_a_broken_connection_and_an_answer_without_brokers
         lines = tell("lag", group, "--watch", "0.5", "--timeout", "300", code=130)
     finally:
         running.faults.clear()
-    tables = [line for line in lines if line.endswith(" records of lag in all")]
+    tables = [line for line in lines if " records of lag in all" in line]
     assert len(tables) == 3 and not any("no group" in line for line in lines)
     said = tell.error.splitlines()
     assert any("knows none of its cluster yet; trying again for up to 0.3 s" in line for line in said)
     assert any("closed the connection before it answered" in line for line in said)
+
+
+def test_the_change_in_json_is_a_number(
+    running: Broker, group: str, tell: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [45, 30]
+
+    def sleep(seconds: float) -> None:
+        if not left:
+            raise KeyboardInterrupt
+        running.commit(group, {("orders", 0): left.pop(0)})
+
+    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    tables = [json.loads(line) for line in tell("lag", group, "--watch", "--json", code=130)]
+    assert [[row["change"] for row in table["partitions"]] for table in tables] == [
+        [None, None],
+        [-5, 0],
+        [15, 0],
+    ]
+
+
+def test_a_sum_without_what_is_not_known_is_said_to_be_so(
+    running: Broker, group: str, tell: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line said 0 records of lag in all, although log ends or groups were not known."""
+
+    def ends(call: Call) -> messages.ListOffsetsResponse:
+        made = messages.ListOffsetsResponse
+        answers = [made.ListOffsetsPartitionResponse(at, 5) for at in range(3)]
+        return made(topics=[made.ListOffsetsTopicResponse("orders", answers)])
+
+    def sleep(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    words = "lag", group, "other", "--watch", "--timeout", "300"
+    running.commit("other", {("orders", 0): 0})
+    with running.faults.control("ListOffsets", ends):
+        total, *_ = tell(*words, code=130)
+    assert total.endswith("  at least 0 records of lag in all; not known: 6 partitions"), total
+    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, n=1):
+        total, *_ = tell(*words, code=130)
+    assert total.endswith("  at least 100 records of lag in all; not known: 1 group"), total
+    with running.faults.error("ListGroups", ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        total, *_ = tell("lag", "--watch", "--timeout", "300", code=130)
+    assert total.endswith("  at least 0 records of lag in all; not known: 1 broker"), total
 
 
 def test_an_offset_after_the_log_end_takes_nothing_from_the_sum(

@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from kafka_offsets.errors import (
     ErrorCode,
     KafkaOffsetsError,
     ListenerError,
+    ProtocolError,
     RefusedError,
     SilentBrokerError,
     UnknownHostError,
@@ -130,6 +132,19 @@ def test_a_call_that_succeeds_ends_the_trouble() -> None:
     assert trouble.call() == "done"
     assert trouble.now == pytest.approx(101.8)
     assert len(trouble.lines) == 1
+
+
+def test_a_call_that_fails_long_after_a_trouble_is_repeated() -> None:
+    """The first call gave up, others succeeded; an hour later, each failure was raised at once."""
+    error = refused(ErrorCode.NOT_COORDINATOR)
+    trouble = Trouble(*[error] * 100)
+    with pytest.raises(RefusedError):
+        trouble.call()
+    trouble.errors.clear()
+    assert trouble.call() == "done"
+    trouble.now += 3600
+    trouble.errors = [error] * 9
+    assert trouble.call() == "done" and not trouble.errors
 
 
 # -- clients of a broker
@@ -314,7 +329,7 @@ def test_one_broker_of_several_is_waited_for_with_patience() -> None:
     )
     retries.patience_s = 2
 
-    def waited(error: KafkaOffsetsError) -> float:
+    def waited(error: KafkaOffsetsError, *, is_reached: bool) -> float:
         """Return how long a call is repeated."""
 
         def attempt() -> None:
@@ -322,16 +337,17 @@ def test_one_broker_of_several_is_waited_for_with_patience() -> None:
 
         began = now[0]
         retries.renew()
+        if is_reached:
+            retries.note_answer()
         with pytest.raises(type(error)):
             retries.call(attempt)
         return now[0] - began
 
     gone = ConnectionLostError("127.0.0.1:9092: Connection refused")
     loading = RefusedError("group g", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert waited(gone) == pytest.approx(30, abs=0.2)
-    retries.note_answer()
-    assert waited(gone) == pytest.approx(2, abs=0.2)
-    assert waited(loading) == pytest.approx(30, abs=0.2)
+    assert waited(gone, is_reached=False) == pytest.approx(30, abs=0.2)
+    assert waited(gone, is_reached=True) == pytest.approx(2, abs=0.2)
+    assert waited(loading, is_reached=True) == pytest.approx(30, abs=0.2)
     assert [line.rpartition("up to ")[2] for line in lines] == ["30 s", "2 s", "30 s"]
 
 
@@ -366,6 +382,45 @@ def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
         assert cluster.leaders(["orders"])
 
 
+def test_a_connection_made_after_a_client_has_ended_is_closed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One broker's answer cannot be read; the threads that ask others went on, and left their connections open."""
+    is_connecting, is_over = threading.Event(), threading.Event()
+    made: list[Connection] = []
+    asked: list[int] = []
+    threads: list[threading.Thread] = []
+
+    class LateRetries(Retries):
+        def connection(self, *given: Any, **more: Any) -> Connection:
+            if threading.current_thread().name != "kafka-offsets-asks":
+                return super().connection(*given, **more)
+            is_connecting.set()
+            assert is_over.wait(30)
+            made.append(super().connection(*given, **more))
+            return made[-1]
+
+    def ask(node: int) -> Connection:
+        asked.append(node)
+        threads.append(threading.current_thread())
+        if node == 0:
+            assert is_connecting.wait(30)
+            raise ProtocolError("an answer that cannot be read")
+        return cluster._broker(node)
+
+    home = parse_address(broker.bootstrap_servers)
+    monkeypatch.setattr("kafka_offsets.client.cluster._ASKED_AT_ONCE", 2)
+    with ClusterClient(home, retries=LateRetries(30.0)) as cluster:
+        cluster._brokers = dict.fromkeys(range(5), home)
+        with pytest.raises(ProtocolError):
+            list(cluster._side_by_side([1, 0], ask))
+    is_over.set()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(asked) == [0, 1] and len(made) == 1
+    assert made[0]._socket.fileno() == -1 and not cluster._connections
+
+
 @pytest.mark.slow
 def test_a_silent_broker_is_asked_once_by_the_groups_that_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -386,4 +441,53 @@ def test_a_silent_broker_is_asked_once_by_the_groups_that_are_named(
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 1 + len(names) - homes.count(first)
     assert said.err.count("is not known: ") == homes.count(first) > 0
-    assert fault.hits == 1 and len(told) == 1
+    assert fault.hits == 1 and not told
+
+
+class Watch:
+    """`lag --watch` of a group that the first of three brokers does not coordinate, until its last table."""
+
+    def __init__(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.first = cluster.nodes[0].id
+        cluster.create_topic("orders", 1)
+        self.group = next(name for name in map(str, range(99)) if cluster.coordinator(name) != self.first)
+        cluster.commit(self.group, {ORDERS: 0})
+        monkeypatch.setattr(describing, "PATIENCE_S", 0.3)
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, bootstrap: str, tables: int, between: Callable[[], object] = lambda: None) -> None:
+        left = [None] * tables
+
+        def pause(seconds: float) -> None:
+            left.pop()
+            if not left:
+                raise KeyboardInterrupt
+            between()
+
+        self._monkeypatch.setattr(describing, "_pause", pause)
+        assert cli.main(["lag", self.group, "--watch", "--json", "-b", bootstrap]) == 130
+
+
+@pytest.mark.slow
+def test_a_watch_goes_on_beside_a_broker_that_hangs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second table on, the limit was spent on the first address alone: there was no table."""
+    with Cluster(brokers=3) as cluster:
+        watch = Watch(cluster, monkeypatch)
+        with cluster.faults.drop(node=watch.first, client_id="kafka-offsets"):
+            watch(cluster.bootstrap_servers, 3)
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 3, said.err
+    assert "trying again" not in said.err
+
+
+@pytest.mark.slow
+def test_a_watch_goes_on_with_the_brokers_that_it_has_learnt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Cluster(brokers=3) as cluster:
+        watch = Watch(cluster, monkeypatch)
+        watch(cluster.nodes[0].address, 2, lambda: cluster.stop_node(watch.first))
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2, said.err

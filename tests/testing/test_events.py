@@ -335,3 +335,12 @@ def test_kafka_python_reads_when_the_test_advances_past_the_delay() -> None:
         clock.advance(100)
         reading.join()
     assert values == [b"a"]
+
+
+def test_a_wait_that_fails_shows_no_other_error(broker: Broker) -> None:
+    """A failed test showed forty lines of concurrent.futures and of the package."""
+    with pytest.raises(TimeoutError, match="not yet") as failed:
+        broker.wait_for(group_stable("nobody"), 0.01)
+    assert failed.value.__context__ is None
+    shown = [entry.frame.f_locals for entry in failed.traceback]
+    assert [bool(each.get("__tracebackhide__")) for each in shown] == [False, True, True]

@@ -26,16 +26,29 @@ def refused(message: str) -> int:
 
 
 class Refusals:
-    """What is reported on standard error; `code` is the exit code that follows."""
+    """What is reported on standard error; `code` is the exit code that follows.
+
+    groups, brokers  how many groups are not known, and how many brokers do not tell which ones they have
+    """
 
     def __init__(self) -> None:
-        self.code = 0
+        self.code = self.groups = self.brokers = 0
 
     def add(self, message: str, *, counts: bool = True) -> None:
         """Report on standard error what was refused, or what is left out if it does not count."""
         note(message)
         if counts:
             self.code = REFUSED
+
+    def add_group(self, group: str, error: KafkaOffsetsError) -> None:
+        """Report a group of which nothing is known."""
+        self.groups += 1
+        self.add(f"group {group} is not known: {error}")
+
+    def add_broker(self, node: int, error: KafkaOffsetsError) -> None:
+        """Report a broker that does not tell which groups it has."""
+        self.brokers += 1
+        self.add(f"broker {node} does not tell which groups it coordinates: {error}")
 
     def add_offsets(self, group: str, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         """Report the partitions of a group whose committed offset the coordinator does not give."""
@@ -78,7 +91,7 @@ def listed_groups(cluster: ClusterClient, refusals: Refusals) -> list[ListedGrou
     errors: dict[int, KafkaOffsetsError] = {}
     found = cluster.groups(errors)
     for node, error in sorted(errors.items()):
-        refusals.add(f"broker {node} does not tell which groups it coordinates: {error}")
+        refusals.add_broker(node, error)
     return found
 
 

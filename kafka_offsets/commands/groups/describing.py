@@ -128,7 +128,7 @@ def _of_each_group(
         except (ConnectionLostError, RefusedError) as error:
             if len(groups) == 1 and not options.all_groups:
                 raise
-            refusals.add(f"group {group} is not known: {error}")
+            refusals.add_group(group, error)
     return rows
 
 
@@ -302,19 +302,19 @@ def lag(options: Options) -> int:
     if not (options.groups or options.more_groups):
         options.all_groups = True
     if options.watch is None:
-        rows, code = _lags(options)
+        rows, refusals = _lags(options)
         _note_outside(rows)
         print_rows(_lag_columns(), rows, as_json=options.json)
-        return code
+        return refusals.code
     before: dict[tuple[str, str, int], int] = {}
-    rows, code = _lags(options)  # what cannot be reached or read at the begin, ends the command
+    rows, refusals = _lags(options)  # what cannot be reached or read at the begin, ends the command
     while True:
-        _print_screen(_with_changes(rows, before), is_whole=not code, as_json=options.json)
+        _print_screen(_with_changes(rows, before), refusals, as_json=options.json)
         _pause(options.watch)
-        rows, code = _next_lags(options)
+        rows, refusals = _next_lags(options)
 
 
-def _next_lags(options: Options) -> tuple[list[Row], int]:
+def _next_lags(options: Options) -> tuple[list[Row], Refusals]:
     """Return the lags of a later table, as soon as the cluster gives them."""
     while True:
         options.connections.retries.renew()
@@ -330,7 +330,7 @@ def _with_changes(rows: list[Row], before: dict[tuple[str, str, int], int]) -> l
     for row in rows:
         key = row["group"], row["topic"], row["partition"]
         is_known = row["lag"] is not None
-        row["change"] = f"{row['lag'] - before[key]:+d}" if is_known and key in before else None
+        row["change"] = row["lag"] - before[key] if is_known and key in before else None
         if is_known:
             before[key] = row["lag"]
     return rows
@@ -340,22 +340,39 @@ def _lag_columns() -> dict[str, str]:
     return {key: _OFFSETS[key] for key in ("group", "topic", "partition", "offset", "end", "lag")}
 
 
-def _print_screen(rows: list[Row], *, is_whole: bool, as_json: bool) -> None:
+def _print_screen(rows: list[Row], refusals: Refusals, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"time_ms": round(time.time() * 1000), "partitions": rows}), flush=True)
         return
     columns = _lag_columns() | {"change": "CHANGE"}
-    nothing = "no group has committed offsets" if is_whole else "no offset of a group is known"
-    lines = [*table(columns, rows, in_colours=has_colours(sys.stdout))] or [nothing]
-    unread = rule.total(row["lag"] for row in rows)
-    total = f"{time.strftime('%H:%M:%S')}  {unread} records of lag in all"
+    nothing = "no offset of a group is known" if refusals.code else "no group has committed offsets"
+    shown = [row | {"change": None if row["change"] is None else f"{row['change']:+d}"} for row in rows]
+    lines = [*table(columns, shown, in_colours=has_colours(sys.stdout))] or [nothing]
+    total = f"{time.strftime('%H:%M:%S')}  {_sum_of(rows, refusals)}"
     print(
         _CLEAR if sys.stdout.isatty() else "", *(f"{line}\n" for line in (total, *lines)), sep="", flush=True
     )
 
 
-def _lags(options: Options) -> tuple[list[Row], int]:
-    """Return a row for each partition that exists and that a group reads, and the exit code."""
+def _sum_of(rows: list[Row], refusals: Refusals) -> str:
+    """Return the sum of lags, and what is not known and so not in it."""
+    unread = rule.total(row["lag"] for row in rows)
+    unknown = [
+        f"{count} {what}{'s' if count > 1 else ''}"
+        for what, count in (
+            ("partition", sum(row["lag"] is None for row in rows)),
+            ("group", refusals.groups),
+            ("broker", refusals.brokers),
+        )
+        if count
+    ]
+    if unknown:
+        return f"at least {unread} records of lag in all; not known: {', '.join(unknown)}"
+    return f"{unread} records of lag in all"
+
+
+def _lags(options: Options) -> tuple[list[Row], Refusals]:
+    """Return a row for each partition that exists and that a group reads, and what is not known."""
     refusals = Refusals()
     options.connections.retries.patience_s = PATIENCE_S
     with options.connections.cluster() as cluster:
@@ -374,7 +391,7 @@ def _lags(options: Options) -> tuple[list[Row], int]:
             return rows
 
         rows = _of_each_group(options, refusals, lags_of)
-    return rows, refusals.code
+    return rows, refusals
 
 
 def _why_without_rows(options: Options, coordinator: Coordinator, found: Description) -> str:

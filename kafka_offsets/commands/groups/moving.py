@@ -191,13 +191,14 @@ def _within_logs(
     """Return offsets, each moved to the nearer end of its log if it is outside, which is said."""
     first, end = (cluster.offsets_at(dict.fromkeys(offsets, which)) for which in (EARLIEST, LATEST))
     found = moves.clamped(offsets, first, end)
-    for outside, ends in (("after the log end", end), ("before the log start", first)):
-        changed = {place: at for place, at in found.items() if at != offsets[place] and at == ends[place]}
+    after = {place for place, offset in offsets.items() if offset > end[place]}
+    before = {place for place, offset in offsets.items() if offset < first[place]}
+    for outside, places in (("after the log end", after), ("before the log start", before)):
         said = outside.removeprefix("after ").removeprefix("before ")
         _say_instead(
             f"group {group}: the offset is {outside}, and {said} is taken, in",
-            changed,
-            {place: f"{offsets[place]} became " for place in changed},
+            {place: found[place] for place in places},
+            {place: f"{offsets[place]} became " for place in places},
         )
     return found
 

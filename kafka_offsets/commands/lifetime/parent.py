@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from kafka_offsets.errors import ConfigError
 
@@ -50,13 +51,13 @@ def _end_of(process_id: int) -> Callable[[], None]:
         )
     # Of Linux: it names this very process, also when its id is given to another one.
     open_process = getattr(os, "pidfd_open", None)
-    try:
-        if open_process is not None:
+    if open_process is not None:
+        # A kernel may be too old for it, and a sandbox refuse it; `_is_there` tells of a process that is gone.
+        with suppress(OSError):
             descriptor = open_process(process_id)
             return lambda: _until_readable(descriptor)
-        os.kill(process_id, 0)
-    except ProcessLookupError as error:
-        raise ConfigError(f"--with-parent {process_id}: there is no such process") from error
+    if not _is_there(process_id):
+        raise ConfigError(f"--with-parent {process_id}: there is no such process")
     return lambda: _until_gone(process_id)
 
 
@@ -67,9 +68,15 @@ def _until_readable(descriptor: int) -> None:
 
 
 def _until_gone(process_id: int) -> None:
+    while _is_there(process_id):
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_there(process_id: int) -> bool:
     try:
-        while True:
-            os.kill(process_id, 0)
-            time.sleep(_LOOK_SECONDS)
+        os.kill(process_id, 0)
     except ProcessLookupError:
-        return
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_offsets.storage.data_directory import DataDirectory
@@ -24,6 +24,7 @@ STEPS = 40
 
 @pytest.mark.slow
 @given(st.integers(0, 2**32))
+@example(1801)  # records before a segment are deleted while it is merged with its neighbours
 def test_any_story_of_a_replica_leaves_the_records_that_the_model_has(seed: int) -> None:
     ReplicaStory(random.Random(seed)).run(STEPS)
 

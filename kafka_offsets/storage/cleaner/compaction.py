@@ -310,19 +310,27 @@ class Compaction:
         yield from self._through(segment, end, stop, skim, reads=False)
 
     def _through(
-        self, segment: Segment, position: int, stop: int, take: _Take, *, reads: bool = True
+        self,
+        segment: Segment,
+        position: int,
+        stop: int,
+        take: _Take,
+        *,
+        reads: bool = True,
+        group: Sequence[Segment] = (),
     ) -> Iterator[Job | None]:
         """Pass the bytes of a segment to `take`, whole batches at a time.
 
+        group  the segments that are rewritten together; with the first one goes the file that is being written
         reads  whether `take` reads the records of batches, which takes long for large and for compressed ones
         """
         if position >= stop:
             return
-        self._check_unchanged([segment])
+        self._check_unchanged(group or [segment])
         file = segment.open_again()
         try:
             while position < stop:
-                self._check_unchanged([segment])
+                self._check_unchanged(group or [segment])
                 wanted = max(self._chunk_bytes, HEADER_BYTES)
                 buffer = read_exactly(file, position, min(wanted, stop - position))
                 size = _first_size(buffer)
@@ -374,7 +382,7 @@ class Compaction:
         log = self.log
         if self._dry_run:
             for segment in group:
-                yield from self._filter(segment, cleaner_filter, None)
+                yield from self._filter(group, segment, cleaner_filter, None)
             return
         cleaned = create_cleaned(
             log.files, log.directory, group[0].base_offset, log.config.index_interval_bytes
@@ -385,7 +393,7 @@ class Compaction:
             for segment in group:
                 before = cleaner_filter.counts.bytes_kept
                 rewritten = cleaner_filter.rewritten
-                yield from self._filter(segment, cleaner_filter, cleaned)
+                yield from self._filter(group, segment, cleaner_filter, cleaned)
                 is_changed |= cleaner_filter.rewritten > rewritten
                 is_changed |= cleaner_filter.counts.bytes_kept - before != segment.size
             if is_changed:
@@ -402,7 +410,11 @@ class Compaction:
         discard_cleaned(log.files, cleaned)
 
     def _filter(
-        self, segment: Segment, cleaner_filter: CleanerFilter, cleaned: Segment | None
+        self,
+        group: Sequence[Segment],
+        segment: Segment,
+        cleaner_filter: CleanerFilter,
+        cleaned: Segment | None,
     ) -> Iterator[Job | None]:
         def take(buffer: bytes, position: int) -> int:
             """Append what remains of whole batches to the cleaned segment; return their size in `buffer`."""
@@ -414,7 +426,7 @@ class Compaction:
                     cleaned.note(batch, shift)
             return size
 
-        yield from self._through(segment, 0, segment.size, take)
+        yield from self._through(segment, 0, segment.size, take, group=group)
 
 
 class _Taking:

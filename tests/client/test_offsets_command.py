@@ -130,13 +130,16 @@ def test_several_addresses_are_tried_in_turn(
     words: tuple[str, ...], broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker.commit("g", {("orders", 0): 1})
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        dead = f"127.0.0.1:{taken.getsockname()[1]}"
-    assert cli.main([*words, "--bootstrap-server", f"{dead},{broker.bootstrap_servers}"]) == 0
-    assert capsys.readouterr().out
-    assert cli.main([*words, "--bootstrap-server", f"{dead}, {dead}", "--timeout", "150"]) == cli.CANNOT
-    refused = f"{dead}: Connection refused: is a broker running there?"
-    assert capsys.readouterr().err.splitlines()[-1] == f"kafka-offsets: {refused}; {refused}"
+    with socket.socket() as first, socket.socket() as second:
+        for refusing in (first, second):
+            refusing.bind(("127.0.0.1", 0))  # and does not listen
+        dead, other = (f"127.0.0.1:{refusing.getsockname()[1]}" for refusing in (first, second))
+        assert cli.main([*words, "--bootstrap-server", f"{dead},{broker.bootstrap_servers}"]) == 0
+        assert capsys.readouterr().out
+        addresses = f"{dead}, {other},{dead}"
+        assert cli.main([*words, "--bootstrap-server", addresses, "--timeout", "150"]) == cli.CANNOT
+    refused = "; ".join(f"{each}: Connection refused: is a broker running there?" for each in (dead, other))
+    assert capsys.readouterr().err.splitlines()[-1] == f"kafka-offsets: {refused}"
 
 
 def test_the_broker_in_this_process_commits(broker: Broker) -> None:

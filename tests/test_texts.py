@@ -110,7 +110,8 @@ def test_bytes_that_are_no_text_are_named_by_line_and_column(data: bytes, said: 
         ('[client]\nsecurity.protocol = "SSL"\nretries = 3\n', "a TOML file"),
         ('"security.protocol" = "SSL"\n"client.id" = "me"\n', "a TOML file"),
         ("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n", "a PEM file"),
-        ('<?xml version="1.0"?>\n<properties/>\n', "an XML file"),
+        ('<?xml version="1.0"?>\n<properties/>\n', "an XML or HTML file"),
+        ('<html lang="en">\n<body>hello, <b>you</b></body>\n</html>\n', "an XML or HTML file"),
     ],
 )
 def test_a_file_of_another_kind_says_which_it_is(text: str, kind: str, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u]|u|$)", re.DOTALL)
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
+_TAG = re.compile(r"<[?!]?[A-Za-z][^>]*>")
 _SECTION = re.compile(r"\[[^\]=:]+\]\]?\s*(?:[#;].*)?")
 _NESTING = re.compile(r"( *)(?:- +)?(\"?)[\w./-]+\2:\s*(?:#.*)?")
 _ITEM = re.compile(r"\s*- +\S.*")
@@ -105,8 +106,8 @@ def _other_kind(text: str) -> str | None:
     first = lines[0].strip() if lines else ""
     if first.startswith("-----BEGIN "):
         return "a PEM file"
-    if first.startswith(("<?xml", "<!DOCTYPE", "<properties")):
-        return "an XML file"
+    if _TAG.match(first):
+        return "an XML or HTML file"
     if first[:1] in ("{", "["):
         if _is_json(text):
             return "a JSON file"

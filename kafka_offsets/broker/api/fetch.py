@@ -630,6 +630,9 @@ def _read(
             missing.append(Read(name, topic_id, unknown))
         else:
             without_name.append(Read(name, topic_id, _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+    if (without_name or missing) and reader.follower[0] >= 0:
+        # A follower may hear of a topic before its leader. It asks again when it knows that, and waits for an hour.
+        reader.is_final = True
     found = answers + without_name + missing
     return _Reading(found, reader.size, reader.least, reader.watched, reader.is_final)
 

@@ -23,8 +23,8 @@ best of eight rounds with 10,000,000 records, of four with 100,000,000:
                  log: state, mode=latest                   1.3 s     2.6 cpu-s   3.89 M/s   2691 MiB
     100,000,000  log: state, mode=latest                  10.5 s    19.8 cpu-s   5.05 M/s   2695 MiB
 
-M/s is by CPU seconds. 1.0 of the 3.9 are Python's, by loops of numba that this project had then (numpy takes 2.1), and
-2.8 the JVM's, which copies rows out of Arrow.
+M/s is by CPU seconds. 1.0 of the 3.9 are Python's, by loops of numba that this project had then, and 2.8 the JVM's,
+which copies rows out of Arrow.
 
 Merges of one per cent, one round of each:
 

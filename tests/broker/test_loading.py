@@ -17,7 +17,7 @@ from kafka_offsets.columns import dense_ids, records
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
-from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
     encode_batch,
@@ -67,33 +67,9 @@ def left_by(shard: Shard) -> dict[str, Any]:
     }
 
 
-def reference(shard: Shard, log: Log) -> None:
-    """The replay at its simplest: one record after the other, as they become durable."""
-    for batch in log.batches():
-        path = f"{log.directory}/{batch.segment}"
-        producer_id = batch.header.producer_id if batch.header.is_transactional else -1
-        try:
-            records = read_records(batch.data)
-        except ProtocolError as error:
-            raise StorageError(f"damaged batch: {error}", path, batch.position) from error
-        for record in records:
-            try:
-                if record.key is None:
-                    raise ProtocolError("it has no key")
-                if not batch.header.is_control:
-                    shard.replay(record.key, record.value, record.offset, producer_id)
-                elif record.key[2:4] in (b"\0\0", b"\0\1"):
-                    shard.end_transaction(producer_id, committed=record.key[2:4] == b"\0\1")
-            except ProtocolError as error:
-                problem = f"record {record.offset} of the offsets topic: {error}"
-                raise StorageError(problem, path, batch.position) from error
-
-
 def assert_equal_loads(log: Log) -> None:
-    simple, plain, quick = new_shard(), new_shard(), new_shard()
-    reference(simple, log)
+    plain, quick = new_shard(), new_shard()
     loading.replay(plain, log)
-    assert left_by(plain) == left_by(simple)
     assert loading.replay_in_columns(quick, log)
     assert left_by(quick) == left_by(plain)
 
@@ -143,8 +119,7 @@ def test_damage_is_refused_with_the_same_place_and_words(
     overwrite(log, bytes(content))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment_columns, "CHUNK_BYTES", chunk_bytes)
-        assert error_of(load_in_columns, log) == error_of(reference, log)
-        assert error_of(loading.replay, log) == error_of(reference, log)
+        assert error_of(load_in_columns, log) == error_of(loading.replay, log)
 
 
 def overwrite(log: Log, content: bytes) -> None:
@@ -198,14 +173,13 @@ def test_bytes_that_only_the_checksum_vouches_for_are_read_or_refused_alike(
     batches, damaged = case
     log = stored_log(b"".join(batches))
     overwrite(log, b"".join(damaged))
-    simple, plain, quick = new_shard(), new_shard(), new_shard()
-    expected = error_of(lambda _, log: reference(simple, log), log)
-    assert error_of(lambda _, log: loading.replay(plain, log), log) == expected
+    plain, quick = new_shard(), new_shard()
+    expected = error_of(lambda _, log: loading.replay(plain, log), log)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segment_columns, "CHUNK_BYTES", chunk_bytes)
         assert error_of(lambda _, log: load_in_columns(quick, log), log) == expected
     if expected is None:
-        assert left_by(quick) == left_by(plain) == left_by(simple)
+        assert left_by(quick) == left_by(plain)
 
 
 def test_a_batch_that_says_it_has_no_records_and_has_some_is_refused() -> None:
@@ -214,9 +188,9 @@ def test_a_batch_that_says_it_has_no_records_and_has_some_is_refused() -> None:
     batch[57:61] = bytes(4)
     batch[17:21] = google_crc32c.value(bytes(batch[21:])).to_bytes(4)
     overwrite(log, bytes(batch))
-    expected = error_of(reference, log)
+    expected = error_of(loading.replay, log)
     assert expected is not None and "after the last record" in expected
-    assert error_of(loading.replay, log) == error_of(load_in_columns, log) == expected
+    assert error_of(load_in_columns, log) == expected
 
 
 def commits(count: int, *, groups: int = 3) -> bytes:

@@ -152,11 +152,14 @@ def a_group_grows_and_loses_a_member(
     group: str,
     start: Callable[[list[str]], Member] = Member,
     commits_when_leaving: bool = False,
+    one_after_the_other: bool = False,
 ) -> None:
     """Live through it.
 
     start                 makes a Member of a command line
     commits_when_leaving  the last offsets are committed when the members leave, no earlier
+    one_after_the_other   the second member starts when the first has all partitions: to a member with the consumer
+                          protocol, a classic group whose first rebalance is under way is UNKNOWN_SERVER_ERROR
     """
     members: list[Member] = []
 
@@ -169,7 +172,12 @@ def a_group_grows_and_loses_a_member(
 
     try:
         client.create_topic(topic, PARTITIONS)
-        first, second = join("sync"), join("async")
+        first = join("sync")
+        if one_after_the_other:
+            until(
+                lambda: first.assigned == frozenset(range(PARTITIONS)), "the first member has all partitions"
+            )
+        second = join("async")
         client.produce(topic, range(BEFORE_THE_THIRD))
         until(lambda: shares([first, second]), "two members share three partitions")
         until(lambda: seen() >= set(range(BEFORE_THE_THIRD)), "two members read all there is")

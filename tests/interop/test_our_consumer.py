@@ -71,7 +71,10 @@ def test_a_mixed_group_grows_and_loses_a_member_and_no_record(
     home: str, java_client: list[str], names: Names, members: list[tuple[str, Mapping[str, str]]]
 ) -> None:
     client = Mixed(home, java_client, members)
-    story.a_group_grows_and_loses_a_member(client, names.topic(), names.group())
+    protocols = {settings.get("group.protocol", "classic") for _, settings in members}
+    story.a_group_grows_and_loses_a_member(
+        client, names.topic(), names.group(), one_after_the_other=len(protocols) > 1
+    )
 
 
 def test_an_instance_that_died_returns_to_its_partitions(home: str, names: Names) -> None:

@@ -48,7 +48,7 @@ if __name__ == "__main__":
 
 from failover import call, until_true
 
-from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
+from kafka_offsets.broker.nodes.metadata_file import MetadataFile
 from kafka_offsets.client.connection import Address, parse_address
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import TopicPartition

@@ -62,7 +62,7 @@ if __name__ == "__main__":
 from benchmarks.load import KAFKA_PORT, SEGMENT_BYTES, make_log
 from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
 from kafka_offsets import Broker
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
 from kafka_offsets.storage.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig

@@ -140,7 +140,7 @@ class Core:
     """A broker without sockets, with ten records in each partition, and an offset for each group and partition."""
 
     def __init__(self, folder: str | None, connections: int, window: int) -> None:
-        from kafka_offsets.broker.core import BrokerCore
+        from kafka_offsets.broker.core.core import BrokerCore
         from kafka_offsets.protocol import messages
         from kafka_offsets.storage.files import DiskFiles
 

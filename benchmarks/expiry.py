@@ -33,7 +33,7 @@ import urllib.request
 from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import SystemClock
 from kafka_offsets.coordinator import stored

@@ -35,7 +35,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
-from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.groups import loading
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.shard import Shard

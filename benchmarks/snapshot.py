@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
-from kafka_offsets.broker.workers import Done, Work, sync_all
+from kafka_offsets.broker.turn.workers import Done, Work, sync_all
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.errors import StorageError

@@ -15,7 +15,7 @@ import pytest
 
 from kafka_offsets import cli
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.coordination import snapshots
+from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.commands.check import check
 from kafka_offsets.storage import files
 from kafka_offsets.storage.data_directory import DataDirectory

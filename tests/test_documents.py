@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
-from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from tests.cases import each_case

@@ -229,15 +229,17 @@ def test_only_what_serves_knows_asyncio() -> None:
     offending = [
         found
         for found in all_imports()
-        if found.part == "broker" and found.package == "asyncio" and found.module[1] != "network"
+        if found.part == "broker"
+        and found.package == "asyncio"
+        and found.module[1] not in ("network", "nodes")
     ]
     assert not offending, report(offending)
 
 
 def test_only_what_runs_a_broker_knows_the_core() -> None:
     """Handlers and services receive a Context or single parts of a broker."""
-    core = [found for found in all_imports() if found.name.startswith("kafka_offsets.broker.core")]
-    homes = (("broker", "network"), ("testing",))
+    core = [found for found in all_imports() if found.name.startswith("kafka_offsets.broker.core.core")]
+    homes = (("broker", "network"), ("broker", "nodes"), ("testing",))
     offending = [found for found in core if not any(found.module[: len(home)] == home for home in homes)]
     assert core and not offending, report(offending)
 

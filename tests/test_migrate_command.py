@@ -11,7 +11,7 @@ import pytest
 import kafka_offsets
 from kafka_offsets import cli
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
+from kafka_offsets.broker.nodes.metadata_file import MetadataFile
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.commands.migrate import (
     Migrated,

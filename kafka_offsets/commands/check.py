@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.commands.progress import progress

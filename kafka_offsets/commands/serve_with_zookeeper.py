@@ -4,7 +4,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.nodes.zookeeper_node import ZooKeeperOptions, serve_with_zookeeper
+from kafka_offsets.broker.nodes.zookeeper_node import ZooKeeperOptions, serve_with_zookeeper
 from kafka_offsets.errors import ConfigError
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network.embedded import EmbeddedBroker
 from kafka_offsets.broker.network.loops import in_thread, is_in_asyncio
 from kafka_offsets.broker.network.server import Server as NetworkServer

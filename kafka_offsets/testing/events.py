@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.groups import (

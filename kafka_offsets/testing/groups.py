@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kafka_offsets import lag as rule
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import ManualClock

@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex, overload
 
-from kafka_offsets.broker.api.row import API_VERSIONS
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
+from kafka_offsets.broker.wire.api import API_VERSIONS
 from kafka_offsets.client.frames import decode_response
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode, ProtocolError, error_code

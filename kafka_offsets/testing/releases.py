@@ -6,7 +6,7 @@ Source: the `validVersions` of clients/src/main/resources/common/message at the 
 
 from dataclasses import replace
 
-from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.wire.api import Api
 
 _LAST_VERSIONS = """
 Produce                      1.0=5 2.0=6 2.1=7 2.4=8 2.8=9 3.7=10 3.8=11 4.0=12 4.1=13

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.coordination import snapshots
-from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.groups import snapshots
+from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.coordinator import snapshot as coordinator_snapshot
 from kafka_offsets.storage.files import MemoryFiles

@@ -11,8 +11,8 @@ import pytest
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network.accepting import is_closed_by_peer
-from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.network.server import Server
+from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
 from kafka_offsets.metadata.image import ClusterImage

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_offsets.broker.api.row import AdvertisedRows, Apis
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
+from kafka_offsets.broker.wire.api import AdvertisedRows, Apis
 from kafka_offsets.protocol import messages
 
 VERSIONS = range(5)

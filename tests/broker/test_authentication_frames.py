@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.api.row import Apis
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

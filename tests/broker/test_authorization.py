@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.api.table import served_apis
-from kafka_offsets.broker.authorization import acl_requests
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.api_table import served_apis
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.gates import acl_requests
 from kafka_offsets.client import acls
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode

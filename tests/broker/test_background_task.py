@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
-from kafka_offsets.broker.scheduler import Scheduler
-from kafka_offsets.broker.workers import Done, Work
+from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Pause, Steps, Until
+from kafka_offsets.broker.turn.scheduler import Scheduler
+from kafka_offsets.broker.turn.workers import Done, Work
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.protocol import messages
 from tests.conftest import DATA

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.network.nodes import controller_endpoint, controller_link
-from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint, framed
-from kafka_offsets.broker.network.nodes.controller_link import ControllerLink
+from kafka_offsets.broker.nodes import controller_endpoint, controller_link
+from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint, framed
+from kafka_offsets.broker.nodes.controller_link import ControllerLink
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.controller_service import ControllerService
@@ -284,7 +284,7 @@ def test_a_host_whose_address_is_not_found_in_time_is_reported(
 
 
 def test_a_broker_does_not_wait_for_long_for_a_controller_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._ANSWER_SECONDS", 0.05)
 
     async def main() -> None:
         first = Linked(controlled.port)
@@ -302,7 +302,7 @@ def test_a_broker_does_not_wait_for_long_for_a_controller_that_hangs(monkeypatch
 
 
 def test_a_broker_goes_on_while_it_waits_for_a_controller_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link._ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._ANSWER_SECONDS", 0.05)
 
     async def main() -> None:
         first, decided = Linked(controlled.port), []
@@ -352,8 +352,8 @@ def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A topic of a thousand partitions is created: the answer has arrived before that ends."""
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link._ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link._READ_BYTES", 16)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._READ_BYTES", 16)
     now = time.monotonic()
 
     async def main() -> None:
@@ -536,9 +536,7 @@ def test_a_broker_that_was_stopped_reads_what_the_controller_has_sent_before_it_
 
 
 def test_preferred_leaders_are_elected_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "kafka_offsets.broker.network.nodes.controller_endpoint._PREFERRED_LEADERS_SECONDS", 0.05
-    )
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_endpoint._PREFERRED_LEADERS_SECONDS", 0.05)
     image = ClusterImage()
     former = Controller(image)
     for broker_id in (1, 2):
@@ -557,7 +555,7 @@ def test_preferred_leaders_are_elected_now_and_then(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_broker_that_does_not_read_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_endpoint._MOST_UNSENT_BYTES", 1 << 20)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_endpoint._MOST_UNSENT_BYTES", 1 << 20)
 
     async def main() -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", controlled.port, limit=1024)
@@ -656,7 +654,7 @@ def test_a_lasting_failure_is_logged_once(
 ) -> None:
     """Each of these was a line for each attempt: one a second while ZooKeeper could not be reached."""
     monkeypatch.setattr(controller_endpoint, "_RETRY_SECONDS", 0.001)
-    caplog.set_level(logging.INFO, "kafka_offsets.broker.network.nodes")
+    caplog.set_level(logging.INFO, "kafka_offsets.broker.nodes")
     image = ClusterImage(Brokers(1, {1: RegisteredBroker(1, "host", 9001, 1, is_up=True)}))
     store = RefusingStore()
     attempts = 0
@@ -696,7 +694,7 @@ def test_a_refused_broker_that_tries_again_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(controller_link, "_LONGEST_PAUSE_SECONDS", 0.002)
-    caplog.set_level(logging.INFO, "kafka_offsets.broker.network.nodes")
+    caplog.set_level(logging.INFO, "kafka_offsets.broker.nodes")
 
     async def main() -> None:
         with Controlled() as controlled:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.idle_connections import IdleConnections
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.wire.api import Apis
+from kafka_offsets.broker.wire.idle_connections import IdleConnections
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.security import token_requests
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.gates import token_requests
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

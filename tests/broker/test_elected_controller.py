@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
+from kafka_offsets.broker.nodes.elected_controller import ElectedController
 from kafka_offsets.errors import StorageError
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError, testing
-from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network import server as server_module
 from tests.conftest import REPOSITORY

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.api.table import SERVED
-from kafka_offsets.broker.authorization import rights, special_rows
-from kafka_offsets.broker.authorization.changes import CHANGES
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.api_table import SERVED
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.gates.changes import CHANGES
+from kafka_offsets.broker.wire import rights, special_rows
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.offsets import expiry
 from kafka_offsets.errors import StorageError

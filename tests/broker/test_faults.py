@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ErrorCode, testing
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ConnectionLostError, StorageError
 from kafka_offsets.protocol import messages, records

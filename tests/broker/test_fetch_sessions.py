@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.api import fetch_sessions
-from kafka_offsets.broker.api.fetch_sessions import EVICTION_MS
+from kafka_offsets.broker.wire import fetch_sessions
+from kafka_offsets.broker.wire.fetch_sessions import EVICTION_MS
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.drivers.partitions import PartitionCore, batch

@@ -10,10 +10,10 @@ import pytest
 
 from kafka_offsets import Broker, Compacted
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
-from kafka_offsets.broker.workers import run_inline
+from kafka_offsets.broker.turn.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.config.group import GroupConfigs
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import Files, MemoryFiles

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker import incremental
 from kafka_offsets.broker.api import groups, metadata, topic_admin
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.context import incremental
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.errors import StorageError

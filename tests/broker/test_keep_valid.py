@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.coordination.repair import readable_keys
+from kafka_offsets.broker.groups.repair import readable_keys
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import StorageError

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker import kept_responses
 from kafka_offsets.broker.api import groups, log_offsets
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.wire import kept_responses
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import state
 from kafka_offsets.protocol import messages

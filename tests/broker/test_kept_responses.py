@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker import kept_responses
 from kafka_offsets.broker.api import metadata
-from kafka_offsets.broker.api.row import Apis
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.kept_responses import KeptResponses
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.core.requests import RequestDispatcher
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.requests import RequestDispatcher
+from kafka_offsets.broker.wire import kept_responses
+from kafka_offsets.broker.wire.api import Apis
+from kafka_offsets.broker.wire.kept_responses import KeptResponses
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.catalogue import NewTopic

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.broker.config.types import ConfigSource
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import STORES

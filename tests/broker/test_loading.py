@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.groups import loading
 from kafka_offsets.columns import dense_ids, records
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.shard import Shard
@@ -257,7 +257,7 @@ def test_a_missing_numpy_is_reported_where_it_would_help(
 
 
 def test_numpy_is_imported_for_a_long_log_alone() -> None:
-    program = "import sys, kafka_offsets.broker.coordination.runtime; sys.exit('numpy' in sys.modules)"
+    program = "import sys, kafka_offsets.broker.groups.runtime; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

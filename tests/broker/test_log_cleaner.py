@@ -9,11 +9,11 @@ import pytest
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination import loading
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.groups import loading
 from kafka_offsets.broker.partition import log_cleaner
 from kafka_offsets.broker.partition.partitions import Partition
-from kafka_offsets.broker.workers import run_inline
+from kafka_offsets.broker.turn.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from tests.broker.test_incremental import step

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.network.nodes import metadata_file
-from kafka_offsets.broker.network.nodes.metadata_file import MetadataFile
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.nodes import metadata_file
+from kafka_offsets.broker.nodes.metadata_file import MetadataFile
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import ClusterImage, TopicPartition

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ConfigError, cli
-from kafka_offsets.broker import metrics
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core import metrics
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.protocol import messages

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_offsets.broker.api.row import GROUP, GROUPS, PARTITIONS, TRANSACTION, Addresses, Api
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
+from kafka_offsets.broker.wire.api import GROUP, GROUPS, PARTITIONS, TRANSACTION, Addresses, Api
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, name_in

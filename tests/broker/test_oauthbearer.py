@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from kafka_offsets.broker.config.security_keys import UNSECURED_VALIDATOR
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.quotas.client_quotas import ConnectionQuota, MutationQuota, RateQuota
-from kafka_offsets.broker.quotas.rates import Rate, TokenBucket, Windows
+from kafka_offsets.broker.access.client_quotas import ConnectionQuota, MutationQuota, RateQuota
+from kafka_offsets.broker.access.rates import Rate, TokenBucket, Windows
 from kafka_offsets.storage.client_settings import Quotas
 
 ELEVEN_SECONDS = Windows(11, 1000)

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_offsets.broker.api import credentials
 from kafka_offsets.broker.api import quotas as admin_quotas
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS

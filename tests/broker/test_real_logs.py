@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.coordination import snapshots
+from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages

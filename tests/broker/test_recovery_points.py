@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import encode_batch

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.coordination import known_commits
-from kafka_offsets.broker.coordination.known_commits import KnownCommits
+from kafka_offsets.broker.groups import known_commits
+from kafka_offsets.broker.groups.known_commits import KnownCommits
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
@@ -41,7 +41,7 @@ class Played:
         self.clock = ManualClock()
         self.files = files or MemoryFiles()
         self.ids = map(UUID, (str(UUID(int=number)) for number in itertools.count(1)))
-        with patch("kafka_offsets.broker.requests.KnownCommits", known):
+        with patch("kafka_offsets.broker.core.requests.KnownCommits", known):
             self.core = make_core(
                 self.files,
                 clock=self.clock,
@@ -56,7 +56,7 @@ class Played:
     def act(self, action: Callable[[], object]) -> None:
         """Do something while all new ids are counted."""
         with (
-            patch("kafka_offsets.broker.core.uuid.uuid4", lambda: next(self.ids)),
+            patch("kafka_offsets.broker.core.core.uuid.uuid4", lambda: next(self.ids)),
             patch("kafka_offsets.storage.data_directory.uuid.uuid4", lambda: next(self.ids)),
         ):
             action()

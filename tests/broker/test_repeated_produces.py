@@ -111,7 +111,7 @@ class Played:
     def __init__(self, repeats: type[RepeatedProduces], files: Files | None = None, **config: object) -> None:
         self.clock = ManualClock()
         self.files = files or MemoryFiles()
-        with patch("kafka_offsets.broker.requests.RepeatedProduces", repeats):
+        with patch("kafka_offsets.broker.core.requests.RepeatedProduces", repeats):
             self.core = make_core(self.files, clock=self.clock, **config)
         self.client = CoreClient(self.core)
         self.bytes: list[bytes] = []

@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files import MemoryFiles

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.workers import sync_all
+from kafka_offsets.broker.turn.workers import sync_all
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.log.log import Log

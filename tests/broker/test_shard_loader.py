@@ -8,9 +8,9 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination import loading, repair
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.workers import Done, Work, run_inline
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.groups import loading, repair
+from kafka_offsets.broker.turn.workers import Done, Work, run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.result import CoordinatorRecord

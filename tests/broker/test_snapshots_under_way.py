@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.coordination import snapshots
-from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.groups import snapshots
+from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages

@@ -21,13 +21,13 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from kafka_offsets import Broker
+from kafka_offsets.broker.access import listener_tls
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network import server_process
 from kafka_offsets.broker.network.accepting import ACCEPTED_PER_ROUND
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tls_handshake import Handshake
-from kafka_offsets.broker.security import listener_tls
 from kafka_offsets.client import Admin
 from kafka_offsets.errors import ConfigError, ListenerError
 from kafka_offsets.testing.certificates import Certificate, CertificateAuthority

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.api.table import SERVED
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.api_table import SERVED
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.topic_names import Collisions, invalid_topic_name
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError

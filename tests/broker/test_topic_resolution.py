@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.consumer import topic_resolution
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup

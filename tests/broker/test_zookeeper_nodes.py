@@ -15,9 +15,9 @@ import pytest
 
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.nodes.candidate import Candidate
-from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
-from kafka_offsets.broker.network.nodes.zookeeper_node import (
+from kafka_offsets.broker.nodes.candidate import Candidate
+from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.broker.nodes.zookeeper_node import (
     ZooKeeperNode,
     ZooKeeperOptions,
     join_cluster,

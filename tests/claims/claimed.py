@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock

@@ -17,7 +17,7 @@ import pytest
 from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.offset_manager.log_manager import LogOffsetManager
 from kafka_offsets.broker.offset_manager.zookeeper_manager import ZooKeeperOffsetManager
-from kafka_offsets.broker.workers import run_inline
+from kafka_offsets.broker.turn.workers import run_inline
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.coordinator import stored
 from kafka_offsets.errors import ErrorCode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.claims.claimed import CoreClient, after, broker, killed, stable, turn

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafka_offsets import Broker, cli
 from kafka_offsets import lag as rule
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.client.cluster import ClusterClient, LogRange
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Committed, Coordinator, Description, Member

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.coordinator import group_requests, stored
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat

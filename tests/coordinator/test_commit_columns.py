@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.api.row import Apis
+from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
 from kafka_offsets.coordinator.offsets.pages import ROW

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.row import API_VERSIONS
+from kafka_offsets.broker.wire.api import API_VERSIONS
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from tests.differential.brokers import ADMIN, PATIENCE_MS, SILENCE_MS, Broker, NoAnswerError

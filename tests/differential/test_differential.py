@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.broker.api.table import SERVED
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.protocol import messages
 from tests.differential.brokers import OwnBroker
 from tests.differential.play import Client, Play

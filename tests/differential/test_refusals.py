@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.mirroring.pairs import ERRORS
 from kafka_offsets.protocol.schema import Struct

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.errors import error_code_of
 from tests.broker.admin_exchange import name_of
 from tests.broker.admin_exchange import stored as stored_administration

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.testing import Broker
 from tests.conftest import GeneratedPart
 from tests.documents import error_table, provoked

@@ -8,9 +8,9 @@ import struct
 from typing import Any
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.connection import ClientConnection
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.workers import Sync, sync_inline
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.turn.workers import Sync, sync_inline
+from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

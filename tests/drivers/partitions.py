@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.protocol import messages

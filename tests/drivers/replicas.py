@@ -1,9 +1,9 @@
 """The driver of the replicas of one broker: other brokers are played by the test."""
 
 from kafka_offsets.broker.cluster.rows import ClusterRows
-from kafka_offsets.broker.cluster.topics import ClusterTopics
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore, ClusterPart
+from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
+from kafka_offsets.broker.partition.replica_assignment import ClusterTopics
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata

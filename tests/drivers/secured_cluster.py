@@ -9,11 +9,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
-from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
-from kafka_offsets.broker.network.nodes.node_server import NodePlace, NodeServer
-from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.broker.nodes.controller_login import BrokerLogins
+from kafka_offsets.broker.nodes.node_server import NodePlace, NodeServer
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.metadata.controller import Controller as MetadataController

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_offsets.broker.coordination.shared_batches import LatestRecords
+from kafka_offsets.broker.groups.shared_batches import LatestRecords
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch, read_records
 from tests.drivers.core import CoreClient

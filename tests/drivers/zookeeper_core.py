@@ -2,8 +2,8 @@
 
 from kafka_offsets.broker.api.topic_admin import create_topic
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.workers import Background, run_inline
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.turn.workers import Background, run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.storage.files import Files, MemoryFiles
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_offsets import cli
-from kafka_offsets.broker.durability import Durability
+from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.partition.producers import AppendedBatch, Producers
 from kafka_offsets.coordinator.result import RequestContext

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
 from kafka_offsets.client import Admin
 from kafka_offsets.errors import ConfigError, RefusedError
 from kafka_offsets.security.jaas_file import options_of_file

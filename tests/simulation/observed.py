@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kafka_offsets.broker.core import BrokerCore, ClientConnection
+from kafka_offsets.broker.core.core import BrokerCore, ClientConnection
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup

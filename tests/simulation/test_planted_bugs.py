@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.coordination.runtime import HostedShard
-from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.partition import log_cleaner
 from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup

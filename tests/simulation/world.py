@@ -14,9 +14,9 @@ from typing import Any
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.groups import loading
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.reply_aggregator import Part
+from kafka_offsets.broker.wire.reply_aggregator import Part
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.result import Result

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from kafka_offsets.broker.coordination import loading
+from kafka_offsets.broker.groups import loading
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol.records import read_batch_header
 from kafka_offsets.spark import options, schema

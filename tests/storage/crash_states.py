@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from typing import NamedTuple
 
-from kafka_offsets.broker.core import BrokerCore
-from kafka_offsets.broker.workers import sync_inline
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.turn.workers import sync_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from tests.slices import DoneSlices

@@ -27,10 +27,10 @@ from unittest.mock import patch
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination import snapshots
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
-from kafka_offsets.broker.workers import Done, Work, run_inline, sync_all
+from kafka_offsets.broker.turn.workers import Done, Work, run_inline, sync_all
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages

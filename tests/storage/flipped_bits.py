@@ -19,7 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files import MemoryFiles

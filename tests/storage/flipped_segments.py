@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.broker.coordination.snapshots import SNAPSHOT_FILE
+from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records

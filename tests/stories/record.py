@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from tests.broker import expiry_story
 from tests.broker.admin_exchange import exchanged
 from tests.broker.admin_situations import SCENARIOS

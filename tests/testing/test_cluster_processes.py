@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

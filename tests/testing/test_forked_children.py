@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.broker.network import prometheus
-from kafka_offsets.broker.network.nodes.controller_endpoint import ControllerEndpoint
+from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.http.control import Control
 from kafka_offsets.http.server import Address, HttpServer
 from kafka_offsets.metadata.controller import Controller

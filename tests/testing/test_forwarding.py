@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import kafka_offsets
-from kafka_offsets.broker.api.table import row_of
 from kafka_offsets.broker.cluster import forwarding
-from kafka_offsets.broker.replicas.channel import Channel, broker_client_id
+from kafka_offsets.broker.context.channel import Channel, broker_client_id
+from kafka_offsets.broker.core.api_table import row_of
 from kafka_offsets.client import commits
 from kafka_offsets.client import connection as client_connection
 from kafka_offsets.client.connection import Connection

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.protocol import messages
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.protocol import messages
 from tests.conftest import REPOSITORY
 from tests.differential.printed import Names

@@ -1,1 +1,1 @@
-"""APIs: the table of all APIs that the broker serves, and their handlers."""
+"""APIs: what does each API answer? One file for a family, with Kafka's names."""

@@ -17,7 +17,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 _LOG_DIRS_ERROR_SINCE = 3
 

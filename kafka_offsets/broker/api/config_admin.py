@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from kafka_offsets.broker.access.listener_stores import STORE_KEYS
 from kafka_offsets.broker.config.keys import KEYS as BROKER_KEYS
 from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, describe_topic
 from kafka_offsets.broker.config.types import Described, Type, text_of
 from kafka_offsets.broker.partition.topic_names import invalid_topic_name
-from kafka_offsets.broker.security.listener_stores import STORE_KEYS
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
@@ -27,7 +27,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
     Change = messages.IncrementalAlterConfigsRequest.AlterableConfig
 

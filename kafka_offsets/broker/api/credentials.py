@@ -19,7 +19,7 @@ from kafka_offsets.security import scram
 from kafka_offsets.security.credential import Credentials, ScramCredential
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
     CredentialInfo = messages.DescribeUserScramCredentialsResponse.CredentialInfo
     Deletion = messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_offsets.broker.api.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
-from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
+from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
+from kafka_offsets.broker.wire.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -27,9 +27,9 @@ from kafka_offsets.replication.divergence import OutOfRange, divergence
 from kafka_offsets.replication.follower import FollowerReplica
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.connection import ClientConnection
-    from kafka_offsets.broker.context import Context
-    from kafka_offsets.broker.scheduler import Deadline
+    from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.broker.turn.scheduler import Deadline
+    from kafka_offsets.broker.wire.connection import ClientConnection
 
 _ERROR_SINCE = 7
 """The first version whose response has a top-level error."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from kafka_offsets.broker.coordination.runtime import HostedShard
-from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
-from kafka_offsets.broker.reply_aggregator import ReplyAggregator
+from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
+from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import membership
@@ -29,7 +29,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 logger = new_logger(__name__)
 

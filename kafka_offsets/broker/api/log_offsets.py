@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.deletions import Deleted
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
-from kafka_offsets.broker.replicas.deletions import Deleted
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -20,7 +20,7 @@ from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6

@@ -12,10 +12,10 @@ from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.api.row import AdvertisedRows
-from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
+from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
+from kafka_offsets.broker.wire.api import AdvertisedRows
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
 from kafka_offsets.coordinator.result import RequestContext
@@ -28,7 +28,7 @@ from kafka_offsets.storage.data_directory import DataDirectory
 from kafka_offsets.storage.starts import stored_epoch
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 TOPIC_OPERATIONS = 3576
 """All operations on a topic as bits by AclOperation's numbers: read, write, create, delete, alter, describe and both

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
+from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.interfaces import Outcomes
 from kafka_offsets.broker.network.socket_writer import KEPT_BYTES
-from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.partition.batch_validation import (
     DecompressionBudget,
     Refused,
@@ -17,7 +18,6 @@ from kafka_offsets.broker.partition.batch_validation import (
 )
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.partition.producers import AppendedBatch
-from kafka_offsets.broker.replicas.interfaces import Outcomes
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -30,7 +30,7 @@ from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 TOPIC_IDS_SINCE = 13
 """The first version of Produce that names topics by id (KIP-516)."""

@@ -22,7 +22,7 @@ from kafka_offsets.protocol.java_hash import string_hash
 from kafka_offsets.storage.client_settings import Entity
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
     Component = messages.DescribeClientQuotasRequest.ComponentData
     Entry = messages.AlterClientQuotasRequest.EntryData

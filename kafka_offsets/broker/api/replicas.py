@@ -18,7 +18,7 @@ from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 _CONTROLLER_LISTENER = "CONTROLLER"
 """The name that Kafka's controllers give their own listener."""

@@ -36,7 +36,7 @@ from kafka_offsets.storage.catalogue import NewTopic
 from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 _DEFAULT = -1
 _MOST_PARTITIONS = 10_000

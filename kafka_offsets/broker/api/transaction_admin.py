@@ -10,12 +10,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_offsets.broker.coordination.transactions import transactional_ids
-from kafka_offsets.broker.incremental import Budget, Steps, run_incrementally
-from kafka_offsets.broker.partition.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
+from kafka_offsets.broker.groups.transactions import transactional_ids
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
-from kafka_offsets.broker.reply_aggregator import ReplyAggregator
+from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
 from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
@@ -28,7 +28,7 @@ from kafka_offsets.replication.leader import LeaderReplica
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 _STEP_COST = 1_000_000
 """What a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""

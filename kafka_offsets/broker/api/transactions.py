@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafka_offsets.broker.coordination.runtime import HostedShard
+from kafka_offsets.broker.context.interfaces import Outcomes
+from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
-from kafka_offsets.broker.replicas.interfaces import Outcomes
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import transactional_offsets
 from kafka_offsets.coordinator.result import RequestContext
@@ -26,7 +26,7 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
 
 _FENCED_SINCE = {22: 4, 24: 2, 25: 2, 26: 2}
 """From this version of an API on a fenced producer gets PRODUCER_FENCED, before INVALID_PRODUCER_EPOCH (KIP-588)."""

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
-from kafka_offsets.broker.api.row import Api, Apis, Route
-from kafka_offsets.broker.authorization import rights
-from kafka_offsets.broker.authorization.rows import authorized
-from kafka_offsets.broker.cluster.held_answers import decide, pass_on
-from kafka_offsets.broker.context import Context
-from kafka_offsets.broker.security.broker_peers import is_between_brokers, is_trusted
+from kafka_offsets.broker.context.broker_peers import is_between_brokers, is_trusted
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.context.held_answers import decide, pass_on
+from kafka_offsets.broker.gates.rows import authorized
+from kafka_offsets.broker.wire import rights
+from kafka_offsets.broker.wire.api import Api, Apis, Route
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext

@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.cluster.envelopes import ENVELOPE_VERSION, sealed, unsealed
-from kafka_offsets.broker.cluster.held_answers import decide, pass_on
-from kafka_offsets.broker.context import Context
-from kafka_offsets.broker.scheduler import Deadline
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.context.held_answers import decide, pass_on
+from kafka_offsets.broker.turn.scheduler import Deadline
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError

@@ -13,16 +13,16 @@ from typing import Any
 
 from kafka_offsets.broker.api.fetch import FOLLOWERS_SERVE_SINCE, Refuses
 from kafka_offsets.broker.api.replicas import unregistered
-from kafka_offsets.broker.api.row import Addresses, Api, Apis, Route
 from kafka_offsets.broker.api.topic_admin import is_too_late
 from kafka_offsets.broker.cluster.envelopes import ENVELOPE
 from kafka_offsets.broker.cluster.forwarding import Forwarding
-from kafka_offsets.broker.cluster.held_answers import decide, decide_and_change, names_of, pass_on, topic_name
 from kafka_offsets.broker.cluster.view import ClusterView
-from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.context.held_answers import decide, decide_and_change, names_of, pass_on, topic_name
+from kafka_offsets.broker.core.requests import fail_request
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.requests import fail_request
+from kafka_offsets.broker.wire.api import Addresses, Api, Apis, Route
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.metadata.image import ClusterImage, RegisteredBroker

@@ -22,7 +22,7 @@ from kafka_offsets.broker.config.types import (
     setting,
     text_of,
 )
-from kafka_offsets.broker.coordination.runtime import group_settings
+from kafka_offsets.broker.groups.runtime import group_settings
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.storage.data_directory import DataDirectory

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
+from kafka_offsets.broker.access.listeners import with_users
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text
@@ -22,7 +23,6 @@ from kafka_offsets.broker.network.loops import BrokerLoop, result_of, warn_of_gr
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
-from kafka_offsets.broker.security.listeners import with_users
 from kafka_offsets.client import commits, quotas
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafka_offsets.broker.replicas.channel import OnAnswer
+from kafka_offsets.broker.context.channel import OnAnswer
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.connection import ClientConnection
     from kafka_offsets.broker.network.server import Server
+    from kafka_offsets.broker.wire.connection import ClientConnection
 
 _SIZE = struct.Struct(">i")
 

@@ -9,7 +9,7 @@ from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.core import BrokerCore
+    from kafka_offsets.broker.core.core import BrokerCore
 
 
 class InnerPeer:

@@ -14,7 +14,7 @@ from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from kafka_offsets.broker.metrics import TABLE
+from kafka_offsets.broker.core.metrics import TABLE
 from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.clock import monotonic_s

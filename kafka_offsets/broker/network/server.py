@@ -11,13 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from kafka_offsets.broker.api.row import Apis
-from kafka_offsets.broker.api.table import served_apis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Listener, address_text, local_host
-from kafka_offsets.broker.connection import ClientConnection
-from kafka_offsets.broker.coordination.shard_loader import LOADS_AT_ONCE
-from kafka_offsets.broker.core import TURN_MS, BrokerCore, ClusterPart
+from kafka_offsets.broker.core.api_table import served_apis
+from kafka_offsets.broker.core.core import TURN_MS, BrokerCore, ClusterPart
+from kafka_offsets.broker.groups.shard_loader import LOADS_AT_ONCE
 from kafka_offsets.broker.network.accepting import (
     ACCEPTED_PER_ROUND,
     is_closed_by_peer,
@@ -32,7 +30,9 @@ from kafka_offsets.broker.network.socket_writer import SocketWriter
 from kafka_offsets.broker.network.switch_interval import switch_interval
 from kafka_offsets.broker.network.tls_handshake import Handshake
 from kafka_offsets.broker.network.virtual_time import Driven, TimeDriver
-from kafka_offsets.broker.workers import Done, Work, sync_all
+from kafka_offsets.broker.turn.workers import Done, Work, sync_all
+from kafka_offsets.broker.wire.api import Apis
+from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import Clock, ManualClock, SystemClock
 from kafka_offsets.errors import BindError, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kafka_offsets.clock import ManualClock
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.scheduler import Deadline
+    from kafka_offsets.broker.turn.scheduler import Deadline
 
 _PARTS = 50
 """Over long jumps periodic checks run less often: each is late by at most this fraction of the remaining time, and near

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_offsets.broker.api.row import Api
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.coordination.runtime import HostedShard
+    from kafka_offsets.broker.groups.runtime import HostedShard
     from kafka_offsets.protocol import messages
 
 Response = Any

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.coordination.shard_loader import ShardLoader
-from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.groups.shard_loader import ShardLoader
+from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.offset_manager.interface import Reader, Response
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.result import RequestContext
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.coordination.runtime import HostedShard
+    from kafka_offsets.broker.groups.runtime import HostedShard
     from kafka_offsets.protocol import messages
 
 

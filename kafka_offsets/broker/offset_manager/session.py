@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kafka_offsets.broker.scheduler import Deadline, Scheduler
+from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
 from kafka_offsets.clock import Now
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper.requests import Outcome, Problem, Request, SessionState, ZooKeeper

@@ -12,17 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.answers import Answers
-from kafka_offsets.broker.api.row import Api
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
-from kafka_offsets.broker.coordination.shard_loader import ShardLoader
-from kafka_offsets.broker.coordination.shards import Shards
+from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
+from kafka_offsets.broker.groups.shard_loader import ShardLoader
+from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.offset_manager.interface import Reader, Response
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.broker.offset_manager.session import ZooKeeperSession
 from kafka_offsets.broker.offset_manager.zookeeper_shard import Ask, ZooKeeperShard
-from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.turn.scheduler import Scheduler
+from kafka_offsets.broker.wire.answers import Answers
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.result import Reply, RequestContext, Result
@@ -42,7 +42,7 @@ from kafka_offsets.zookeeper.steps import (
 from kafka_offsets.zookeeper.znodes import OffsetName
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.coordination.runtime import HostedShard
+    from kafka_offsets.broker.groups.runtime import HostedShard
 
 _OFFSET_COMMIT, _OFFSET_DELETE = 8, 47
 

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.coordination.runtime import HostedShard
-from kafka_offsets.broker.coordination.shared_batches import Read
+from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.groups.shared_batches import Read
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic.group import ClassicGroup

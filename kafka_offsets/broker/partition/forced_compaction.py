@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import LogCleaner, cleanup_policy, compaction_config
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
+from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionResult, cleanable
 

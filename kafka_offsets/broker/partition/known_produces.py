@@ -17,9 +17,9 @@ from kafka_offsets.protocol.connection import encode_response
 from kafka_offsets.replication.leader import ACKS_ALL
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.api.row import Codecs
     from kafka_offsets.broker.config.topic import TopicConfig
     from kafka_offsets.broker.partition.partitions import Partition, Topic, Topics
+    from kafka_offsets.broker.wire.api import Codecs
     from kafka_offsets.coordinator.result import RequestContext
 
 _MOST = 1 << 12

@@ -9,13 +9,13 @@ and LocalLog.roll of Kafka 4.3.
 import sys
 from collections.abc import Callable
 
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.topic import TopicConfig
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Partition, Topic, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
-from kafka_offsets.broker.scheduler import Deadline, Scheduler
-from kafka_offsets.broker.workers import Workers
+from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing
+from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
+from kafka_offsets.broker.turn.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger

@@ -14,15 +14,15 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.broker.partition.partitions import LogLoadingError
+from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Pause, Steps, Until
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.partition.partitions import Opened, Partition, Topic, Topics
-    from kafka_offsets.broker.scheduler import Deadline, Scheduler
-    from kafka_offsets.broker.workers import Workers
+    from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
+    from kafka_offsets.broker.turn.workers import Workers
     from kafka_offsets.clock import Now
 
 _LONG_BYTES = 256 << 10

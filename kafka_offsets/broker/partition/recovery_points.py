@@ -12,11 +12,11 @@ Source: LogManager.checkpointLogRecoveryOffsets of Kafka 4.3, which has the same
 
 from collections.abc import Callable, Iterable
 
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.partition.partitions import Topics
-from kafka_offsets.broker.scheduler import Scheduler
-from kafka_offsets.broker.workers import Workers
+from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Steps
+from kafka_offsets.broker.turn.scheduler import Scheduler
+from kafka_offsets.broker.turn.workers import Workers
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger

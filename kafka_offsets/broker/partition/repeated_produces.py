@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kafka_offsets.broker.connection import ClientConnection
-from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.partition.batch_validation import usual_batch
 from kafka_offsets.broker.partition.known_produces import KnownProduces, RepeatableProduce
+from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import BatchHeader, read_batch_header

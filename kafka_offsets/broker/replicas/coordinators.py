@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.coordination.runtime import HostedShard
+from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.replication.leader import LeaderReplica
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
     from kafka_offsets.broker.partition.partitions import Partition
-    from kafka_offsets.broker.scheduler import Deadline, Scheduler
+    from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
 
 _MOST_AT_ONCE_BYTES = 1 << 20
 """A longer log is loaded in the background: this broker serves other partitions too, and their followers wait."""

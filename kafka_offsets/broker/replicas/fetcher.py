@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.replicas.channel import Channel
+from kafka_offsets.broker.context.channel import Channel
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
@@ -34,9 +34,9 @@ from kafka_offsets.replication.follower import (
 )
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
     from kafka_offsets.broker.partition.partitions import Partition
-    from kafka_offsets.broker.scheduler import Deadline
+    from kafka_offsets.broker.turn.scheduler import Deadline
 
 _FETCH_VERSION = 17
 """With topic ids, and with the epoch of the replica's broker (KIP-903)."""

@@ -21,8 +21,8 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.replication.elections import may_resign
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
-    from kafka_offsets.broker.workers import Workers
+    from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.broker.turn.workers import Workers
     from kafka_offsets.metadata.image import Delta
     from kafka_offsets.metadata.membership import ClusterMembership
 

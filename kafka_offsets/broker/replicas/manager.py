@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.api.topic_admin import topic_deleted
-from kafka_offsets.broker.background_task import BackgroundTask, Pacing, Steps
 from kafka_offsets.broker.config.topic import usable_configs
+from kafka_offsets.broker.context.acknowledgements import Acknowledgements
+from kafka_offsets.broker.context.channel import Channel
+from kafka_offsets.broker.context.deletions import Deletions
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.replicas.acknowledgements import Acknowledgements
-from kafka_offsets.broker.replicas.channel import Channel
 from kafka_offsets.broker.replicas.coordinators import Coordinators
-from kafka_offsets.broker.replicas.deletions import Deletions
 from kafka_offsets.broker.replicas.fetcher import ReplicaFetcher
 from kafka_offsets.broker.replicas.log_directory import LogDirectory
 from kafka_offsets.broker.replicas.peer_requests import PeerRequests
+from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Steps
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
@@ -36,9 +36,9 @@ from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.storage.catalogue import NewTopic
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
     from kafka_offsets.broker.partition.partitions import Partition, Topic
-    from kafka_offsets.broker.workers import Workers
+    from kafka_offsets.broker.turn.workers import Workers
     from kafka_offsets.metadata.membership import ClusterMembership
     from kafka_offsets.storage.log.log import Log
 

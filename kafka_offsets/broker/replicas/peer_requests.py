@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.context.channel import Channel, OnAnswer
+from kafka_offsets.broker.context.interfaces import OnOutcomes
 from kafka_offsets.broker.partition.topic_names import TRANSACTIONS_TOPIC
-from kafka_offsets.broker.replicas.channel import Channel, OnAnswer
-from kafka_offsets.broker.replicas.interfaces import OnOutcomes
 from kafka_offsets.coordinator.transactions.decisions import Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
@@ -21,8 +21,8 @@ from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 from kafka_offsets.replication.partition_state import NO_LEADER
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.connection import ClientConnection
-    from kafka_offsets.broker.context import Context
+    from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.broker.wire.connection import ClientConnection
 
 _MARKERS_VERSION = 1
 _ADD_VERSION = 5

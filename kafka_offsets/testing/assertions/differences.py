@@ -5,7 +5,7 @@ Each function reads the state of a broker in its thread.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.assertions.expected_records import ExpectedRecord, chosen, differences

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import node_ports
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network.due_timer import DueTimer
 from kafka_offsets.broker.network.server import time_driver
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.scheduler import Deadline, Scheduler
+from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
 from kafka_offsets.clock import Clock, Now, SystemClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.image import ClusterImage, RegisteredBroker, TopicPartition

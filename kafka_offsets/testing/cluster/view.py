@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, TypeVar
 
-from kafka_offsets.broker.context import Context
-from kafka_offsets.broker.coordination.runtime import HostedShard
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.partition.partitions import Partition, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
-from kafka_offsets.broker.scheduler import Scheduler
+from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.metadata.image import ClusterImage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.cluster.held_answers import names_of
-from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.context.held_answers import names_of
 from kafka_offsets.broker.network.server import Peer
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
 

@@ -20,7 +20,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.api.row import (
+from kafka_offsets.broker.core.api_table import SERVED, served_apis
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.gates.rows import authorized
+from kafka_offsets.broker.wire.api import (
     API_VERSIONS,
     GROUP,
     GROUPS,
@@ -30,9 +33,6 @@ from kafka_offsets.broker.api.row import (
     Api,
     Apis,
 )
-from kafka_offsets.broker.api.table import SERVED, served_apis
-from kafka_offsets.broker.authorization.rows import authorized
-from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.clock import LATEST_MS, ManualClock
 from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafka_offsets.broker.core import BrokerCore
+from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files import File, Files
 from kafka_offsets.testing.faults.fault import Fault, Owner

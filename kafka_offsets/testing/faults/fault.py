@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from kafka_offsets.broker.api.row import Api
-from kafka_offsets.broker.context import Context
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.testing.faults.call import Call
 

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.api.row import Apis
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.core import BrokerCore, ClusterPart
+from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.inner_channel import InnerChannel
-from kafka_offsets.broker.network.nodes import part
+from kafka_offsets.broker.nodes import part
 from kafka_offsets.broker.partition.partitions import Partition
+from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.clock import Now
 from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.metadata.membership import ClusterMembership

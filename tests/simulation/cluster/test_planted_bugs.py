@@ -6,7 +6,7 @@ import pytest
 
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.cluster.envelopes import Enveloped
-from kafka_offsets.broker.coordination.runtime import CoordinatorRuntime
+from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.replication.leader import LeaderReplica
 from tests.replication.simulation import test_planted_bugs as planted

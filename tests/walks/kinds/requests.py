@@ -7,7 +7,7 @@ Every field has a pool of values, known and unknown; lists are empty, null, or n
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker.api.table import SERVED
+from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.schema import Field, Struct
 from tests.walks.kinds import classic, consumer, fetching, offsets, transactions

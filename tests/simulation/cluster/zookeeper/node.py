@@ -6,10 +6,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.network.nodes import part
-from kafka_offsets.broker.network.nodes.candidate import Candidate
-from kafka_offsets.broker.network.nodes.controller_link import Address, ControllerLink
-from kafka_offsets.broker.network.nodes.elected_controller import ElectedController
+from kafka_offsets.broker.nodes import part
+from kafka_offsets.broker.nodes.candidate import Candidate
+from kafka_offsets.broker.nodes.controller_link import Address, ControllerLink
+from kafka_offsets.broker.nodes.elected_controller import ElectedController
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.zookeeper import election

@@ -1,1 +1,0 @@
-"""Authorization: which parts of a request may its sender have?"""

@@ -1,0 +1,140 @@
+"""Awaited logs: a request for a log that is being opened, or read for its producers, waits for that.
+
+Kafka opens all logs before it listens, so its clients need not retry their first call after a start, and many do not:
+librdkafka passes the error of its ListOffsets on to the program. Other requests are served in the meantime;
+those of the same connection are decided afterwards, so that records stay in their order. What is not open after the
+timeout, or when too many requests wait, gets NOT_LEADER_OR_FOLLOWER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from kafka_offsets.broker.context.broker_peers import is_broker
+from kafka_offsets.broker.context.incremental import Steps, run_incrementally
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
+from kafka_offsets.broker.turn.background_task import Until
+from kafka_offsets.errors import ErrorCode, StorageError
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.clock import Now
+    from kafka_offsets.coordinator.result import RequestContext
+
+_TIMEOUT_MS, _LONGEST_MS = 10_000, 30_000
+"""How long a request without a timeout waits, and any other one at most: clients give up after 10 s to 60 s."""
+
+Place = tuple[Topic | None, int]
+Handle = TypeVar("Handle", bound=Callable[..., Any])
+
+
+def timeout_of(request: Any, *, is_all: bool) -> int:
+    """Return how long a request may wait, in ms.
+
+    is_all  whether all logs that it reads are still to be opened
+    """
+    given_ms: int = getattr(request, "timeout_ms", 0)
+    return min(given_ms, _LONGEST_MS) if given_ms > 0 else _TIMEOUT_MS
+
+
+class Awaiting(NamedTuple):
+    """What the requests of an API wait for.
+
+    places           (broker, request, context, what else the handler gets) -> the partitions whose logs they need
+    needs_producers  (request, API version) -> whether they need the producers of these as well
+    timeout_ms       as `timeout_of`
+    """
+
+    places: Callable[..., Iterable[Place]]
+    needs_producers: Callable[[Any, int], bool]
+    timeout_ms: Callable[..., int] = timeout_of
+
+
+def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
+    """Decorate the handler of an API: it is called when the logs are open, at once if they are."""
+
+    def decorate(handle: Handle) -> Handle:
+        @wraps(handle)
+        def decide(broker: Context, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
+            places = list(awaiting.places(broker, request, context, *more))
+            needs_producers = partial(awaiting.needs_producers, request, context.api_version)
+            loading = list(_loading(broker, places, needs_producers))
+            if not loading or is_broker(broker, context):  # one connection has all requests of a broker
+                return handle(broker, request, context, now, *more)
+            timeout_ms = awaiting.timeout_ms(request, is_all=len(loading) == len(places))
+            context.connection.pipelined_key = None
+            decided = partial(handle, broker, request, context)
+            return run_incrementally(
+                broker, context, _decided_later(broker, context, decided, loading, timeout_ms, more)
+            )
+
+        return decide  # type: ignore[return-value]
+
+    return decorate
+
+
+def _loading(
+    broker: Context, places: Iterable[Place], needs_producers: Callable[[], bool]
+) -> Iterator[tuple[Topic, int]]:
+    """Yield the partitions whose logs are not open, or not read, and begin with that where it takes long."""
+    for topic, index in places:
+        if topic is None or not 0 <= index < topic.partition_count:
+            continue
+        partition = topic.partitions[index]
+        if partition is not None and partition.knows_producers:
+            continue
+        try:
+            if partition is None:
+                is_loading = broker.opener is not None and broker.opener.begin(topic, index)
+            else:
+                is_loading = needs_producers() and _is_read(partition)
+        except StorageError:
+            continue  # the handler meets it as well
+        if is_loading:
+            yield topic, index
+
+
+def _is_read(partition: Partition) -> bool:
+    """Return whether a log is being read for its producers, which begins here. StorageError for a damaged one."""
+    try:
+        _ = partition.producers
+    except LogLoadingError:
+        return True
+    return False
+
+
+def _decided_later(
+    broker: Context,
+    context: RequestContext,
+    decided: Callable[..., Any],
+    loading: list[tuple[Topic, int]],
+    timeout_ms: int,
+    more: tuple[Any, ...],
+) -> Steps[Any]:
+    opener, clock = broker.opener, broker.clock
+    assert opener is not None, "it loads them"
+    until_ms = clock.now().mono_ms + timeout_ms
+    roles = [_role(broker, *each) for each in loading]
+    with opener.waiting(context.frame_bytes) as may_wait:
+        while may_wait and any(opener.is_loading(*each) for each in loading):
+            left_ms = until_ms - clock.now().mono_ms
+            if left_ms <= 0:
+                break
+            yield Until(partial(opener.when_changed, timeout_ms=left_ms))
+    if roles == [_role(broker, *each) for each in loading]:
+        return decided(clock.now(), *more)
+    broker.answers.fail(context, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the role was checked before the wait
+    return None
+
+
+def _role(broker: Context, topic: Topic, index: int) -> tuple[bool, bool, bool]:
+    """Return whether a partition is led here, whether it has a replica here, and whether its open log has no role."""
+    if broker.replicas is None:
+        return True, True, False
+    state, partition = broker.replicas.state(topic.name, index), topic.partitions[index]
+    is_idle = partition is not None and partition.replica is None
+    if state is None:
+        return False, False, is_idle
+    return state.leader == broker.node_id, broker.node_id in state.replicas, is_idle

@@ -1,0 +1,53 @@
+"""Held answers: decide a request, and change its answer before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.core.requests import decide_in_shard
+from kafka_offsets.broker.wire.api import Api, Route
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.protocol.connection import Parts
+from kafka_offsets.protocol.mirroring.named import NameOf, name_in
+
+
+def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
+    """Call the API's own handler for a request; return the response, or None if it comes later."""
+    if api.route is Route.SHARD:
+        decide_in_shard(core, api, request, context, now)
+        return None
+    return api.handle(core, request, context, now)
+
+
+def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
+    """Send a held answer: a response, or the bytes of an encoded one."""
+    if context.connection.closing:
+        return
+    if isinstance(answer, (bytes, Parts)):
+        core.answers.reply_encoded(context, answer)
+    else:
+        core.answers.reply(context, answer)
+
+
+def decide_and_change(
+    core: Context, row: Api, request: Any, context: RequestContext, now: Now, change: Callable[[Any], Any]
+) -> None:
+    """Decide a request, and change its answer before it is sent."""
+    held = Held(context, request, lambda response: pass_on(core, context, change(response)))
+    response = decide(core, row, request, held, now)
+    if response is not None:
+        held.hand_over(response)
+
+
+def topic_name(core: Context, topic: Any) -> str:
+    """Return the name of a topic in a message, which may give its id alone; "" for an unknown one."""
+    topic_id = getattr(topic, "topic_id", b"")
+    return name_in(topic) or ((core.topics.topic_name(topic_id) or "") if any(topic_id) else "")
+
+
+def names_of(core: Context) -> NameOf:
+    """Return the function that gives the name of a topic in a message."""
+    return lambda topic: topic_name(core, topic)

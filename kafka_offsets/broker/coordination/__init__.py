@@ -1,1 +1,0 @@
-"""Coordinators on logs: shards of groups, and transactional ids, from loading to expiration."""

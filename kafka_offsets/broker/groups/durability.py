@@ -1,0 +1,161 @@
+"""Durability: syncs of logs that have grown, and the answers and callbacks that wait for them.
+
+One sync runs at a time; whatever is appended in the meantime waits for the next one. The `fsync` policy decides whether
+and when logs are synced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.broker.groups.growth import Growth
+from kafka_offsets.broker.turn.workers import Workers
+from kafka_offsets.broker.wire.answers import Answers
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.storage.log.log import Log
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.config.keys import Config
+    from kafka_offsets.broker.groups.runtime import HostedShard
+    from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
+
+logger = new_logger(__name__)
+
+
+class Durability:
+    """The syncs of one broker.
+
+    sync_ended  called with the logs that have grown, if the policy does not sync them
+    replicate   calls back when the in-sync replicas have what these logs have now; None for a broker that is alone
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        scheduler: Scheduler,
+        workers: Workers,
+        answers: Answers,
+        growth: Growth,
+        sync_ended: Callable[[Iterable[Log]], None],
+    ) -> None:
+        self._config = config
+        self._scheduler = scheduler
+        self._workers = workers
+        self._answers = answers
+        self._unsynced = growth.unsynced
+        self._sync_ended = sync_ended
+        self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
+        self._syncing = False
+        self._sync_deadline: Deadline | None = None
+        self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
+        self._durable_calls: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]] = []
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether an answer or callback waits for a sync that has not begun."""
+        return bool(self._durable_replies or self._durable_calls) and not self._syncing
+
+    def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+        """Answer once `logs` are replicated and as durable as the `fsync` policy says, or with an error."""
+        if self.replicate is None:
+            self.reply_when_on_disk(context, response, logs)
+            return
+        kept = tuple(logs)
+
+        def replicated(error: ErrorCode) -> None:
+            """Answer with the error, or wait for the disk."""
+            if error:
+                self._answers.fail(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                self.reply_when_on_disk(context, response, kept)
+
+        self.replicate(kept, replicated)
+
+    def reply_when_on_disk(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+        """Answer once `logs` are as durable as the `fsync` policy says, whatever other replicas have."""
+        if self._config.fsync == "commit":
+            self._durable_replies.append((context, response, tuple(logs)))
+        else:
+            self._answers.reply(context, response)
+
+    def when_durable(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
+        """Call back once the current content of `logs` is replicated, and as durable as the `fsync` policy says.
+
+        Or with an error.
+        """
+        if self.replicate is None:
+            self._when_on_disk(logs, callback)
+            return
+        kept = tuple(logs)
+
+        def replicated(error: ErrorCode) -> None:
+            """Pass the error on, or wait for the disk."""
+            if error:
+                callback(error)
+            else:
+                self._when_on_disk(kept, callback)
+
+        self.replicate(kept, replicated)
+
+    def _when_on_disk(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
+        if self._config.fsync == "commit":
+            self._durable_calls.append((callback, tuple(logs)))
+        else:
+            callback(ErrorCode.NONE)
+
+    def start_sync(self) -> None:
+        """Sync everything appended so far; if a sync is running, the next one does it."""
+        if self._syncing or not (self._unsynced or self._durable_replies or self._durable_calls):
+            return
+        if self._config.fsync == "commit":
+            self._sync_now()
+        elif self._config.fsync == "interval" and self._sync_deadline is None:
+            due = self._scheduler.clock.now().mono_ms + self._config.fsync_interval_ms
+            self._sync_deadline = self._scheduler.at(due, self._sync_interval)
+        elif self._config.fsync == "never":
+            self._sync_ended(self._unsynced)
+            self._unsynced.clear()
+
+    def _sync_interval(self, now: Now) -> None:
+        self._sync_deadline = None
+        if self._unsynced and not self._syncing:
+            self._sync_now()
+
+    def _sync_now(self) -> None:
+        unsynced = dict(self._unsynced)
+        self._unsynced.clear()
+        ends = {hosted: hosted.log.log_end_offset for hosted in unsynced.values() if hosted is not None}
+        replies, self._durable_replies = self._durable_replies, []
+        calls, self._durable_calls = self._durable_calls, []
+        self._syncing = True
+        self._workers.sync(list(unsynced), lambda failed: self._synced(ends, replies, calls, failed))
+
+    def _synced(
+        self,
+        ends: dict[HostedShard, int],
+        replies: list[tuple[RequestContext, Any, tuple[Log, ...]]],
+        calls: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]],
+        failed: dict[Log, StorageError],
+    ) -> None:
+        """Handle the end of a sync; `end_turn` must be called afterwards."""
+        self._syncing = False
+        for log, error in failed.items():
+            logger.error("fsync of %s failed, it takes no more writes: %s", log.directory, error)
+        for hosted, end in ends.items():
+            if hosted.log in failed:
+                hosted.fail(failed[hosted.log])
+            else:
+                hosted.durable_offset = end
+                hosted.take_effect()
+        for context, response, logs in replies:
+            if any(log in failed or log.failure is not None for log in logs):
+                self._answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                self._answers.reply(context, response)
+        for call, logs in calls:
+            lost = any(log in failed or log.failure is not None for log in logs)
+            call(ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NONE)

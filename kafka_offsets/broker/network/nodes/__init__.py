@@ -1,1 +1,0 @@
-"""Nodes: how does a broker take part in a cluster whose brokers are processes, and who starts them?"""

@@ -1,0 +1,1 @@
+"""Nodes: a broker as one of several processes, with an elected controller or ZooKeeper."""

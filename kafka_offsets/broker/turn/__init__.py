@@ -1,0 +1,1 @@
+"""Turn: when does work run? Deadlines, background tasks and worker threads of the broker's one thread."""

@@ -1,0 +1,184 @@
+"""Answers: encoded as soon as they exist, and sent in request order for each connection.
+
+An answer waits for earlier ones of its connection. `release` moves the answers that need not wait into the output of
+their connection; the owner of the sockets sends them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.wire.connection import ClientConnection
+from kafka_offsets.broker.wire.reply_aggregator import Part
+from kafka_offsets.broker.wire.response_budget import ResponseBudget
+from kafka_offsets.coordinator.result import Closing, Held, RequestContext
+from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
+from kafka_offsets.protocol.topic_partition import TopicPartition
+
+_PRODUCE = 0
+
+OBSERVED = frozenset((11, 14, 68))
+"""APIs whose answers an observer sees: JoinGroup, SyncGroup, ConsumerGroupHeartbeat."""
+
+logger = new_logger(__name__)
+
+
+class Observer(Protocol):
+    """Sees what clients fetch and what they are told, and changes nothing."""
+
+    def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
+        """A client fetches from these offsets, none of which is refused."""
+
+    def answered(self, context: RequestContext, response: Any) -> None:
+        """A response is about to be encoded, or was encoded before."""
+
+    def left(self, connection: ClientConnection) -> None:
+        """A connection has closed."""
+
+
+class Answers:
+    """The answers of one broker.
+
+    responses  counts the large ones
+    throttle   set while clients have quotas: (request, response) -> the response, with its throttle time
+    row_of     API key -> its row, also of an API that is no longer served
+    observer   of a broker for tests
+    answered   connections with an answer that is not released yet
+    writable   connections with output to send
+    resumable  connections whose next requests may be decided now
+    """
+
+    def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api]) -> None:
+        self.responses = responses
+        self.throttle: Callable[[RequestContext, Any], Any] | None = None
+        self._row_of = row_of
+        self.observer: Observer | None = None
+        self.answered: dict[ClientConnection, None] = {}
+        self.resumable: dict[ClientConnection, None] = {}
+        self.writable: dict[ClientConnection, None] = {}
+
+    def reply(self, context: RequestContext, response: Any) -> None:
+        """Queue a response. It is sent at the end of the turn, in request order for its connection."""
+        if type(context) is not RequestContext:
+            self._reply_otherwise(context, response)
+            return
+        connection: ClientConnection = context.connection
+        if connection.closing:
+            return
+        if self.observer is not None and context.api_key in OBSERVED:
+            self.observer.answered(context, response)
+        if type(response) is bytes:
+            context.answer = response
+            self.answered[connection] = None
+            return
+        if self.throttle is not None:
+            response = self.throttle(context, response)
+        codecs = context.codecs
+        try:
+            if codecs.asides is not None and (asides := codecs.asides(response)):
+                tagged = codecs.has_tagged_response_header
+                parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
+                self.reply_encoded(context, parts)
+                return
+            encode = codecs.echo if response is context.request else codecs.encode
+            context.answer = encode_response(
+                encode, response, context.correlation_id, codecs.has_tagged_response_header
+            )
+        except ValueError:
+            api = self._row_of(context.api_key)
+            logger.exception(
+                "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
+            )
+            failed = api.fail(context.request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
+            context.answer = encode_response(
+                codecs.encode, failed, context.correlation_id, tagged=codecs.has_tagged_response_header
+            )
+        self.answered[connection] = None
+
+    def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
+        """Handle a partial answer, pass an answer to its `Held` context, or close the connection of a `Closing`."""
+        if isinstance(context, Part):
+            assert context.aggregator is not None
+            whole = context.aggregator.put(context.index, response)
+            if whole is not None:
+                self.reply(context.aggregator.context, whole)
+        elif isinstance(context, Held):
+            context.hand_over(response)
+        elif isinstance(context, Closing) and not context.connection.closing:
+            self.close_connection(context.connection)
+
+    def fail(self, context: RequestContext, error: ErrorCode) -> None:
+        """Answer a request with an error instead of its planned answer; close the connection if it expects none."""
+        if isinstance(context, Part):
+            assert context.aggregator is not None
+            self.reply(context, context.aggregator.refuse(context.index, error))
+            return
+        if isinstance(context, Closing):  # the rebalance continues even if the append failed
+            self.reply(context, None)
+            return
+        if context.api_key == _PRODUCE and context.request.acks == 0:  # it gets no other sign of an error
+            self.close_connection(context.connection)
+            return
+        api = self._row_of(context.api_key)
+        self.reply(context, api.fail(context.request, error, context.api_version))
+
+    def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
+        """Queue an encoded answer; b"" means no answer, for acks=0."""
+        context.answer = answer
+        connection = context.connection
+        if not connection.closing:
+            self.answered[connection] = None
+            if isinstance(answer, Parts) and not isinstance(context, Held):
+                self.responses.hold(connection, connection.held_bytes + len(answer))
+
+    def send(self, connection: ClientConnection, data: bytes) -> None:
+        """Send bytes that answer no request, on a connection without unanswered ones."""
+        assert not connection.unanswered
+        connection.output.append(data)
+        connection.output_bytes += len(data)
+        self.writable[connection] = None
+
+    def close_connection(self, connection: ClientConnection) -> None:
+        """Close a connection after its `output` is sent; answers that are not ready are not sent."""
+        connection.closing = True
+        self.writable[connection] = None
+
+    def refuse(self, connection: ClientConnection, error: ProtocolError) -> None:
+        """Close a connection whose peer broke the protocol, with one log line."""
+        logger.warning("%s: connection closed: %s", connection.peer, error)
+        self.close_connection(connection)
+
+    def take_output(self) -> dict[ClientConnection, None]:
+        """Return the connections with data in `output`, and clear the set."""
+        writable, self.writable = self.writable, {}
+        return writable
+
+    def unblock(self, connection: ClientConnection) -> None:
+        """Decide a connection's waiting requests in the next turn, unless its peer does not read."""
+        if connection.reader.buffered_bytes and not connection.is_blocked and not connection.closing:
+            self.resumable[connection] = None
+
+    def release(self) -> None:
+        """Move the answers at the heads of the connections' queues to their output."""
+        answered, self.answered = self.answered, {}
+        for connection in answered:
+            self.writable[connection] = None
+            unanswered, output = connection.unanswered, connection.output
+            decided_bytes = output_bytes = 0
+            while unanswered and (answer := unanswered[0].answer) is not None:
+                decided_bytes += unanswered.popleft().frame_bytes
+                if answer:
+                    output.append(answer)
+                    output_bytes += len(answer)
+            connection.decided_bytes -= decided_bytes
+            connection.output_bytes += output_bytes
+            if connection.reader.buffered_bytes:
+                self.resumable[connection] = None
+
+    def forget(self, connection: ClientConnection) -> None:
+        """Forget a closed connection; its remaining answers are dropped."""
+        self.responses.hold(connection, 0)
+        for waiting in (self.answered, self.writable, self.resumable):
+            waiting.pop(connection, None)

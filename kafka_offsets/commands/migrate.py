@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_offsets.broker.config.group import group_settings
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.groups import loading
-from kafka_offsets.broker.groups.runtime import HostedShard, group_settings
+from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.nodes.metadata_file import MetadataFile
 from kafka_offsets.broker.partition.log_cleaner import adopted_configs, offsets_topic_configs
 from kafka_offsets.broker.partition.partitions import Topics

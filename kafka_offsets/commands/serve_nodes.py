@@ -8,13 +8,13 @@ from pathlib import Path
 from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import check_node_ports
-from kafka_offsets.broker.context.channel import is_of_broker
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.broker.network.log_writer import logging_to_standard_error
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.nodes.node_process import NodeOrder, run_node
 from kafka_offsets.broker.nodes.node_server import NodeServer
 from kafka_offsets.broker.nodes.supervisor import NodesOptions, serve_nodes
+from kafka_offsets.broker.wire.channel import is_of_broker
 from kafka_offsets.commands.serve_one import create_topics, request_log, write_request
 from kafka_offsets.errors import ConfigError
 

@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
         "kafka_offsets.testing.machines needs hypothesis: pip install hypothesis", name=error.name
     ) from error
 
-from kafka_offsets.broker.context.held_answers import topic_name
+from kafka_offsets.broker.context.intercept import topic_name
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_offsets.broker.context.channel import broker_client_id
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.groups import loading
 from kafka_offsets.broker.replicas import coordinators
+from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction, TransactionState
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.metadata.controller import PlacedTopic

@@ -15,10 +15,10 @@ from kafka_offsets.broker.access import listener_tls
 from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.context.channel import broker_client_id
 from kafka_offsets.broker.nodes.controller_endpoint import framed
 from kafka_offsets.broker.nodes.controller_login import BrokerLogins, secured
 from kafka_offsets.broker.nodes.node_server import NodeServer
+from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.client import acls, commits, connection
 from kafka_offsets.client.frames import decode_response, encode_request

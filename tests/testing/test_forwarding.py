@@ -11,8 +11,8 @@ import pytest
 
 import kafka_offsets
 from kafka_offsets.broker.cluster import forwarding
-from kafka_offsets.broker.context.channel import Channel, broker_client_id
 from kafka_offsets.broker.core.api_table import row_of
+from kafka_offsets.broker.wire.channel import Channel, broker_client_id
 from kafka_offsets.client import commits
 from kafka_offsets.client import connection as client_connection
 from kafka_offsets.client.connection import Connection

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
-from kafka_offsets.broker.context.interfaces import Outcomes
-from kafka_offsets.broker.network.socket_writer import KEPT_BYTES
+from kafka_offsets.broker.groups.transaction_peers import Outcomes
 from kafka_offsets.broker.partition.batch_validation import (
     DecompressionBudget,
     Refused,
@@ -18,6 +17,7 @@ from kafka_offsets.broker.partition.batch_validation import (
 )
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.partition.producers import AppendedBatch
+from kafka_offsets.broker.wire.response_budget import KEPT_BYTES
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError

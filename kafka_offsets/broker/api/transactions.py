@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kafka_offsets.broker.context.interfaces import Outcomes
 from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.groups.transaction_peers import Outcomes
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now

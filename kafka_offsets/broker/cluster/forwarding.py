@@ -19,7 +19,7 @@ from typing import Any
 
 from kafka_offsets.broker.cluster.envelopes import ENVELOPE_VERSION, sealed, unsealed
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide, pass_on
+from kafka_offsets.broker.context.intercept import decide, pass_on
 from kafka_offsets.broker.turn.scheduler import Deadline
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now

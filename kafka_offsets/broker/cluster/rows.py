@@ -18,8 +18,14 @@ from kafka_offsets.broker.cluster.envelopes import ENVELOPE
 from kafka_offsets.broker.cluster.forwarding import Forwarding
 from kafka_offsets.broker.cluster.view import ClusterView
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide, decide_and_change, names_of, pass_on, topic_name
-from kafka_offsets.broker.core.requests import fail_request
+from kafka_offsets.broker.context.intercept import (
+    decide,
+    decide_and_change,
+    fail_request,
+    names_of,
+    pass_on,
+    topic_name,
+)
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.wire.api import Addresses, Api, Apis, Route

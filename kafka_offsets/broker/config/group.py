@@ -22,9 +22,9 @@ from kafka_offsets.broker.config.types import (
     setting,
     text_of,
 )
-from kafka_offsets.broker.groups.runtime import group_settings
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.storage.data_directory import DataDirectory
 
 MOST_GROUPS = 1000
@@ -94,6 +94,32 @@ def _check_range(name: str, value: int, least: str, at_least: int, most: str, at
         raise ConfigError(f"{name} must be greater than or equal to {least}")
     if value > at_most:
         raise ConfigError(f"{name} must be less than or equal to {most}")
+
+
+def group_settings(config: Config) -> GroupSettings:
+    """Return the part of a broker's configuration that decisions use."""
+    is_compressed = Compression(config.offsets_topic_compression_codec) is not Compression.NONE
+    return GroupSettings(
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_max_size=config.group_max_size,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_migration_policy=config.group_consumer_migration_policy.lower(),
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        consumer_regex_pause_ms=config.group_consumer_regex_pause_ms,
+        group_rebalance_closes=config.group_rebalance_signal == "close",
+        group_assigns=config.group_assignment_by_coordinator,
+        max_record_bytes=None if is_compressed else config.message_max_bytes,
+        offsets_commit_owner_check=config.offsets_commit_owner_check,
+        offsets_commit_all_or_none=config.offsets_commit_all_or_none,
+        offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
+    )
 
 
 class GroupConfigs:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_offsets.broker.context.channel import is_of_broker
 from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.wire.channel import is_of_broker
 from kafka_offsets.coordinator.result import RequestContext
 
 

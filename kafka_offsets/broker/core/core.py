@@ -18,11 +18,10 @@ from kafka_offsets.broker.access.listener_stores import ListenerStores
 from kafka_offsets.broker.access.listeners import ListenerSecurity, listeners_of
 from kafka_offsets.broker.access.throttling import Throttling
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.config.group import GroupConfigs
+from kafka_offsets.broker.config.group import GroupConfigs, group_settings
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.broker_peers import is_broker
-from kafka_offsets.broker.context.channel import Channel
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.core.api_table import row_of, served_apis
 from kafka_offsets.broker.core.metrics import Metrics
@@ -34,7 +33,6 @@ from kafka_offsets.broker.groups.expiry import Expiry, Services
 from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.groups.runtime import (
     CoordinatorRuntime,
-    group_settings,
 )
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
@@ -50,6 +48,7 @@ from kafka_offsets.broker.replicas.manager import ReplicaManager
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.turn.workers import Background, Sync, Workers, run_inline, sync_inline
 from kafka_offsets.broker.wire.answers import Answers
+from kafka_offsets.broker.wire.channel import Channel
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.broker.wire.fetch_sessions import FetchSessions
 from kafka_offsets.broker.wire.idle_connections import IdleConnections

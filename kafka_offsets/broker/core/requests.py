@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_offsets.broker.api import fetch, groups, log_offsets, metadata, produce
 from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.context.intercept import decide_in_shard, fail_request
 from kafka_offsets.broker.gates.authentication import admits
 from kafka_offsets.broker.groups.known_commits import KnownCommits
 from kafka_offsets.broker.partition.known_produces import PLACES, KnownProduces
@@ -20,7 +21,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.offsets.repeated_commits import TAILS, Numbers, RepeatableCommit
 from kafka_offsets.coordinator.result import RequestContext
-from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
 
@@ -280,21 +281,6 @@ class RequestDispatcher:
         self._answers.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
 
 
-def fail_request(broker: Context, api: Api, context: RequestContext, error: Exception) -> None:
-    """Log and answer a request whose handler has raised; one that expects no answer loses its connection, as in Kafka.
-
-    error  StorageError, or a bug of the handler: its request gets an error, as in Kafka, and all others continue
-    """
-    what = context.connection.peer, api.name, context.api_version
-    if isinstance(error, StorageError):
-        logger.error("%s: %s v%d: %s", *what, error)
-        code = ErrorCode.KAFKA_STORAGE_ERROR
-    else:
-        logger.error("%s: %s v%d failed", *what, exc_info=error)
-        code = ErrorCode.UNKNOWN_SERVER_ERROR
-    broker.answers.fail(context, code)
-
-
 def _has_error(api: Api, response: Any) -> bool:
     """Whether a response has an error, whose cause may pass: it is not kept."""
     array = _KEPT[api.handle]
@@ -329,20 +315,3 @@ def decide_commit(
     elif hosted is not None:
         commits.note(frame, body, context.request, context.codecs, hosted)
     decide_in_shard(broker, api, context.request, context, now)
-
-
-def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-    """Decide a request of the route SHARD."""
-    hosted = broker.runtime.by_group.get(request.group_id)
-    if hosted is None or hosted.failed:
-        found = broker.shards.shard_of(request.group_id, now)
-        if isinstance(found, ErrorCode):
-            if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not broker.loader.commit(
-                api, request, context, now
-            ):
-                broker.answers.reply(context, api.fail(request, found, context.api_version))
-            return
-        broker.offset_manager.put_offset(found, api, request, context, now)
-        return
-    hosted.decide(api.handle(hosted.shard, request, context, now))
-    broker.shards.dirty[hosted] = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from kafka_offsets.broker.api.config_admin import Resource
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide
+from kafka_offsets.broker.context.intercept import decide
 from kafka_offsets.broker.gates.parts import MESSAGES, decide_rest
 from kafka_offsets.broker.gates.sender import sender_of
 from kafka_offsets.broker.wire.api import Api

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide, pass_on
+from kafka_offsets.broker.context.intercept import decide, pass_on
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext

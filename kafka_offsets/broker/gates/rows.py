@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide, names_of
+from kafka_offsets.broker.context.intercept import decide, names_of
 from kafka_offsets.broker.gates import special_rows
 from kafka_offsets.broker.gates.changes import CHANGES, DESCRIBE_TOPIC
 from kafka_offsets.broker.gates.parts import decide_rest, join_topics, refuse_topics, tell

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_offsets.broker.api import transactions
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide, names_of
+from kafka_offsets.broker.context.intercept import decide, names_of
 from kafka_offsets.broker.gates import admin_rows, token_rows
 from kafka_offsets.broker.gates.changes import DESCRIBE_TOPIC, cluster_operations
 from kafka_offsets.broker.gates.parts import MESSAGES, decide_rest, join_topics, refuse_topics

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide
+from kafka_offsets.broker.context.intercept import decide
 from kafka_offsets.broker.gates.sender import Sender, sender_of
 from kafka_offsets.broker.gates.token_requests import may_have_tokens, owner_of, refused_creation
 from kafka_offsets.broker.wire.api import Api

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.groups import loading, repair
 from kafka_offsets.broker.groups.shared_batches import (
     Decided,
@@ -57,32 +56,6 @@ _REMEMBERED_GROUPS = 1 << 16
 """Size of the cache of shards by group."""
 
 logger = new_logger(__name__)
-
-
-def group_settings(config: Config) -> GroupSettings:
-    """Return the part of a broker's configuration that decisions use."""
-    is_compressed = Compression(config.offsets_topic_compression_codec) is not Compression.NONE
-    return GroupSettings(
-        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
-        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
-        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        group_max_size=config.group_max_size,
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=config.group_consumer_max_size,
-        consumer_assignors=config.group_consumer_assignors,
-        consumer_migration_policy=config.group_consumer_migration_policy.lower(),
-        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-        consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
-        consumer_regex_pause_ms=config.group_consumer_regex_pause_ms,
-        group_rebalance_closes=config.group_rebalance_signal == "close",
-        group_assigns=config.group_assignment_by_coordinator,
-        max_record_bytes=None if is_compressed else config.message_max_bytes,
-        offsets_commit_owner_check=config.offsets_commit_owner_check,
-        offsets_commit_all_or_none=config.offsets_commit_all_or_none,
-        offsets_commit_unknown_topics=config.offsets_commit_unknown_topics,
-    )
 
 
 class TooLargeError(StorageError):

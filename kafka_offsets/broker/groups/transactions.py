@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.context.interfaces import TransactionPeers
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.groups.runtime import TooLargeError, coordinator_error
 from kafka_offsets.broker.groups.shards import Shards
+from kafka_offsets.broker.groups.transaction_peers import TransactionPeers
 from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Scheduler

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kafka_offsets.broker.context.channel import OnAnswer
+from kafka_offsets.broker.wire.channel import OnAnswer
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages

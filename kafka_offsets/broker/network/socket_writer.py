@@ -5,6 +5,7 @@ from collections import deque
 from itertools import islice
 from typing import Any, Protocol
 
+from kafka_offsets.broker.wire.response_budget import KEPT_BYTES
 from kafka_offsets.memory import keep_freed_memory
 
 _MOST_PIECES = 1000
@@ -16,9 +17,6 @@ _CHUNK_BYTES = 96 << 10
 
 _STEP_BYTES = 4 << 20
 """This much is written before other connections have their turn."""
-
-KEPT_BYTES = 16 << 20
-"""After the first large request or answer, memory of up to this size is kept for the next ones."""
 
 
 class Transport(Protocol):

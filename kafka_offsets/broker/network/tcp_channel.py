@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from kafka_offsets.broker.context.channel import OnAnswer
+from kafka_offsets.broker.wire.channel import OnAnswer
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ProtocolError

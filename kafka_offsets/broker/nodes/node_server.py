@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.context.channel import broker_client_id
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tcp_channel import ChannelLimits, TcpChannel
 from kafka_offsets.broker.nodes import part
 from kafka_offsets.broker.nodes.controller_link import Address, ControllerLink
+from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.metadata.image import Delta
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.storage.files import Files

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.context.channel import Channel
+from kafka_offsets.broker.wire.channel import Channel
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger

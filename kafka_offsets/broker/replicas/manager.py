@@ -15,7 +15,6 @@ from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.api.topic_admin import topic_deleted
 from kafka_offsets.broker.config.topic import usable_configs
 from kafka_offsets.broker.context.acknowledgements import Acknowledgements
-from kafka_offsets.broker.context.channel import Channel
 from kafka_offsets.broker.context.deletions import Deletions
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -24,6 +23,7 @@ from kafka_offsets.broker.replicas.fetcher import ReplicaFetcher
 from kafka_offsets.broker.replicas.log_directory import LogDirectory
 from kafka_offsets.broker.replicas.peer_requests import PeerRequests
 from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Steps
+from kafka_offsets.broker.wire.channel import Channel
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.context.channel import Channel, OnAnswer
-from kafka_offsets.broker.context.interfaces import OnOutcomes
+from kafka_offsets.broker.groups.transaction_peers import OnOutcomes
 from kafka_offsets.broker.partition.topic_names import TRANSACTIONS_TOPIC
+from kafka_offsets.broker.wire.channel import Channel, OnAnswer
 from kafka_offsets.coordinator.transactions.decisions import Transaction
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

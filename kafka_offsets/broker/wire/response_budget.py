@@ -6,6 +6,9 @@ its responses holds at most one of them, but many such clients would fill the me
 
 from kafka_offsets.broker.wire.connection import ClientConnection
 
+KEPT_BYTES = 16 << 20
+"""After the first large request or response, memory of up to this size is kept for the next ones."""
+
 _SHARES = 4
 """One Fetch gets at most this fraction of the free budget, so that the first few do not use it up."""
 

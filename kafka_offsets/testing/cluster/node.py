@@ -9,7 +9,6 @@ from typing import Any
 
 from kafka_offsets.broker.cluster.rows import ClusterRows
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.context.channel import broker_client_id
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.inner_channel import InnerChannel
 from kafka_offsets.broker.network.server import Peer
@@ -17,6 +16,7 @@ from kafka_offsets.broker.network.virtual_time import TimeDriver
 from kafka_offsets.broker.nodes import part
 from kafka_offsets.broker.turn.scheduler import Deadline
 from kafka_offsets.broker.wire.api import Apis
+from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.metadata.image import Delta

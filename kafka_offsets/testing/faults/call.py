@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import names_of
+from kafka_offsets.broker.context.intercept import names_of
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.coordinator.result import RequestContext

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import decide, names_of, pass_on
+from kafka_offsets.broker.context.intercept import decide, names_of, pass_on
 from kafka_offsets.broker.wire.api import Api, Route
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext

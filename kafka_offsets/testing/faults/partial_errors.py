@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.held_answers import topic_name
+from kafka_offsets.broker.context.intercept import topic_name
 from kafka_offsets.broker.wire.api import Addresses, Api
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.mirroring.named import Wants, index_of

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.context.channel import broker_client_id
 from kafka_offsets.broker.network.inner_channel import InnerChannel
+from kafka_offsets.broker.wire.channel import broker_client_id
 
 if TYPE_CHECKING:
     from tests.simulation.cluster.node import Node

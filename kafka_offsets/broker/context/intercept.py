@@ -1,4 +1,4 @@
-"""Held answers: decide a request, and change its answer before it is sent."""
+"""Intercept: decide a request, and change its response before it is sent."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.core.requests import decide_in_shard
 from kafka_offsets.broker.wire.api import Api, Route
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.protocol.mirroring.named import NameOf, name_in
+
+logger = new_logger(__name__)
 
 
 def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
@@ -20,6 +23,38 @@ def decide(core: Context, api: Api, request: Any, context: RequestContext, now: 
         decide_in_shard(core, api, request, context, now)
         return None
     return api.handle(core, request, context, now)
+
+
+def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
+    """Decide a request of the route SHARD."""
+    hosted = broker.runtime.by_group.get(request.group_id)
+    if hosted is None or hosted.failed:
+        found = broker.shards.shard_of(request.group_id, now)
+        if isinstance(found, ErrorCode):
+            if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not broker.loader.commit(
+                api, request, context, now
+            ):
+                broker.answers.reply(context, api.fail(request, found, context.api_version))
+            return
+        broker.offset_manager.put_offset(found, api, request, context, now)
+        return
+    hosted.decide(api.handle(hosted.shard, request, context, now))
+    broker.shards.dirty[hosted] = None
+
+
+def fail_request(broker: Context, api: Api, context: RequestContext, error: Exception) -> None:
+    """Log and answer a request whose handler has raised; one that expects no answer loses its connection, as in Kafka.
+
+    error  StorageError, or a bug of the handler: its request gets an error, as in Kafka, and all others continue
+    """
+    what = context.connection.peer, api.name, context.api_version
+    if isinstance(error, StorageError):
+        logger.error("%s: %s v%d: %s", *what, error)
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        logger.error("%s: %s v%d failed", *what, exc_info=error)
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    broker.answers.fail(context, code)
 
 
 def pass_on(core: Context, context: RequestContext, answer: Any) -> None:

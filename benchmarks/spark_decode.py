@@ -46,8 +46,7 @@ from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetada
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.spark import options
-from kafka_offsets.spark.reader import segments
+from kafka_offsets.spark.reader import options, segments
 from kafka_offsets.storage.log.segment_names import segment_name
 
 GROUPS, TOPICS, PARTITIONS = 2_000, 6, 12

@@ -13,7 +13,7 @@ from kafka_offsets import cli
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.nodes.metadata_file import MetadataFile
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.commands.migrate import (
+from kafka_offsets.commands.groups.migrate import (
     Migrated,
     MigrationOptions,
     cluster_to_zookeeper,
@@ -50,7 +50,7 @@ SOURCE: Offsets = {
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several writes for one group, so that a run can end between them."""
-    monkeypatch.setattr("kafka_offsets.commands.migrate._TOGETHER", 2)
+    monkeypatch.setattr("kafka_offsets.commands.groups.migrate._TOGETHER", 2)
 
 
 def zookeeper(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_offsets.commands.tables import has_colours, table
+from kafka_offsets.commands.output.tables import has_colours, table
 
 COLUMNS = {"group": "GROUP", "lag": "LAG", "state": "STATE"}
 
@@ -22,7 +22,7 @@ def test_columns_are_aligned_and_unknown_values_are_dashes() -> None:
 
 
 def test_rows_after_the_measured_ones_are_printed_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_offsets.commands.tables._MEASURED_ROWS", 2)
+    monkeypatch.setattr("kafka_offsets.commands.output.tables._MEASURED_ROWS", 2)
     taken = []
 
     def rows() -> Iterator[dict[str, str]]:

@@ -12,7 +12,7 @@ import pytest
 import kafka_offsets
 from kafka_offsets import cli
 from kafka_offsets.broker.network.log_writer import announce
-from kafka_offsets.commands.tables import table
+from kafka_offsets.commands.output.tables import table
 from kafka_offsets.logs import new_logger
 from kafka_offsets.terminal import note
 from kafka_offsets.testing import Broker
@@ -25,7 +25,7 @@ PLAIN = {
     "kafka_offsets/protocol/stub.py": 1,  # a program of this project's developers
     "kafka_offsets/commands/compact.py": 1,  # advice with numbers
     "kafka_offsets/commands/state_tables.py": 2,  # a name of ours, and an empty line
-    "kafka_offsets/commands/tables.py": 1,  # cells are escaped one by one, as a line may have colours
+    "kafka_offsets/commands/output/tables.py": 1,  # cells are escaped one by one, as a line may have colours
     "kafka_offsets/commands/inspect.py": 2,  # the heading, and the totals
     "kafka_offsets/commands/completion.py": 1,
     "kafka_offsets/commands/groups/arguments.py": 1,  # escaped in the line before

@@ -20,7 +20,8 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     sys.path.insert(0, str(HERE.parent.parent))
 
-from kafka_offsets.spark import charts, local_session, report, schema  # noqa: E402 - the tree that this file is in
+from kafka_offsets.spark import charts, local_session, report  # noqa: E402 - the tree that this file is in
+from kafka_offsets.spark.reader import schema  # noqa: E402
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
 WINDOW = timedelta(minutes=30)

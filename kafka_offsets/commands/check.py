@@ -11,7 +11,7 @@ from pathlib import Path
 from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.commands.progress import progress
+from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.records import ConsumerKey

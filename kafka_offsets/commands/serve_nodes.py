@@ -77,8 +77,8 @@ def run(order: NodeOrder) -> None:
 
 def _verbose_server(cluster_id: str) -> type[NodeServer]:
     # Late: the log is taken from the recorder of the broker for tests, which serve does not import otherwise.
-    from kafka_offsets.testing.recording import RecordedRequest
     from kafka_offsets.testing.server.inspected import RecordedPeer
+    from kafka_offsets.testing.server.recording import RecordedRequest
 
     def write_of_clients(request: RecordedRequest) -> None:
         """Write the line of a client's request; other brokers send theirs all the time."""

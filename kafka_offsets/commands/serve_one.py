@@ -23,7 +23,7 @@ from kafka_offsets.storage.files import Files, MemoryFiles
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.config.images import InitialTopic
-    from kafka_offsets.testing.recording import RecordedRequest, Recorder
+    from kafka_offsets.testing.server.recording import RecordedRequest, Recorder
 
 _KEPT_REQUESTS = 1000
 """How many requests wait for their answers before the oldest is forgotten, and not written."""
@@ -119,7 +119,7 @@ def _server_with_request_log(config: Config, files: Files | None) -> Server:
 def request_log(write: Callable[[RecordedRequest], None]) -> Recorder:
     """Return a recorder that calls a function with each answered request, and keeps few of them."""
     # Late: it is of the broker for tests, which serve does not import otherwise.
-    from kafka_offsets.testing.recording import Recorder
+    from kafka_offsets.testing.server.recording import Recorder
 
     return Recorder(_KEPT_REQUESTS, on_answer=write)
 

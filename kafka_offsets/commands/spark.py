@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, cast
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.moves import parse_duration, parse_time
 from kafka_offsets.commands import state_tables
-from kafka_offsets.commands.client_properties import add_property_options, security_properties
-from kafka_offsets.commands.progress import progress
+from kafka_offsets.commands.options.client_properties import add_property_options, security_properties
+from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.commands.state_tables import print_lags, print_table
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
-    from kafka_offsets.commands.groups.connections import Refusals
+    from kafka_offsets.commands.options.connections import Refusals
 
 FORMATS = ("parquet", "csv", "json")
 _WEEK = "P7D"
@@ -437,7 +437,8 @@ def _said(error: Exception) -> str:
 
 def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> DataFrame:
     """Return rows of the log; `settings` are options of the data source."""
-    from kafka_offsets.spark import hadoop, register
+    from kafka_offsets.spark import register
+    from kafka_offsets.spark.reader import hadoop
 
     if options.parquet:
         return spark.read.parquet(options.log)
@@ -461,7 +462,8 @@ def _read(spark: SparkSession, options: argparse.Namespace, **settings: str) -> 
 
 def _read_here(spark: SparkSession, path: str, settings: Mapping[str, str]) -> DataFrame:
     """Return the rows of a small log, read by this process."""
-    from kafka_offsets.spark import read_table, schema
+    from kafka_offsets.spark import read_table
+    from kafka_offsets.spark.reader import schema
 
     rows = read_table(path, **settings)
     return spark.createDataFrame(rows, schema.ddl(rows.schema.names)).coalesce(1)
@@ -534,7 +536,7 @@ def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _lag(spark: SparkSession, options: argparse.Namespace) -> int:
-    from kafka_offsets.commands.groups.connections import Refusals
+    from kafka_offsets.commands.options.connections import Refusals
 
     refusals = Refusals()
     found = _lag_table(spark, options, _state(spark, options), refusals, times=not options.no_times)
@@ -622,7 +624,7 @@ def _write_segments(spark: SparkSession, options: argparse.Namespace) -> None:
 
 
 def _report(spark: SparkSession, options: argparse.Namespace) -> int:
-    from kafka_offsets.commands.groups.connections import Refusals
+    from kafka_offsets.commands.options.connections import Refusals
     from kafka_offsets.spark import report
     from kafka_offsets.spark.pipelines import groups, latest
 

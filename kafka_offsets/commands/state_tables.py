@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka_offsets.clock import utc_text
-from kafka_offsets.commands.groups.connections import Refusals
-from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.commands.options.connections import Refusals
+from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.lag import AHEAD
 from kafka_offsets.protocol.topic_partition import TopicPartition

@@ -19,18 +19,18 @@ from kafka_offsets.clock import SystemClock
 from kafka_offsets.errors import ConfigError, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.testing.broker import Broker, Snapshot
+from kafka_offsets.testing.broker_cluster import Cluster
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.cluster.cluster import Cluster
-from kafka_offsets.testing.events import Event
-from kafka_offsets.testing.faults.fault import Fault
-from kafka_offsets.testing.groups import (
+from kafka_offsets.testing.contents.groups import (
     GroupSummary,
     TopicSummary,
     group_ids,
     group_summaries,
     topic_summaries,
 )
-from kafka_offsets.testing.recording import RecordedRequest
+from kafka_offsets.testing.faults.fault import Fault
+from kafka_offsets.testing.server.events import Event
+from kafka_offsets.testing.server.recording import RecordedRequest
 
 if TYPE_CHECKING:
     from kafka_offsets.inspect.lines import Line

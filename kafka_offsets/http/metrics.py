@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets import lag as rule
 from kafka_offsets.broker.network.prometheus import Collector
 from kafka_offsets.testing.broker import Broker
-from kafka_offsets.testing.groups import GroupProgress, Overview
+from kafka_offsets.testing.contents.groups import GroupProgress, Overview
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily

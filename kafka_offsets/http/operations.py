@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from kafka_offsets.http import control
 from kafka_offsets.http.control import Control, ControlledBroker, FaultView, Snapshots, SnapshotView
 from kafka_offsets.http.values import Parameter, call, parameters_of, schema_of
-from kafka_offsets.testing import events
 from kafka_offsets.testing.broker import Broker
+from kafka_offsets.testing.broker_cluster import Cluster
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.cluster.cluster import Cluster
 from kafka_offsets.testing.faults.control import Faults
 from kafka_offsets.testing.faults.fault import Fault
+from kafka_offsets.testing.server import events
 
 BROKER = "/brokers/{broker}"
 

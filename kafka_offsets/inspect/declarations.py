@@ -15,7 +15,7 @@ import construct as c
 
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Message, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
 
 Declaration = Any
 """A construct. The package has no types."""

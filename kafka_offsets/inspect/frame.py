@@ -9,7 +9,7 @@ from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import api_name, explain_message
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Message
+from kafka_offsets.protocol.codecs.schema import Message
 
 _SIZE_BYTES = 4
 _REQUEST_HEADER_BYTES = 8

@@ -9,7 +9,7 @@ from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import HeaderError, explain_request, explain_response, has_size
 from kafka_offsets.inspect.lines import Line, Uuid
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Message
+from kafka_offsets.protocol.codecs.schema import Message
 
 _IMPLAUSIBLE = -64
 _MAX_THROTTLE_MS = 3_600_000

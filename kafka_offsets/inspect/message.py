@@ -8,7 +8,7 @@ from kafka_offsets.inspect.batches import LastBatch, RecordExplainer, explain_ba
 from kafka_offsets.inspect.declarations import InspectError, declaration, is_tagged, parse
 from kafka_offsets.inspect.lines import Line, Uuid, show_bytes, show_number, show_text, show_uuid
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 
 _CONSUMER_PROTOCOL = {
     "metadata": "ConsumerProtocolSubscription",  # JoinGroup

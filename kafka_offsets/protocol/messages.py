@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from kafka_offsets import schema_files
 from kafka_offsets.protocol.codecs import codec
-from kafka_offsets.protocol.schema import Field, Message, Struct, parse
+from kafka_offsets.protocol.codecs.schema import Field, Message, Struct, parse
 
 ABSENT: Any = object()
 """Means "not given" in constructors, where None means null."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kafka_offsets.protocol.codecs import codec
-from kafka_offsets.protocol.schema import Message, Struct
+from kafka_offsets.protocol.codecs.schema import Message, Struct
 
 ABSENT: Any
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Message, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
 
 _TYPES = {
     "bool": "bool",
@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from kafka_offsets.protocol.codecs import codec
-from kafka_offsets.protocol.schema import Message, Struct
+from kafka_offsets.protocol.codecs.schema import Message, Struct
 
 ABSENT: Any
 

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_offsets.spark.connector import kafka_options
-    from kafka_offsets.spark.hadoop import read_log
     from kafka_offsets.spark.progress import (
         OffsetCommitListener,
         ProgressError,
         commit_checkpoint,
         group_starting_offsets,
     )
+    from kafka_offsets.spark.reader.hadoop import read_log
     from kafka_offsets.spark.table import read_table, to_parquet
 
 __all__ = [
@@ -40,7 +40,7 @@ _HOMES = {
     "commit_checkpoint": "progress",
     "group_starting_offsets": "progress",
     "kafka_options": "connector",
-    "read_log": "hadoop",
+    "read_log": "reader.hadoop",
     "read_table": "table",
     "to_parquet": "table",
 }

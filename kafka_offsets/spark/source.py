@@ -20,9 +20,8 @@ from pyspark.sql.types import StructType
 
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.memory import freeze_modules
-from kafka_offsets.spark import options, schema
-from kafka_offsets.spark.options import OptionError, Options
-from kafka_offsets.spark.reader import live, segments
+from kafka_offsets.spark.reader import live, options, schema, segments
+from kafka_offsets.spark.reader.options import OptionError, Options
 from kafka_offsets.spark.reader.tail import SegmentLog
 
 NAME = "consumer_offsets"

@@ -20,8 +20,8 @@ from kafka_offsets.client.cluster import LogRange
 from kafka_offsets.errors import KafkaOffsetsError, StorageError
 from kafka_offsets.lag import AHEAD, BEHIND, CURRENT, GONE, TRUNCATED, UNCOMMITTED, UNKNOWN
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.spark import schema
-from kafka_offsets.spark.brokers import first_times, log_ranges
+from kafka_offsets.spark.reader import schema
+from kafka_offsets.spark.reader.brokers import first_times, log_ranges
 from kafka_offsets.spark.table import read_table
 
 _KEY = ["log_partition", "group", "topic", "partition"]

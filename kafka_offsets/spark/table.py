@@ -9,8 +9,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_offsets.spark import options, schema
-from kafka_offsets.spark.reader import segments
+from kafka_offsets.spark.reader import options, schema, segments
 
 Option = str | bool | int | Sequence[str] | Mapping[str, Any]
 """A value of an option: its text, or what the text is of."""

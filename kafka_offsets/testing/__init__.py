@@ -5,7 +5,7 @@ allow, deny     ACLs for `Broker(acls=)`
 CertificateAuthority  certificates for listeners and clients with TLS; needs `cryptography`
 KafkaContainer  a broker with the interface of Testcontainers' class, for suites that change one import
 Cluster         several brokers, as clients see them: leaders and coordinators that move, nodes that stop
-consuming, group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.events`
+consuming, group_stable …  events for `Broker.wait_for`: `kafka_offsets.testing.server.events`
 ManualClock     for `Broker(clock=)`: time passes only when the test advances it
 Faults          injected errors, delays and failures: the type of `broker.faults`
 strategies      Hypothesis strategies for messages, records and record batches; needs `hypothesis`
@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafka_offsets.testing.acls import allow, deny
     from kafka_offsets.testing.broker import Broker, Snapshot
+    from kafka_offsets.testing.broker_cluster import Cluster
     from kafka_offsets.testing.certificates import Certificate, CertificateAuthority
     from kafka_offsets.testing.clock import ManualClock
-    from kafka_offsets.testing.cluster.cluster import Cluster
     from kafka_offsets.testing.container import KafkaContainer
-    from kafka_offsets.testing.events import (
+    from kafka_offsets.testing.contents.groups import GroupView, MemberView
+    from kafka_offsets.testing.contents.seeding import ConsumedRecord
+    from kafka_offsets.testing.factory import BrokerFactory
+    from kafka_offsets.testing.faults.control import Faults
+    from kafka_offsets.testing.faults.fault import Fault
+    from kafka_offsets.testing.server.events import (
         Event,
         caught_up,
         committed,
@@ -33,12 +38,7 @@ if TYPE_CHECKING:
         record_produced,
         topic_created,
     )
-    from kafka_offsets.testing.factory import BrokerFactory
-    from kafka_offsets.testing.faults.control import Faults
-    from kafka_offsets.testing.faults.fault import Fault
-    from kafka_offsets.testing.groups import GroupView, MemberView
-    from kafka_offsets.testing.recording import RecordedRequest, Requests
-    from kafka_offsets.testing.seeding import ConsumedRecord
+    from kafka_offsets.testing.server.recording import RecordedRequest, Requests
 
 _HOMES = {
     "acls": ("allow", "deny"),
@@ -46,11 +46,11 @@ _HOMES = {
     "certificates": ("Certificate", "CertificateAuthority"),
     "clock": ("ManualClock",),
     "container": ("KafkaContainer",),
-    "cluster.cluster": ("Cluster",),
+    "broker_cluster": ("Cluster",),
     "factory": ("BrokerFactory",),
     "faults.fault": ("Fault",),
     "faults.control": ("Faults",),
-    "events": (
+    "server.events": (
         "Event",
         "caught_up",
         "committed",
@@ -61,9 +61,9 @@ _HOMES = {
         "record_produced",
         "topic_created",
     ),
-    "groups": ("GroupView", "MemberView"),
-    "recording": ("RecordedRequest", "Requests"),
-    "seeding": ("ConsumedRecord",),
+    "contents.groups": ("GroupView", "MemberView"),
+    "server.recording": ("RecordedRequest", "Requests"),
+    "contents.seeding": ("ConsumedRecord",),
 }
 
 __all__ = [

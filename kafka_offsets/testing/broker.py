@@ -27,14 +27,11 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
-from kafka_offsets.testing import groups
 from kafka_offsets.testing.acls import check as check_results
-from kafka_offsets.testing.assertions import differences
-from kafka_offsets.testing.assertions.expected_records import chosen, expected_of, filter_of
-from kafka_offsets.testing.events import Event
-from kafka_offsets.testing.groups import GroupView, Overview, overview
-from kafka_offsets.testing.recording import Recorder, Requests
-from kafka_offsets.testing.seeding import (
+from kafka_offsets.testing.contents import differences, groups
+from kafka_offsets.testing.contents.expected_records import chosen, expected_of, filter_of
+from kafka_offsets.testing.contents.groups import GroupView, Overview, overview
+from kafka_offsets.testing.contents.seeding import (
     ConsumedRecord,
     NewRecord,
     choose_partitions,
@@ -42,7 +39,9 @@ from kafka_offsets.testing.seeding import (
     records_of,
     stored_records,
 )
+from kafka_offsets.testing.server.events import Event
 from kafka_offsets.testing.server.inspected import InspectedServer
+from kafka_offsets.testing.server.recording import Recorder, Requests
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.faults.control import Faults
@@ -335,7 +334,7 @@ class Broker(EmbeddedBroker):
     # -- waiting -------------------------------------------------------------------------------------------
 
     def wait_for(self, event: Event[T], timeout: float = WAIT_SECONDS) -> T:
-        """Wait until an event's condition is true; return the event's result. See `kafka_offsets.testing.events`.
+        """Wait until an event's condition is true; return its result. See `kafka_offsets.testing.server.events`.
 
         timeout  in seconds of real time, whatever the broker's clock
         Returns at once if the condition is already true. TimeoutError describes the current state. RuntimeError if the
@@ -509,7 +508,7 @@ def _check_event(event: object) -> None:
     """Raise TypeError for anything but an event."""
     if not isinstance(event, Event):
         raise TypeError(
-            "an event of kafka_offsets.testing.events is expected, such as group_stable('billing') or "
+            "an event of kafka_offsets.testing.server.events is expected, such as group_stable('billing') or "
             f"committed('billing', {{('orders', 0): 1}}), not {event!r}"
         )
 

@@ -12,7 +12,7 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.broker import Broker
 
 if TYPE_CHECKING:
-    from kafka_offsets.testing.cluster.cluster import Cluster
+    from kafka_offsets.testing.broker_cluster import Cluster
 
 Topics = Mapping[str, int] | Iterable[str]
 
@@ -84,7 +84,7 @@ class BrokerFactory:
                 acls=acls,
             )
         elif data_directory is None:
-            from kafka_offsets.testing.cluster.cluster import Cluster  # no import cost for single brokers
+            from kafka_offsets.testing.broker_cluster import Cluster  # no import cost for single brokers
 
             made = Cluster(
                 config, brokers=brokers, port=port, clock=self._clock, users=users, record=True, acls=acls

@@ -40,12 +40,12 @@ from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing.broker import Broker
+from kafka_offsets.testing.broker_cluster import Cluster
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.cluster.cluster import Cluster
+from kafka_offsets.testing.contents.groups import GroupView
 from kafka_offsets.testing.faults.call import Call
 from kafka_offsets.testing.faults.control import Faults
 from kafka_offsets.testing.faults.fault import Fault
-from kafka_offsets.testing.groups import GroupView
 
 _CONFIG = {"connections.max.idle.ms": -1, "log.retention.ms": -1}
 """Whatever the clock does, no record goes, and no client is disconnected for having nothing to say."""

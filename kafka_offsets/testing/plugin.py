@@ -14,10 +14,10 @@ import pytest
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker import Broker
+    from kafka_offsets.testing.broker_cluster import Cluster
     from kafka_offsets.testing.clock import ManualClock
-    from kafka_offsets.testing.cluster.cluster import Cluster
     from kafka_offsets.testing.factory import BrokerFactory
-    from kafka_offsets.testing.recording import RecordedRequest
+    from kafka_offsets.testing.server.recording import RecordedRequest
 
 MARKER = (
     "kafka(topics=None, config=None, brokers=None, users=None, acls=None): how the broker of the fixture kafka_broker "

@@ -32,10 +32,10 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol import records as record_format
+from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.messages import MessageValue
 from kafka_offsets.protocol.records import Header, Record
-from kafka_offsets.protocol.schema import Field, Message, Struct
 
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

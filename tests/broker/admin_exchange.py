@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.broker.admin_situations import Situation
 from tests.differential.brokers import Broker
 from tests.differential.play import Event

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.gates import special_rows
 from kafka_offsets.broker.gates.changes import CHANGES
-from kafka_offsets.broker.wire import rights, special_rows
+from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode

@@ -14,8 +14,8 @@ from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ConnectionLostError, StorageError
 from kafka_offsets.protocol import messages, records
-from kafka_offsets.testing import releases
 from kafka_offsets.testing.clock import ManualClock
+from kafka_offsets.testing.faults import releases
 from kafka_offsets.testing.faults.control import Faults
 from kafka_offsets.testing.faults.fault import Fault
 from tests.broker.fault_requests import commit, connect, fetch, fetched, produce, produced

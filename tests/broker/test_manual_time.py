@@ -15,7 +15,7 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.clock import LATEST_MS
 from kafka_offsets.protocol import messages, records
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.seeding import records_of
+from kafka_offsets.testing.contents.seeding import records_of
 from tests.drivers.members import join_request
 
 SECOND_MS, MINUTE_MS, DAY_MS = 1000, 60_000, 86_400_000

@@ -25,7 +25,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.testing import Cluster
-from kafka_offsets.testing.events import Event
+from kafka_offsets.testing.server.events import Event
 from tests.broker.test_core import LateSync
 from tests.broker.test_shard_loader import (
     LateBackground,

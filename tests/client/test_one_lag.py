@@ -19,13 +19,14 @@ from kafka_offsets.client.cluster import ClusterClient, LogRange
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Committed, Coordinator, Description, Member
 from kafka_offsets.commands.groups import describing
-from kafka_offsets.commands.groups.connections import Refusals
+from kafka_offsets.commands.options.connections import Refusals
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.http import metrics
 from kafka_offsets.http.control import ControlledBroker, Snapshots
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing import Cluster, groups
+from kafka_offsets.testing import Cluster
+from kafka_offsets.testing.contents import groups
 
 _METRIC = re.compile(r'kminion_kafka_consumer_group_topic_lag\{group_id="(\w+)",.*\} (\S+)')
 

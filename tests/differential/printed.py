@@ -14,8 +14,8 @@ from typing import Any
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
-from kafka_offsets.protocol.schema import Field, Struct
 
 ID_BYTES = 16
 UNKNOWN_ID = bytes.fromhex("0123456789abcdef0123456789abcdef")

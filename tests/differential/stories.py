@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.errors import ErrorCode, error_code_of
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.differential import batches
 from tests.differential.play import Event, slug_of, subscription
 from tests.differential.table import PARTS

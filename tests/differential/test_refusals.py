@@ -9,8 +9,8 @@ import pytest
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.protocol.codecs.schema import Struct
 from kafka_offsets.protocol.mirroring.pairs import ERRORS
-from kafka_offsets.protocol.schema import Struct
 from tests.cases import each_case
 from tests.differential.stories import stored
 

@@ -8,7 +8,8 @@ import pytest
 
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.http.operations import Operation, operations
-from kafka_offsets.testing import Broker, Cluster, Faults, events
+from kafka_offsets.testing import Broker, Cluster, Faults
+from kafka_offsets.testing.server import events
 from tests.conftest import GeneratedPart
 
 OTHERWISE = {

@@ -17,7 +17,7 @@ from kafka_offsets.inspect.frame import explain_request
 from kafka_offsets.inspect.lines import Line
 from kafka_offsets.inspect.message import explain_message
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.inspect.explained import BAD_FRAMES, MESSAGES, VECTORS, assert_tiled, json_lines
 
 

@@ -9,7 +9,7 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
-from kafka_offsets.commands import cleanup
+from kafka_offsets.commands.groups import cleanup
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.interop.waiting import until

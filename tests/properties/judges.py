@@ -21,8 +21,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import classify_field, is_optional
 from kio.static.constants import EntityType
 
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from kafka_offsets.protocol.messages import snake_case
-from kafka_offsets.protocol.schema import Field, Struct
 
 with warnings.catch_warnings():
     # kafka-python reads its message definitions, while it is imported, by a function that Python 3.11 calls outdated

@@ -18,7 +18,7 @@ import pytest
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.conftest import LONG
 from tests.properties.every_message import NAMES, versions
 

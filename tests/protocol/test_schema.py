@@ -2,7 +2,14 @@
 
 import pytest
 
-from kafka_offsets.protocol.schema import NO_VERSIONS, OPEN, SchemaError, Versions, parse, parse_versions
+from kafka_offsets.protocol.codecs.schema import (
+    NO_VERSIONS,
+    OPEN,
+    SchemaError,
+    Versions,
+    parse,
+    parse_versions,
+)
 
 TEXT = """\
 # Commits things.

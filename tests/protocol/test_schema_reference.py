@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from kafka_offsets import schema_files
-from kafka_offsets.protocol import messages, schema
-from kafka_offsets.protocol.schema import ALL_VERSIONS, Message, Struct, Versions, parse_versions
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs import schema
+from kafka_offsets.protocol.codecs.schema import ALL_VERSIONS, Message, Struct, Versions, parse_versions
 from tests.cases import each_case
 
 REFERENCE: dict[str, dict[str, Any]] = json.loads(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.cases import each_case
 
 VECTORS = Path(__file__).parent.parent / "data" / "vectors"

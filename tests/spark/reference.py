@@ -16,8 +16,7 @@ from kafka_offsets.protocol.records import (
     read_records,
 )
 from kafka_offsets.protocol.varint import read_varint
-from kafka_offsets.spark import options, schema
-from kafka_offsets.spark.reader import plain, segments
+from kafka_offsets.spark.reader import options, plain, schema, segments
 
 ALL_COLUMNS = ",".join(column.name for column in schema.COLUMNS)
 

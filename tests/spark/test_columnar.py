@@ -19,8 +19,17 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
-from kafka_offsets.spark import options, schema
-from kafka_offsets.spark.reader import arrays, columnar, groups, latest, plain, query, segments
+from kafka_offsets.spark.reader import (
+    arrays,
+    columnar,
+    groups,
+    latest,
+    options,
+    plain,
+    query,
+    schema,
+    segments,
+)
 from kafka_offsets.storage.log.segment_names import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
@@ -680,9 +689,8 @@ def test_a_time_beyond_pythons_is_written_back() -> None:
     import numpy as np
     import pyarrow as pa
 
-    from kafka_offsets.spark import schema
     from kafka_offsets.spark.pipelines import segment_files
-    from kafka_offsets.spark.reader import arrays
+    from kafka_offsets.spark.reader import arrays, schema
 
     micros = 1_700_000_000_000_000
     times = arrays.timestamps(np.array([micros]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import schema
 from tests.conftest import DATA, REPOSITORY
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.spark import hadoop, options
-from kafka_offsets.spark.hadoop import _End, _Range
-from kafka_offsets.spark.options import OptionError
-from kafka_offsets.spark.reader import segments
+from kafka_offsets.spark.reader import hadoop, options, segments
+from kafka_offsets.spark.reader.hadoop import _End, _Range
+from kafka_offsets.spark.reader.options import OptionError
 from tests.conftest import DATA
 from tests.spark.logs import commit, marker
 from tests.spark.reference import listed, read

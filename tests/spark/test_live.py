@@ -13,8 +13,7 @@ from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.settings import secured_settings
 from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError
 from kafka_offsets.protocol.records import MAGIC_POSITION, encode_batch
-from kafka_offsets.spark import options
-from kafka_offsets.spark.reader import live
+from kafka_offsets.spark.reader import live, options
 from kafka_offsets.spark.reader.live import Range
 from tests.drivers.secured import PASSWORD, USER, Secured
 from tests.spark import reference

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_offsets import Broker
-from kafka_offsets.spark import register, schema
+from kafka_offsets.spark import register
+from kafka_offsets.spark.reader import schema
 from tests.conftest import REPOSITORY
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from kafka_offsets import lag as rule
 from kafka_offsets.client.cluster import LogRange
 from kafka_offsets.commands import state_tables
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.spark import schema, state_table
+from kafka_offsets.spark import state_table
+from kafka_offsets.spark.reader import schema
 
 Ranges = dict[TopicPartition, LogRange | None]
 

@@ -13,8 +13,9 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_offsets.spark import schema, table
-from kafka_offsets.spark.options import OptionError
+from kafka_offsets.spark import table
+from kafka_offsets.spark.reader import schema
+from kafka_offsets.spark.reader.options import OptionError
 from kafka_offsets.spark.reader.segments import NoLogError
 from kafka_offsets.spark.table import read_table, to_parquet
 from tests.conftest import DATA

@@ -13,9 +13,9 @@ from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing import Cluster, group_stable
+from kafka_offsets.testing.broker_cluster import ClusterServer
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.cluster.cluster import ClusterServer
-from kafka_offsets.testing.events import Event, record_produced
+from kafka_offsets.testing.server.events import Event, record_produced
 from tests.drivers.members import join_request
 
 SETUP_LIMIT_MS = 50

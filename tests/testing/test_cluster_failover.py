@@ -12,7 +12,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.cluster.server import ClusterServer
-from kafka_offsets.testing.events import Event
+from kafka_offsets.testing.server.events import Event
 from tests.drivers.cluster import READ_COMMITTED, TransactionalProducer, ask, commit, produce, values
 from tests.drivers.members import join_request
 

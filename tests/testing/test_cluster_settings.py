@@ -9,8 +9,8 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.delegation_token import DelegationToken
 from kafka_offsets.testing import Cluster
-from kafka_offsets.testing.cluster.cluster import ClusterServer
-from kafka_offsets.testing.events import Event
+from kafka_offsets.testing.broker_cluster import ClusterServer
+from kafka_offsets.testing.server.events import Event
 from tests.storage.test_client_settings import TOKEN
 
 SHA_256 = 1

@@ -25,7 +25,7 @@ from kafka_offsets.testing import (
     record_produced,
     topic_created,
 )
-from kafka_offsets.testing.groups import awaited_time
+from kafka_offsets.testing.contents.groups import awaited_time
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
 from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.testing import Broker, CertificateAuthority, Cluster, ManualClock
-from kafka_offsets.testing.events import group_stable
+from kafka_offsets.testing.server.events import group_stable
 from tests.conftest import REPOSITORY
 from tests.drivers import wire
 from tests.testing.children import answer, ask

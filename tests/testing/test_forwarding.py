@@ -22,7 +22,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Cluster
 from kafka_offsets.testing.clock import ManualClock
-from kafka_offsets.testing.events import Event
+from kafka_offsets.testing.server.events import Event
 from tests.drivers.core import CoreClient, make_core
 
 PLACE = ("orders", 0)

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from kafka_offsets.broker.network import loops
 from kafka_offsets.testing import Broker, CertificateAuthority, ManualClock
-from kafka_offsets.testing.events import topic_created
+from kafka_offsets.testing.server.events import topic_created
 
 uvloop = pytest.importorskip("uvloop")
 

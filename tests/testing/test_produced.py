@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_offsets.testing import Broker, Cluster
-from kafka_offsets.testing.assertions.expected_records import differences, expected_of
-from kafka_offsets.testing.seeding import ConsumedRecord
+from kafka_offsets.testing.contents.expected_records import differences, expected_of
+from kafka_offsets.testing.contents.seeding import ConsumedRecord
 
 
 def found(*records: tuple[int, bytes | None, bytes | None], **headers: bytes) -> list[ConsumedRecord]:

@@ -9,7 +9,7 @@ import pytest
 from kafka_offsets import Broker
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.sasl.authentication import AuthenticationState
-from kafka_offsets.testing.recording import Recorder
+from kafka_offsets.testing.server.recording import Recorder
 from tests.drivers.core import read_response, request_frame
 
 TOKEN = b"\0alice\0hush-hush"

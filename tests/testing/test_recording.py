@@ -12,7 +12,8 @@ from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.commands import inspect as command
 from kafka_offsets.inspect.capture import timeline
 from kafka_offsets.protocol import messages
-from kafka_offsets.testing import Broker, record_produced, recording
+from kafka_offsets.testing import Broker, record_produced
+from kafka_offsets.testing.server import recording
 from tests.drivers import wire
 from tests.drivers.wire import Connection
 

@@ -10,7 +10,7 @@ import pytest
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kafka_offsets.testing import Broker, caught_up
-from kafka_offsets.testing.seeding import murmur2
+from kafka_offsets.testing.contents.seeding import murmur2
 
 
 @pytest.fixture

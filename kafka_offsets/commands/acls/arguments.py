@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from kafka_offsets.commands.acls import managing
-from kafka_offsets.commands.client_properties import add_broker_options, apply_client_properties
+from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.security.acls import AclOperation, PatternType
 
 _ACTIONS_OF_THE_SCRIPT = {"--list": "list", "--add": "add", "--remove": "remove"}

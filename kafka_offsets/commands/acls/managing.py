@@ -12,7 +12,7 @@ from itertools import product
 
 from kafka_offsets.client import acls as requests
 from kafka_offsets.client.settings import ConnectionSettings
-from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.acls import (
     CLUSTER_NAME,

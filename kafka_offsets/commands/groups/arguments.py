@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.client.moves import MoveError
-from kafka_offsets.commands import argument_types as types
-from kafka_offsets.commands.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.commands.groups import describing, moving
-from kafka_offsets.commands.groups.connections import REFUSED, refused
+from kafka_offsets.commands.options import argument_types as types
+from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
+from kafka_offsets.commands.options.connections import REFUSED, refused
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.terminal import printable
 
@@ -329,7 +329,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _clean_up(options: argparse.Namespace) -> int:
-    from kafka_offsets.commands.cleanup import clean_up
+    from kafka_offsets.commands.groups.cleanup import clean_up
 
     if options.execute and options.older_than is None:
         raise MoveError("--execute needs --older-than")
@@ -337,7 +337,7 @@ def _clean_up(options: argparse.Namespace) -> int:
 
 
 def _migrate(options: argparse.Namespace) -> int:
-    from kafka_offsets.commands.migrate import migrate
+    from kafka_offsets.commands.groups.migrate import migrate
 
     is_whole = True
     for each in migrate(options):

@@ -14,7 +14,7 @@ from kafka_offsets.client.cluster import EARLIEST, LATEST, ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.clock import utc_text
-from kafka_offsets.commands.groups.connections import (
+from kafka_offsets.commands.options.connections import (
     Refusals,
     chosen_groups,
     chosen_places,
@@ -23,8 +23,8 @@ from kafka_offsets.commands.groups.connections import (
     why_refused,
     why_without_offsets,
 )
-from kafka_offsets.commands.progress import progress
-from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.commands.output.progress import progress
+from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note, printable

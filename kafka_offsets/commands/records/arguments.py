@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kafka_offsets.commands import argument_types as types
-from kafka_offsets.commands.client_properties import (
+from kafka_offsets.commands.options import argument_types as types
+from kafka_offsets.commands.options.client_properties import (
     add_broker_options,
     apply_client_properties,
     warn_of_unused,

@@ -20,7 +20,7 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.seeding import NewRecord, choose_partitions
+from kafka_offsets.testing.contents.seeding import NewRecord, choose_partitions
 
 COMPRESSIONS = {each.name.lower(): each for each in Compression}
 

@@ -1,1 +1,1 @@
-"""Compiled codecs: how does a schema become functions that read and write bytes?"""
+"""Compiled codecs: what does a schema say, and how does it become functions that read and write bytes?"""

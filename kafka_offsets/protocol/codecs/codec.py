@@ -11,7 +11,7 @@ from typing import Any
 from kafka_offsets.protocol.codecs.codec_text import CodecWriter, variable_fields
 from kafka_offsets.protocol.codecs.decoding import BriefDecoding, Decoding
 from kafka_offsets.protocol.codecs.encoding import BriefEncoding, Encoding
-from kafka_offsets.protocol.schema import Message
+from kafka_offsets.protocol.codecs.schema import Message
 
 Decoder = Callable[[bytes, int], tuple[Any, int]]
 Encoder = Callable[[Any, bytearray], None]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
-from kafka_offsets.protocol.schema import Field, Message, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
 
 FIXED = {
     "bool": "?",

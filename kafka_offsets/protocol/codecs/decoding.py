@@ -15,7 +15,7 @@ from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.codecs import flexible
 from kafka_offsets.protocol.codecs.codec_text import FIXED, CodecWriter
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, RowLayout, plain_rows
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 
 PLAIN_ROWS = frozenset({("OffsetCommitRequest", "partitions"), ("OffsetDeleteRequest", "partitions")})
 """Arrays whose handlers take them in columns, by message and field; see plain_rows.py."""

@@ -18,7 +18,7 @@ from kafka_offsets.protocol.codecs.flexible import (
     put_structs,
     put_tags,
 )
-from kafka_offsets.protocol.schema import NO_VERSIONS, Field, Struct
+from kafka_offsets.protocol.codecs.schema import NO_VERSIONS, Field, Struct
 
 ROWS = frozenset(
     {

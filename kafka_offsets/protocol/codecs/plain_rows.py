@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 from kafka_offsets.protocol.codecs.codec_text import FIXED
-from kafka_offsets.protocol.schema import Struct
+from kafka_offsets.protocol.codecs.schema import Struct
 
 FEWEST = 14
 """Fewer elements are read as objects at once: that takes less time than the slices."""

@@ -7,8 +7,8 @@ commit the topics and partitions, each with error code 0. The compiled function 
 from kafka_offsets.protocol.codecs.codec import Encoder
 from kafka_offsets.protocol.codecs.decoding import PLAIN_ROWS
 from kafka_offsets.protocol.codecs.encoding import Encoding
+from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
 from kafka_offsets.protocol.mirroring.pairs import pairs, repeated
-from kafka_offsets.protocol.schema import Field, Message, Struct
 
 
 class _Echoing(Encoding):

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from kafka_offsets.protocol.mirroring.pairs import carries_errors, has_error, key_of, pairs, repeated
-from kafka_offsets.protocol.schema import Field, Struct
 
 GROUP_ID, TRANSACTIONAL_ID = "group_id", "transactional_id"
 

@@ -6,7 +6,7 @@ fields, so no API needs its own code.
 
 from typing import NamedTuple
 
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 
 ERRORS = frozenset({"error_code", "partition_error_code"})
 """Kafka's names of the error field of a struct. Others, such as topic_config_error_code, have another meaning."""

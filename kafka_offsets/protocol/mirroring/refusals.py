@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from kafka_offsets.protocol.mirroring.pairs import (
     ERRORS,
     Pair,
@@ -20,7 +21,6 @@ from kafka_offsets.protocol.mirroring.pairs import (
     pairs,
     repeated,
 )
-from kafka_offsets.protocol.schema import Field, Struct
 
 R = TypeVar("R")
 """The response, which follows from the request's class; no type says so, so the caller's expectation is taken."""

@@ -22,9 +22,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from kafka_offsets.spark import schema
 from kafka_offsets.spark.pipelines.groups import CLASSIC, CONSUMER, SHARE, SIMPLE, STREAMS, groups
 from kafka_offsets.spark.pipelines.state import KEY, REFUSE, latest
+from kafka_offsets.spark.reader import schema
 
 _MOST_MS = ((1 << 63) - 1) // 1000
 """Spark's last time."""

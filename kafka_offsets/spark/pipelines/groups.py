@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import schema
 
 SIMPLE, CLASSIC, CONSUMER, SHARE, STREAMS = "simple", "classic", *schema.FAMILIES
 """Types of groups. A simple group has only offsets: no member has ever joined it, or the group was deleted."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import schema
 
 SPAN = 1 << 20
 """Size of a span, in offsets of the log: one task orders the records of one key in it."""

@@ -22,8 +22,8 @@ from pyspark.sql import functions as sf
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.lag import AHEAD, BEHIND, CURRENT, GONE, TRUNCATED, UNCOMMITTED, UNKNOWN
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.spark.brokers import first_times, log_ranges, offsets_at
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
+from kafka_offsets.spark.reader.brokers import first_times, log_ranges, offsets_at
 
 ENDS = "topic STRING, partition INT, log_start_offset BIGINT, log_end_offset BIGINT"
 """`ends_of` gives nulls for a partition that exists, and whose start and end are not known."""

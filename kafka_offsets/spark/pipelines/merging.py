@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from kafka_offsets.errors import KafkaOffsetsError
-from kafka_offsets.spark import schema
-from kafka_offsets.spark.hadoop import settings_of
 from kafka_offsets.spark.pipelines import state
+from kafka_offsets.spark.reader import schema
+from kafka_offsets.spark.reader.hadoop import settings_of
 
 FULL_FROM = 2.0
 """Deltas with more than this many rows per row of the base are merged into a new base."""

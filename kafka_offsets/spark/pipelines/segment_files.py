@@ -25,8 +25,8 @@ from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import Record, encode_batch, read_batch_header, rewrite_batch
-from kafka_offsets.spark import schema
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
+from kafka_offsets.spark.reader import schema
 from kafka_offsets.storage.files import TEMPORARY_SUFFIX, DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import schema
 
 REFUSE, SKIP = "refuse", "skip"
 """How `latest` handles unreadable rows: fail like the coordinator, or skip them."""

@@ -1,1 +1,1 @@
-"""Records of the offsets log as Arrow batches: from segment files or from a live cluster."""
+"""Records of the offsets log as Arrow batches: from segment files, from Hadoop, or from a live cluster."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_offsets.columns.fields import Booleans, Integers
-from kafka_offsets.spark.schema import TIMESTAMP
+from kafka_offsets.spark.reader.schema import TIMESTAMP
 
 _US_PER_MS = 1000
 _MOST_MS = ((1 << 63) - 1) // _US_PER_MS

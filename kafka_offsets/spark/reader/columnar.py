@@ -17,8 +17,7 @@ from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.columns.fields import PADDING, Booleans, Integers, words
 from kafka_offsets.columns.offsets import is_offset, key_heads, offset_keys, offset_values, topic_ids
 from kafka_offsets.columns.records import RecordColumns
-from kafka_offsets.spark import schema
-from kafka_offsets.spark.reader import arrays, plain
+from kafka_offsets.spark.reader import arrays, plain, schema
 
 ROWS = 65_536
 """The most rows of a record batch."""

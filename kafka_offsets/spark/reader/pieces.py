@@ -7,8 +7,7 @@ import pyarrow as pa
 
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.errors import StorageError
-from kafka_offsets.spark import schema
-from kafka_offsets.spark.reader import columnar
+from kafka_offsets.spark.reader import columnar, schema
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.damage import following_batch
 from kafka_offsets.spark.reader.query import Query

@@ -15,7 +15,7 @@ from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.spark.reader.groups import glance
-from kafka_offsets.spark.schema import GROUP, KINDS, OFFSET, UNKNOWN
+from kafka_offsets.spark.reader.schema import GROUP, KINDS, OFFSET, UNKNOWN
 
 Row = dict[str, Any]
 """The columns of a record that are not null, but for those that its place in the log says. Timestamps are in ms."""

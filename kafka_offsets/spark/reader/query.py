@@ -10,8 +10,7 @@ import pyarrow as pa
 from kafka_offsets.columns.fields import Booleans, Integers
 from kafka_offsets.columns.offsets import key_heads
 from kafka_offsets.columns.records import RecordColumns
-from kafka_offsets.spark import schema
-from kafka_offsets.spark.reader import columnar, outcomes
+from kafka_offsets.spark.reader import columnar, outcomes, schema
 from kafka_offsets.spark.reader.columnar import OFFSETS, RecordSource
 from kafka_offsets.spark.reader.latest import HELD_BYTES, Latest
 

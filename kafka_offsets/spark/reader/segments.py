@@ -15,8 +15,7 @@ import pyarrow as pa
 from kafka_offsets.columns.batches import BatchColumns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
-from kafka_offsets.spark import schema
-from kafka_offsets.spark.reader import columnar, outcomes
+from kafka_offsets.spark.reader import columnar, outcomes, schema
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.damage import following_batch
 from kafka_offsets.spark.reader.latest import RANGE_BYTES, Latest

@@ -23,9 +23,9 @@ from kafka_offsets.metadata.image import Delta
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata
 from kafka_offsets.storage.files import Files
 from kafka_offsets.testing.cluster.network import InProcessNetwork
-from kafka_offsets.testing.recording import Recorder
 from kafka_offsets.testing.server.consumption import Consumption
 from kafka_offsets.testing.server.inspected import InspectedServer
+from kafka_offsets.testing.server.recording import Recorder
 
 
 class ClusterNode(InspectedServer):

@@ -32,10 +32,10 @@ from kafka_offsets.testing.cluster.network import InProcessNetwork
 from kafka_offsets.testing.cluster.node import ClusterNode
 from kafka_offsets.testing.cluster.synced_files import SyncedFiles
 from kafka_offsets.testing.cluster.view import ClusterState
-from kafka_offsets.testing.events import Event, Watches
-from kafka_offsets.testing.groups import NoLeaderError
-from kafka_offsets.testing.recording import Recorder
+from kafka_offsets.testing.contents.groups import NoLeaderError
 from kafka_offsets.testing.server.consumption import Consumption
+from kafka_offsets.testing.server.events import Event, Watches
+from kafka_offsets.testing.server.recording import Recorder
 
 T = TypeVar("T")
 

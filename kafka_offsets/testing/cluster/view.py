@@ -16,7 +16,7 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.testing.groups import NoLeaderError
+from kafka_offsets.testing.contents.groups import NoLeaderError
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.config.keys import Config

@@ -36,8 +36,7 @@ from kafka_offsets.broker.wire.api import (
 from kafka_offsets.clock import LATEST_MS, ManualClock
 from kafka_offsets.errors import ErrorCode, error_code
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID
-from kafka_offsets.testing import releases
-from kafka_offsets.testing.faults import interception, partial_errors
+from kafka_offsets.testing.faults import interception, partial_errors, releases
 from kafka_offsets.testing.faults.disk_faults import DiskFault, DiskFaults
 from kafka_offsets.testing.faults.fault import Controls, Fault, WithheldVersions
 from kafka_offsets.testing.faults.interception import Interception

@@ -6,7 +6,7 @@ the first has the usual values. `{of}` in a text is a client: `$member.{of}` is 
 
 from typing import Any, NamedTuple
 
-from kafka_offsets.protocol.schema import Field
+from kafka_offsets.protocol.codecs.schema import Field
 from tests.walks.kinds.shared import GROUP, TOPIC
 
 TIMEOUT_MS = 5000

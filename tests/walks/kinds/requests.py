@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Field, Struct
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from tests.walks.kinds import classic, consumer, fetching, offsets, transactions
 from tests.walks.kinds.pools import pool
 from tests.walks.kinds.shared import client

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_offsets.testing.seeding import (
+from kafka_offsets.testing.contents.seeding import (
     ConsumedRecord,
     Data,
     NewRecord,

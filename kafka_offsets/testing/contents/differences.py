@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.assertions.expected_records import ExpectedRecord, chosen, differences
-from kafka_offsets.testing.groups import lag, log_ends, wrong_total
-from kafka_offsets.testing.seeding import read_all, stored_records
+from kafka_offsets.testing.contents.expected_records import ExpectedRecord, chosen, differences
+from kafka_offsets.testing.contents.groups import lag, log_ends, wrong_total
+from kafka_offsets.testing.contents.seeding import read_all, stored_records
 
 
 def of_offsets(

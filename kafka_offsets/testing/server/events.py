@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.protocol.topic_partition import TopicPartition
-from kafka_offsets.testing.groups import (
+from kafka_offsets.testing.contents.groups import (
     GroupView,
     MemberView,
     awaited_time,

@@ -9,7 +9,7 @@ from kafka_offsets.client.connection import parse_addresses
 from kafka_offsets.client.security import PREFIXES
 from kafka_offsets.client.settings import ConnectionSettings, secured_settings
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.spark import schema
+from kafka_offsets.spark.reader import schema
 from kafka_offsets.spark.reader.query import ALL, LATEST, Query
 
 NAMES = (

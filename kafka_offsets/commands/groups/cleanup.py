@@ -16,8 +16,8 @@ from typing import NamedTuple
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.clock import utc_text
-from kafka_offsets.commands.groups.connections import Refusals, why_without_offsets
-from kafka_offsets.commands.tables import print_rows
+from kafka_offsets.commands.options.connections import Refusals, why_without_offsets
+from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError

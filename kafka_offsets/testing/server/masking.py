@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.schema import Struct
+from kafka_offsets.protocol.codecs.schema import Struct
 
 _CONFIGS = {
     "AlterConfigsRequest": (("resources", "configs"), "value"),

@@ -23,10 +23,10 @@ from kafka_offsets.client.frames import decode_response
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode, ProtocolError, error_code
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.schema import Field, Struct
 from kafka_offsets.protocol.connection import FrameReader, read_api_key_and_version, read_request_header
-from kafka_offsets.protocol.schema import Field, Struct
 from kafka_offsets.security.sasl.authentication import AuthenticationState
-from kafka_offsets.testing.masking import known_part, masked, request_header
+from kafka_offsets.testing.server.masking import known_part, masked, request_header
 
 MAX_REQUESTS = 10_000
 """So many requests are kept, the last ones."""

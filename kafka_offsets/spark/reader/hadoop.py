@@ -31,9 +31,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from kafka_offsets.memory import freeze_modules, keep_freed_memory
-from kafka_offsets.spark import options, schema
-from kafka_offsets.spark.options import OptionError
-from kafka_offsets.spark.reader import outcomes, segments
+from kafka_offsets.spark.reader import options, outcomes, schema, segments
+from kafka_offsets.spark.reader.options import OptionError
 from kafka_offsets.spark.reader.outcomes import TransactionEnd
 from kafka_offsets.spark.reader.pieces import UnreadableError
 from kafka_offsets.spark.reader.query import Query

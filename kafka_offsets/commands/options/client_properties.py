@@ -9,7 +9,7 @@ from pathlib import Path
 from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.security import PREFIXES, take_security
 from kafka_offsets.client.settings import ConnectionSettings, take_connection_settings
-from kafka_offsets.commands import argument_types as types
+from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.key_names import composed, renamed
 from kafka_offsets.terminal import note

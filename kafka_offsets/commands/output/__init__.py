@@ -1,0 +1,1 @@
+"""Output: tables, and the progress of what takes long."""

@@ -1,1 +1,0 @@
-"""Assertions: how does the state of a broker differ from what a test expects?"""

@@ -11,6 +11,7 @@ from pathlib import Path
 from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.commands.options.directories import existing_directory, is_partition_folder, segment_bytes
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.consumer import records as consumer_records
@@ -20,17 +21,13 @@ from kafka_offsets.coordinator.transactions import records as transaction_record
 from kafka_offsets.errors import ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record
 from kafka_offsets.storage.data_directory import (
-    CLUSTER_METADATA,
-    CLUSTER_METADATA_TOPIC,
     LOCK,
     META_PROPERTIES,
-    partition_folders,
 )
 from kafka_offsets.storage.files import ReadOnlyFiles
 from kafka_offsets.storage.folder_facts import Facts, batch_before
-from kafka_offsets.storage.log.opening import PARTITION_METADATA
 from kafka_offsets.storage.log.producer_state import decode_state
-from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, PRODUCER_STATE
+from kafka_offsets.storage.log.segment_names import PRODUCER_STATE
 from kafka_offsets.storage.repair.check import Checker, Finding, Severity
 
 _IS_DAMAGE = (Severity.DAMAGE, Severity.TORN)
@@ -100,36 +97,6 @@ def check_producer_state(data: bytes, facts: Facts) -> str | None:
     except ValueError as error:
         return str(error)
     return None
-
-
-def is_partition_folder(directory: Path) -> bool:
-    """Return whether a directory is the folder of one partition, by its name and content."""
-    if not partition_folders([directory.name]):
-        return False
-    return (directory / PARTITION_METADATA).exists() or any(directory.glob(f"*{LOG_SUFFIX}"))
-
-
-def existing_directory(path: Path) -> Path:
-    """Return the absolute path of a directory. Raises StorageError if it is none, or that of several brokers."""
-    path = path.resolve()
-    try:
-        if not path.is_dir():
-            raise StorageError("not a directory" if path.exists() else "no such directory", str(path))
-        is_cluster = (path / CLUSTER_METADATA).exists()
-    except PermissionError as error:
-        raise StorageError("this user may not read it", str(path)) from error
-    if path.name.rpartition("-")[0] == CLUSTER_METADATA_TOPIC:
-        raise StorageError("the log of Kafka's controllers, which is not read here", str(path))
-    if is_cluster:
-        raise StorageError(
-            f"it belongs to several brokers: name that of one, such as {path}/broker-1", str(path)
-        )
-    return path
-
-
-def segment_bytes(directory: Path) -> int:
-    """Return the size of all segments in a data directory, or in the folder of one partition."""
-    return sum(path.stat().st_size for path in directory.rglob(f"*{LOG_SUFFIX}") if path.is_file())
 
 
 def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:

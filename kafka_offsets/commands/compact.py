@@ -14,7 +14,7 @@ from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import adopted_configs, cleanup_policy, compaction_config
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.clock import Now, SystemClock
-from kafka_offsets.commands.check import existing_directory, is_partition_folder, segment_bytes
+from kafka_offsets.commands.options.directories import existing_directory, is_partition_folder, segment_bytes
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns

@@ -28,7 +28,7 @@ from kafka_offsets.broker.partition.log_cleaner import adopted_configs, offsets_
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now, SystemClock
-from kafka_offsets.commands.check import existing_directory
+from kafka_offsets.commands.options.directories import existing_directory
 from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.result import Result

@@ -53,7 +53,7 @@ from kafka_offsets.client.connection import Address, parse_address
 from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.processes import campaign
 from tests.processes.cluster_processes import NODES, ClusterProcesses
 

@@ -64,7 +64,7 @@ from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
 from kafka_offsets import Broker
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.drivers import wire
 

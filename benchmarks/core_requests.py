@@ -142,7 +142,7 @@ class Core:
     def __init__(self, folder: str | None, connections: int, window: int) -> None:
         from kafka_offsets.broker.core.core import BrokerCore
         from kafka_offsets.protocol import messages
-        from kafka_offsets.storage.files import DiskFiles
+        from kafka_offsets.storage.files.files import DiskFiles
 
         try:
             from kafka_offsets.broker.config.keys import Config

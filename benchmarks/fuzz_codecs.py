@@ -125,8 +125,8 @@ def read_message_set(data: bytes) -> None:
 
 def targets() -> list[Target]:
     """All of them; the compiled decoders come with the first call."""
-    from kafka_offsets.coordinator import stored
-    from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+    from kafka_offsets.coordinator.state import stored
+    from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
     from kafka_offsets.protocol import messages, records
     from kafka_offsets.protocol.compression import Compression
 

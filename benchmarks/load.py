@@ -36,14 +36,14 @@ if __name__ == "__main__":
 
 from benchmarks.peers.kafka_log import DIRECTORY, kafka_on
 from kafka_offsets.broker.groups import loading
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment_names import segment_name
+from kafka_offsets.storage.segments.segment_names import segment_name
 
 SEGMENT_BYTES = 100 << 20
 WAYS = {"columns": loading.replay_in_columns, "records": loading.replay}

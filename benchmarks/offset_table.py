@@ -56,10 +56,10 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 
 LAYOUTS = (
     ("100", "1", "plain"),

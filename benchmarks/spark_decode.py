@@ -41,13 +41,13 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.spark.reader import options, segments
-from kafka_offsets.storage.log.segment_names import segment_name
+from kafka_offsets.storage.segments.segment_names import segment_name
 
 GROUPS, TOPICS, PARTITIONS = 2_000, 6, 12
 START_MS = 1_750_000_000_000

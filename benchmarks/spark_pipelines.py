@@ -52,8 +52,8 @@ from typing import TYPE_CHECKING
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.protocol.records import batch_headers, encode_batch, set_base_offset
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.partition.compacted import Compacted
-    from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+    from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
     from kafka_offsets.errors import (
         CommitRefusedError,
         ConfigError,
@@ -32,7 +32,7 @@ __all__ = [
 _NOT_IN_ERRORS = {
     "Broker": "kafka_offsets.testing.broker",
     "Compacted": "kafka_offsets.broker.partition.compacted",
-    "OffsetAndMetadata": "kafka_offsets.coordinator.offsets.table",
+    "OffsetAndMetadata": "kafka_offsets.coordinator.state.offset_table",
     "partition_for": "kafka_offsets.protocol.java_hash",
 }
 

@@ -17,9 +17,9 @@ from kafka_offsets import cli
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.commands.check import check
-from kafka_offsets.storage import files
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files import files
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import LogConfig
 from kafka_offsets.storage.log.producer_state import decode_state
 from tests.conftest import DATA, REPOSITORY

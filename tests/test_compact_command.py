@@ -11,8 +11,8 @@ from kafka_offsets import cli
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.conftest import DATA, REPOSITORY
 from tests.drivers.core import CoreClient, make_core

@@ -12,8 +12,8 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.broker.wire.api import Api
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from tests.cases import each_case
 from tests.conftest import REPOSITORY, GeneratedPart
 from tests.interop import matrix

@@ -25,8 +25,8 @@ from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import TopicPartition
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.elections import IsrProposal
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
 from kafka_offsets.zookeeper.requests import Request

@@ -13,22 +13,21 @@ from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.commands.options.directories import existing_directory, is_partition_folder, segment_bytes
 from kafka_offsets.commands.output.progress import progress
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
+from kafka_offsets.coordinator.state import consumer_records, stored
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.transactions import records as transaction_records
 from kafka_offsets.errors import ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record
-from kafka_offsets.storage.data_directory import (
+from kafka_offsets.storage.directory.data_directory import (
     LOCK,
     META_PROPERTIES,
 )
-from kafka_offsets.storage.files import ReadOnlyFiles
-from kafka_offsets.storage.folder_facts import Facts, batch_before
+from kafka_offsets.storage.directory.folder_facts import Facts, batch_before
+from kafka_offsets.storage.files.files import ReadOnlyFiles
 from kafka_offsets.storage.log.producer_state import decode_state
-from kafka_offsets.storage.log.segment_names import PRODUCER_STATE
 from kafka_offsets.storage.repair.check import Checker, Finding, Severity
+from kafka_offsets.storage.segments.segment_names import PRODUCER_STATE
 
 _IS_DAMAGE = (Severity.DAMAGE, Severity.TORN)
 

@@ -18,10 +18,15 @@ from kafka_offsets.commands.options.directories import existing_directory, is_pa
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
-from kafka_offsets.storage.data_directory import LOCK, META_PROPERTIES, DataDirectory, partition_folders
-from kafka_offsets.storage.files import DiskFiles, Files, ReadOnlyFiles
+from kafka_offsets.storage.directory.data_directory import (
+    LOCK,
+    META_PROPERTIES,
+    DataDirectory,
+    partition_folders,
+)
+from kafka_offsets.storage.files.files import DiskFiles, Files, ReadOnlyFiles
+from kafka_offsets.storage.files.overlay import OverlayFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.overlay import OverlayFiles
 from kafka_offsets.terminal import note, printable
 
 _ONE_ROUND = 1 << 62

@@ -19,7 +19,7 @@ from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.config.images import InitialTopic

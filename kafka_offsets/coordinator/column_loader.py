@@ -8,14 +8,13 @@ import struct
 from kafka_offsets.columns.offsets import ParsedOffset
 from kafka_offsets.columns.records import RecordColumns
 from kafka_offsets.columns.replay import ColumnReplay, GroupRecord, OffsetRows
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state import consumer_records, stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.state.shard_state import ShardState
 
 _TOPIC_ID = struct.Struct("<qq")
 

@@ -7,18 +7,18 @@ Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import join as classic_join
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.classic import sync as classic_sync
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.consumer import classic_members
-from kafka_offsets.coordinator.groups import Group
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.groups import Group
+from kafka_offsets.coordinator.state.result import Reply, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 
@@ -98,31 +98,10 @@ def delete_group(shard: ShardState, group_id: str, context: RequestContext, now:
     reply = Reply(context, messages.DeleteGroupsResponse.DeletableGroupResult(group_id, error))
     if error is not ErrorCode.NONE or group is None:
         return Result(replies=(reply,))
-    undo = take_out(shard, group)
+    undo = shard.take_out(group)
     partitions = _partitions(shard, group_id)
     records = [stored.offset_tombstone(group_id, *partition) for partition in partitions]
     return Result((*records, *group.tombstones()), (reply,), undo)
-
-
-def take_out(shard: ShardState, group: Group) -> Callable[[], None]:
-    """Remove a group without members at once; return what restores it when the log refuses its tombstones."""
-    group_id = group.group_id
-    shard.retire(group)
-    held = shard.groups.held.pop(group_id, None)
-    group.drop_timers(shard.timers)
-
-    def undo() -> None:
-        """Restore the deleted group, unless another one has its id by now, or it has no object without its deletion."""
-        shard.forget_retired(group)
-        if held is None:
-            return
-        current = shard.groups.held.get(group_id)
-        if current is None or current.is_provisional:
-            if current is not None:
-                current.drop_timers(shard.timers)
-            shard.groups.held[group_id] = group
-
-    return undo
 
 
 def _check_deletion(group: Group | None) -> ErrorCode:

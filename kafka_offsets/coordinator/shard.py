@@ -5,18 +5,17 @@ shard knows no log: it returns records in Results, and the caller replays them w
 """
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
-from kafka_offsets.coordinator.result import CoordinatorRecord, Result
-from kafka_offsets.coordinator.state import REPLY_TIMER, ShardState
-from kafka_offsets.coordinator.timers import Timer
+from kafka_offsets.coordinator.state import consumer_records, stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
+from kafka_offsets.coordinator.state.shard_state import REPLY_TIMER, ShardState
+from kafka_offsets.coordinator.state.timers import Timer
+from kafka_offsets.coordinator.state.topic_resolution import StepBudget
 from kafka_offsets.logs import new_logger
 
 logger = new_logger(__name__)

@@ -46,15 +46,15 @@ from typing import Any, NamedTuple, Self
 
 import google_crc32c
 
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.groups import Group
-from kafka_offsets.coordinator.offsets.pages import ROW_BYTES, StoredPage
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.state import ShardState
-from kafka_offsets.coordinator.stored import OffsetKey, parse_key
+from kafka_offsets.coordinator.state import consumer_records
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
+from kafka_offsets.coordinator.state.groups import Group
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.pages import ROW_BYTES, StoredPage
+from kafka_offsets.coordinator.state.shard_state import ShardState
+from kafka_offsets.coordinator.state.stored import OffsetKey, parse_key
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 

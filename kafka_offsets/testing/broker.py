@@ -26,7 +26,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.security.acls import AclBinding
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing.acls import check as check_results
 from kafka_offsets.testing.contents import differences, groups
 from kafka_offsets.testing.contents.expected_records import chosen, expected_of, filter_of

@@ -28,8 +28,8 @@ except ModuleNotFoundError as error:
         "kafka_offsets.testing.strategies needs hypothesis: pip install hypothesis", name=error.name
     ) from error
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol import records as record_format
 from kafka_offsets.protocol.codecs.schema import Field, Message, Struct

@@ -4,9 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.records import (
+from kafka_offsets.coordinator.state import consumer_records, stored
+from kafka_offsets.coordinator.state.consumer_records import (
     Current,
     GroupEpoch,
     MemberState,
@@ -14,7 +13,7 @@ from kafka_offsets.coordinator.consumer.records import (
     Subscription,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch, read_batch_header, read_records, rewrite_batch

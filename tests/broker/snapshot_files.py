@@ -11,7 +11,7 @@ from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.coordinator import snapshot as coordinator_snapshot
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.shard import contents_of
 from tests.storage.faults import FaultyFiles

@@ -16,7 +16,7 @@ from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
 from kafka_offsets.metadata.image import ClusterImage
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 
 LONG_MS = 60_000
 PATIENCE_S = 20

@@ -18,8 +18,8 @@ from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.principal import Principal
-from kafka_offsets.storage.client_settings import ACLS
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.directory.client_settings import ACLS
+from kafka_offsets.storage.files.files import Files
 from kafka_offsets.testing.acls import allow, deny
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.storage.faults import FaultyFiles

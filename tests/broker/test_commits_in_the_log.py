@@ -13,12 +13,12 @@ import pytest
 
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import set_base_offset
-from kafka_offsets.storage.checkpoints import encode_partition_metadata
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.checkpoints import encode_partition_metadata
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.conftest import DATA
 from tests.drivers.core import CoreClient, make_core
 

@@ -15,10 +15,10 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.checkpoints import decode_offsets, encode_offsets
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
+from kafka_offsets.storage.files.checkpoints import decode_offsets, encode_offsets
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.drivers.members import join_request
 from tests.storage.faults import FaultyFiles

@@ -13,8 +13,8 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.delegation_token import token_of_form
 from kafka_offsets.security.principal import Principal
-from kafka_offsets.storage.client_settings import TOKENS
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.client_settings import TOKENS
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 

@@ -20,8 +20,8 @@ import pytest
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage import files as files_module
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files import files as files_module
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.drivers.core import CoreClient, commit_request, make_core
 
 ALL = os.environ.get("KAFKA_OFFSETS_DISK_ERRORS") == "all"

@@ -15,7 +15,7 @@ from kafka_offsets.broker.network.server import Server
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient
 from tests.drivers.members import join_request
 

@@ -11,7 +11,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.offsets import expiry
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.broker.expiry_story import KAFKAS, SETTINGS, LineClient, Story, text_of
 from tests.differential.brokers import OwnBroker

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage import memory_content
+from kafka_offsets.storage.files import memory_content
 from kafka_offsets.testing.faults.control import Faults
 from tests.broker.fault_requests import commit, connect, produce, produced
 

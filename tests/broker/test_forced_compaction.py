@@ -17,9 +17,9 @@ from kafka_offsets.broker.turn.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage import data_directory
 from kafka_offsets.storage.cleaner.compaction import Compaction, Steps
-from kafka_offsets.storage.files import DiskFiles, MemoryFiles
+from kafka_offsets.storage.directory import data_directory
+from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from tests.broker.test_log_cleaner import SMALL, advance, commit_many, offsets_log
 from tests.broker.test_shard_loader import LateBackground
 from tests.drivers.core import CoreClient, make_core

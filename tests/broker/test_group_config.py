@@ -8,7 +8,7 @@ from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.broker.test_expiry import after
 from tests.cases import each_case
 from tests.drivers.core import CoreClient, make_core

@@ -7,7 +7,7 @@ import pytest
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.groups.repair import readable_keys
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records

@@ -12,7 +12,7 @@ from kafka_offsets.broker.api import groups, log_offsets
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.wire import kept_responses
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import state
+from kafka_offsets.coordinator.state import shard_state as state
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from tests.broker.test_kept_responses import Forgetful, Pair

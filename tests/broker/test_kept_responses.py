@@ -18,7 +18,7 @@ from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.broker.wire.kept_responses import KeptResponses
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.directory.catalogue import NewTopic
 from tests.drivers.core import CoreClient, make_core, request_frame
 
 NAMES = ("a", "b", "c")

@@ -13,8 +13,8 @@ from kafka_offsets.broker.config.types import ConfigSource
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.client_settings import STORES
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.client_settings import STORES
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.core import CoreClient, make_core, request_frame
 from tests.storage.faults import FaultyFiles

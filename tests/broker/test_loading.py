@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from kafka_offsets.broker.groups import loading
 from kafka_offsets.columns import dense_ids, records
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
@@ -26,9 +26,9 @@ from kafka_offsets.protocol.records import (
     rewrite_batch,
 )
 from kafka_offsets.protocol.varint import ZIGZAG
-from kafka_offsets.storage import segment_columns
-from kafka_offsets.storage.files import DiskFiles, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.segments import segment_columns
 from tests.broker.offsets_logs import entry, logs
 from tests.conftest import DATA
 from tests.drivers.shard import Topics

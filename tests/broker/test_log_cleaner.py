@@ -16,13 +16,13 @@ from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.turn.workers import run_inline
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.cleaner.compaction import Compaction, Steps
 from kafka_offsets.storage.cleaner.swap import Job
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.raw_files import flip
 from tests.storage.faults import FaultyFiles

@@ -13,11 +13,11 @@ from kafka_offsets.broker.partition import log_opener
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage import data_directory
-from kafka_offsets.storage.files import DiskFiles
-from kafka_offsets.storage.log import segment as segment_module
+from kafka_offsets.storage.directory import data_directory
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.log.segment import Segment
+from kafka_offsets.storage.segments import segment as segment_module
+from kafka_offsets.storage.segments.segment import Segment
 from tests.broker.test_shard_loader import LateBackground
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.batches import batch

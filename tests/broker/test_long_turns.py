@@ -14,7 +14,7 @@ from kafka_offsets.broker.network.server import Peer, Server
 from kafka_offsets.broker.turn.workers import sync_inline
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, request_frame
 from tests.interop.waiting import until
 

@@ -17,10 +17,10 @@ from kafka_offsets.metadata.controller import Controller, PlacedTopic
 from kafka_offsets.metadata.image import ClusterImage, TopicPartition
 from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.security.credential import ScramCredential
-from kafka_offsets.storage.checked_lines import encode_line
-from kafka_offsets.storage.checkpoints import decode_properties, encode_properties
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA, META_PROPERTIES, DataDirectory
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA, META_PROPERTIES, DataDirectory
+from kafka_offsets.storage.files.checked_lines import encode_line
+from kafka_offsets.storage.files.checkpoints import decode_properties, encode_properties
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.replicas import Node
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.faults import Crash, FaultyFiles

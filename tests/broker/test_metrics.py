@@ -20,7 +20,7 @@ from kafka_offsets import Broker, ConfigError, cli
 from kafka_offsets.broker.core import metrics
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network import prometheus
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
 from kafka_offsets.protocol import messages
 from tests.broker.expiry_story import SETTINGS, Story
 from tests.broker.test_expiry import QUICK, after, expired, fill, until

@@ -5,8 +5,8 @@ import pytest
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.errors import ConfigError, StorageError
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.partitions import PartitionCore, batch
 from tests.storage.faults import FaultyFiles
 

@@ -11,7 +11,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.offset_manager.group_metadata import from_json, to_json
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.zookeeper.znodes import UnreadableZnodeError
 from tests.drivers.core import CoreClient
 from tests.drivers.members import GroupMember, assignment, stable, turn

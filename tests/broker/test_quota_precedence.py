@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_offsets.broker.access.precedence import Sharer, find_limit, limits_of
-from kafka_offsets.storage.client_settings import Entity
+from kafka_offsets.storage.directory.client_settings import Entity
 
 ALICE, APP = "alice", "app"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_offsets.broker.access.client_quotas import ConnectionQuota, MutationQuota, RateQuota
 from kafka_offsets.broker.access.rates import Rate, TokenBucket, Windows
-from kafka_offsets.storage.client_settings import Quotas
+from kafka_offsets.storage.directory.client_settings import Quotas
 
 ELEVEN_SECONDS = Windows(11, 1000)
 LIMIT = 1000.0

@@ -14,8 +14,8 @@ from kafka_offsets.broker.api import quotas as admin_quotas
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.client_settings import CREDENTIALS, QUOTAS
-from kafka_offsets.storage.files import DiskFiles, MemoryFiles
+from kafka_offsets.storage.directory.client_settings import CREDENTIALS, QUOTAS
+from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 

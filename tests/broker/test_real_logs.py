@@ -12,7 +12,7 @@ from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.conftest import DATA
 from tests.drivers.core import CoreClient, make_core
 

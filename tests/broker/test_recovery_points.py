@@ -7,9 +7,9 @@ from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.checkpoints import decode_offsets
+from kafka_offsets.storage.directory.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
+from kafka_offsets.storage.files.checkpoints import decode_offsets
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.raw_files import cut, flip
 from tests.storage.crash_files import RecordingFiles

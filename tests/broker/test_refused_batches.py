@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, Result
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Reply, RequestContext, Result
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from tests.drivers.core import CoreClient, make_core

@@ -8,7 +8,7 @@ import pytest
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.broker.test_log_opener import produced
 from tests.drivers.core import CoreClient, make_core
 

@@ -16,7 +16,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 
@@ -57,7 +57,7 @@ class Played:
         """Do something while all new ids are counted."""
         with (
             patch("kafka_offsets.broker.core.core.uuid.uuid4", lambda: next(self.ids)),
-            patch("kafka_offsets.storage.data_directory.uuid.uuid4", lambda: next(self.ids)),
+            patch("kafka_offsets.storage.directory.data_directory.uuid.uuid4", lambda: next(self.ids)),
         ):
             action()
 

@@ -19,7 +19,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.flexible import encode_uvarint
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.partitions import KNOWN_EPOCH
 from tests.storage.faults import FaultyFiles
@@ -122,7 +122,7 @@ class Played:
 
     def create(self, name: str) -> None:
         made = messages.CreateTopicsRequest
-        with patch("kafka_offsets.storage.data_directory.uuid.uuid4") as new_id:
+        with patch("kafka_offsets.storage.directory.data_directory.uuid.uuid4") as new_id:
             new_id.return_value.bytes = next(self.ids).to_bytes(16, "big")
             self.client.call(made([made.CreatableTopic(name, PARTITIONS, 1)], 30_000), 7)
 

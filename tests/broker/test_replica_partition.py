@@ -10,7 +10,7 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.test_saved_producers import act, opened, scanned
 from tests.cases import each_case

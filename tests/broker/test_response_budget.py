@@ -7,7 +7,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.partitions import batch
 

@@ -14,9 +14,9 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.errors import ErrorCode, OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment_names import PRODUCER_STATE
+from kafka_offsets.storage.segments.segment_names import PRODUCER_STATE
 from tests.drivers.core import make_core
 from tests.storage.crash_files import RecordingFiles
 from tests.storage.faults import FaultyFiles

@@ -12,12 +12,12 @@ from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.groups import loading, repair
 from kafka_offsets.broker.turn.workers import Done, Work, run_inline
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.broker.test_core import LateSync
 from tests.drivers.core import CoreClient, commit_request, make_core

@@ -19,7 +19,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.broker.snapshot_files import (
     LOG,

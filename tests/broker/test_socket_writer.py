@@ -11,10 +11,10 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.network import socket_writer
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.socket_writer import SocketWriter
-from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside, encode_in_parts, encode_response
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core, request_frame
 from tests.drivers.partitions import PartitionCore, batch, whole_batches
 

@@ -10,8 +10,8 @@ import pytest
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage import files as files_module
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files import files as files_module
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.broker.test_log_opener import produced
 from tests.drivers.core import CoreClient, make_core
 

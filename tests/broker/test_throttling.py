@@ -11,7 +11,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, commit_request, make_core
 
 Quotas = messages.AlterClientQuotasRequest

@@ -11,7 +11,7 @@ from kafka_offsets.broker.partition.topic_names import Collisions, invalid_topic
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 
 TOPIC, BROKER = 2, 4

@@ -10,8 +10,8 @@ import pytest
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.consumer import topic_resolution
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
+from kafka_offsets.coordinator.state import topic_resolution
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.protocol import messages
 from tests.drivers.core import CoreClient, make_core
 

@@ -11,7 +11,7 @@ from kafka_offsets.coordinator.transactions.decisions import LAST_EPOCH, Transac
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.transactions import OLD, Producer, fetch, read

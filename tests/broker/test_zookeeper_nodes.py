@@ -27,7 +27,7 @@ from kafka_offsets.client import commits
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import encode_configs
 from kafka_offsets.zookeeper.requests import SessionState

@@ -6,7 +6,7 @@ from kafka_offsets import Broker
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.protocol import conditions, messages
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.zookeeper.requests import Children, Get, Multi, Request, Sync
 from tests.broker.test_shard_loader import LateBackground
 from tests.broker.zookeeper_requests import (

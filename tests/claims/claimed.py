@@ -6,10 +6,10 @@ from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.testing import Cluster
 from tests.broker.snapshot_files import kept
 from tests.broker.test_expiry import after, delete_topic, expired

@@ -19,7 +19,7 @@ from kafka_offsets.broker.offset_manager.log_manager import LogOffsetManager
 from kafka_offsets.broker.offset_manager.zookeeper_manager import ZooKeeperOffsetManager
 from kafka_offsets.broker.turn.workers import run_inline
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from tests.claims.claimed import (

@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.errors import GroupSubscribedToTopicError, NoError
 
 from kafka_offsets import Broker
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.claims.claimed import (

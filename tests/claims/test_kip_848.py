@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.claims.claimed import CoreClient, after, broker, describe, expired, killed, offsets_topic

@@ -18,12 +18,12 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.client import commits
 from kafka_offsets.client.connection import parse_address
 from kafka_offsets.client.coordinator import Coordinator
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.testing import Cluster
 from tests.broker.snapshot_files import kept
 from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed, offsets_topic

@@ -5,7 +5,7 @@ Served in full; what it calls compact() is the round of expiry, and its log merg
 
 import pytest
 
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for

@@ -7,8 +7,8 @@ from kafka_offsets.client.consumer.modern import ModernMembership
 from kafka_offsets.client.consumer.settings import ConsumerSettings, parse_settings
 from kafka_offsets.client.consumer.steps import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.coordinator import group_requests
-from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from tests.drivers.shard import Asked, ShardDriver

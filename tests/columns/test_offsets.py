@@ -12,8 +12,8 @@ from kafka_offsets.columns.batches import BatchColumns  # noqa: E402
 from kafka_offsets.columns.fields import PADDING  # noqa: E402
 from kafka_offsets.columns.offsets import OffsetColumns, split  # noqa: E402
 from kafka_offsets.columns.records import RecordColumns  # noqa: E402
-from kafka_offsets.coordinator import stored  # noqa: E402
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata  # noqa: E402
+from kafka_offsets.coordinator.state import stored  # noqa: E402
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata  # noqa: E402
 from kafka_offsets.errors import ProtocolError  # noqa: E402
 from kafka_offsets.protocol import messages  # noqa: E402
 from tests.broker.offsets_logs import IDS, TEXTS, changed, offset_values  # noqa: E402

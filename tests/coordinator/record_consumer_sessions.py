@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kafka_offsets.coordinator.stored import OffsetKey, UnknownKey, parse_key
+from kafka_offsets.coordinator.state.stored import OffsetKey, UnknownKey, parse_key
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
 from tests.differential.brokers import PATIENCE_MS, RemoteBroker, RemoteLine

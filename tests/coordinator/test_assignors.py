@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_offsets.coordinator.consumer import records as consumer_records
 from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, Subscriber
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order, timeline_order
+from kafka_offsets.coordinator.state import consumer_records
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.java_order import OrderedByHash, hash_order, timeline_order
 from kafka_offsets.protocol.java_hash import string_hash
 from tests.cases import each_case
 from tests.conftest import DATA

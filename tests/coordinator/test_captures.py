@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from kafka_offsets.broker.core.api_table import SERVED
-from kafka_offsets.coordinator import group_requests, stored
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
+from kafka_offsets.coordinator.state import consumer_records, stored
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ShardDriver, Topics
 

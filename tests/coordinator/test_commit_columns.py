@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
-from kafka_offsets.coordinator.offsets.pages import ROW
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.pages import ROW
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, Numbers, filled_rows
 from kafka_offsets.protocol.records import encode_keyed
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.faults import FaultyFiles
 
@@ -73,7 +73,7 @@ class Played:
         made = messages.CreateTopicsRequest
         topics = [made.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
         ids = map(UUID, (str(UUID(int=number)) for number in itertools.count(1)))
-        with patch("kafka_offsets.storage.data_directory.uuid.uuid4", lambda: next(ids)):
+        with patch("kafka_offsets.storage.directory.data_directory.uuid.uuid4", lambda: next(ids)):
             self.client.call(made(topics, 30_000), 7)
             self.client.commit("g", {("few", 0): 1})  # creates the offsets topic
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_offsets.coordinator import group_requests
-from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup, ConsumerGroupState
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import SnapshotHead, SnapshotTail, SnapshotWriter
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ABC, ShardDriver, subscription
 

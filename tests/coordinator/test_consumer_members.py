@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer import draft, records
-from kafka_offsets.coordinator.consumer.records import Current, MemberState
+from kafka_offsets.coordinator.consumer import draft
 from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
-from kafka_offsets.coordinator.result import CoordinatorRecord
+from kafka_offsets.coordinator.state import consumer_records as records
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.consumer_records import Current, MemberState
+from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ABC, JOINS, ShardDriver, assigned, id_of, owned

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer import records
-from kafka_offsets.coordinator.consumer.records import (
+from kafka_offsets.coordinator.state import consumer_records as records
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.consumer_records import (
     ClassicMemberMetadata,
     ConsumerKey,
     Current,
@@ -17,7 +17,7 @@ from kafka_offsets.coordinator.consumer.records import (
     Subscription,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.result import CoordinatorRecord
+from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 

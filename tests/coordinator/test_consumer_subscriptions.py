@@ -7,8 +7,8 @@ import pytest
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.topic_resolution import StepBudget
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ABC, Asked, ShardDriver, id_of, subscription

@@ -3,11 +3,11 @@
 import pytest
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.timers import Timer
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.result import Result
+from kafka_offsets.coordinator.state.timers import Timer
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ShardDriver

@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import Asked, ShardDriver, subscription
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import group, join
+from kafka_offsets.coordinator.classic import join
+from kafka_offsets.coordinator.state import classic_group as group
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import TOPIC, ShardDriver, subscription

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator import group_requests, stored
+from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import membership
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import TOPIC, Asked, ShardDriver, subscription

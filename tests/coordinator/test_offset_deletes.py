@@ -6,7 +6,7 @@ import pytest
 
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, PlainRows
-from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.directory.catalogue import NewTopic
 from tests.drivers.core import CoreClient, commit_request, make_core
 
 ASKED = [9, 0, 3, -1, 0, 2**31 - 1, -(2**31), 2, *range(4, 8 + FEWEST)]

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kafka_offsets.coordinator.offsets import packed_rows
-from kafka_offsets.coordinator.offsets import table as offset_table
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state import offset_table, packed_rows
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
 from tests.cases import each_case
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

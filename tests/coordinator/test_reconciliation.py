@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_offsets.coordinator.consumer.reconciliation import Step
-from kafka_offsets.coordinator.consumer.records import Current, MemberState
+from kafka_offsets.coordinator.state.consumer_records import Current, MemberState
 
 A, B, C = (bytes([number]) * 16 for number in (1, 2, 3))
 STABLE, UNREVOKED, UNRELEASED = (

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.expiry import UnderWay, expire
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ErrorCode as E
 from tests.coordinator.test_snapshot import snapshot_of
 from tests.drivers.shard import TOPIC, ShardDriver

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.coordinator import snapshot, stored
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator import snapshot
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import (
     ShardSnapshot,
@@ -22,7 +20,9 @@ from kafka_offsets.coordinator.snapshot import (
     SnapshotWriter,
     UnusableSnapshotError,
 )
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state import consumer_records, stored
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import Topics, contents_of
 

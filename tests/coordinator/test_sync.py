@@ -1,6 +1,6 @@
 """SyncGroup: its record, deadlines, refused appends. Its answers are in tests/stories/syncs.txt."""
 
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import ErrorCode as E
 from tests.drivers.shard import ShardDriver, subscription
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_offsets.coordinator.timers import Timer, Timers
+from kafka_offsets.coordinator.state.timers import Timer, Timers
 from kafka_offsets.errors import ErrorCode as E
 from kafka_offsets.protocol import messages
 from tests.drivers.shard import ABC, ShardDriver

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.coordinator.consumer.patterns import BAD_ESCAPE, BAD_NAME, TOO_LARGE, Pattern, PatternError
 from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
+from kafka_offsets.coordinator.state.patterns import BAD_ESCAPE, BAD_NAME, TOO_LARGE, Pattern, PatternError
 from tests.coordinator.record_topic_patterns import read_record
 
 DIFFERENT = {

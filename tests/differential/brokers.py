@@ -7,7 +7,7 @@ from typing import Protocol
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
 from kafka_offsets.security.principal import USER_TYPE, Principal
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers import wire
 from tests.drivers.core import CoreClient, make_core
 

@@ -14,7 +14,7 @@ from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 
 API_VERSIONS_KEY = 18
 

@@ -8,7 +8,7 @@ from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.clock import ManualClock, Now
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import NewRecord, encode_batch, read_records
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 
 KNOWN_EPOCH = 1_700_000_000_000

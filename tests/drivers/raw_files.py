@@ -3,7 +3,7 @@
 No call is counted or recorded, and open files see the change.
 """
 
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 
 
 def raw(files: MemoryFiles, path: str) -> bytes:

@@ -8,7 +8,7 @@ from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.directory.catalogue import NewTopic
 from tests.drivers.core import commit_request
 from tests.storage.faults import FaultyFiles
 

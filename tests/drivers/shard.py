@@ -12,15 +12,15 @@ from kafka_offsets.broker.groups.shared_batches import LatestRecords
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import join, membership
-from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.snapshot import ShardSnapshot
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, RequestContext, Result
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
+from kafka_offsets.coordinator.state.topic_resolution import StepBudget
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse

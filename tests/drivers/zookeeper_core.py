@@ -5,7 +5,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.turn.workers import Background, run_inline
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 
 TIMEOUT_MS = 6000

@@ -12,7 +12,7 @@ from kafka_offsets import cli
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.partition.producers import AppendedBatch, Producers
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader

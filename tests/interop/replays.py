@@ -11,7 +11,7 @@ from pathlib import Path
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.clock import SystemClock
 from kafka_offsets.commands.compact import compact_directory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.keyed import check_legal, table
 

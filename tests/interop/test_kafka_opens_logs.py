@@ -16,8 +16,8 @@ from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.partition.producer_recovery import read_producers
 from kafka_offsets.clock import Now
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
-from kafka_offsets.storage.assign_offsets import place
 from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.segments.assign_offsets import place
 from tests.interop import kafka_peer
 from tests.interop.broker_process import OVERRIDE
 from tests.interop.kafka_peer import KafkaPeer

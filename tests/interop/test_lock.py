@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.drivers import wire
 from tests.interop.broker_process import COMMAND, OVERRIDE, REPOSITORY, BrokerProcess
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_offsets.coordinator.offsets.table import OffsetTable
+from kafka_offsets.coordinator.state.offset_table import OffsetTable
 from tests.properties.linearizability import check
 from tests.properties.registers import NEVER, Operation, is_linearizable
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kafka_offsets.storage.log.leader_epochs import LeaderEpochs
+from kafka_offsets.storage.segments.leader_epochs import LeaderEpochs
 
 Record = tuple[int, str]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_offsets.broker.wire.connection import ClientConnection
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.security.principal import ANONYMOUS, Principal, parse_principal
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from kafka_offsets.broker.core.core import BrokerCore, ClientConnection
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer import records as consumer_records
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.result import Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import consumer_records
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.result import Result, TransactionalResult
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Parts
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.simulation.consumer_model import Modern, loaded
 from tests.simulation.exchanged import in_topic_order
 from tests.simulation.model import EMPTY, PREPARING, STABLE, Key, Offset, Table

@@ -8,12 +8,12 @@ import pytest
 from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.partition import log_cleaner
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.consumer.reconciliation import Step
-from kafka_offsets.coordinator.consumer.records import Current
-from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.consumer_records import Current
+from kafka_offsets.coordinator.state.result import Result
 from kafka_offsets.storage.cleaner import offset_map
 from tests.simulation.planted import Plant, assert_found, assert_shrinks
 from tests.simulation.simulation import plan_of, run, shrink, steps_of

@@ -18,10 +18,10 @@ from kafka_offsets.broker.groups import loading
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.wire.reply_aggregator import Part
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.result import Result
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.errors import ProtocolError, StorageError
 from tests.simulation.clients import PIPELINED, TOPICS, Call, Client, as_sent
 from tests.simulation.consumer_clients import ConsumerClient

@@ -2,8 +2,8 @@
 
 import struct
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.protocol.records import NewRecord, encode_batch
 
 NOW_MS = 1_750_000_000_000

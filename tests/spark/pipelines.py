@@ -11,7 +11,7 @@ from kafka_offsets.broker.groups import loading
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.protocol.records import read_batch_header
 from kafka_offsets.spark.reader import options, schema, segments
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.broker.test_loading import new_shard
 

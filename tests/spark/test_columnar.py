@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_offsets.columns import last_offsets
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import batch_headers, encode_batch
@@ -30,7 +30,7 @@ from kafka_offsets.spark.reader import (
     schema,
     segments,
 )
-from kafka_offsets.storage.log.segment_names import segment_name
+from kafka_offsets.storage.segments.segment_names import segment_name
 from kafka_offsets.testing import strategies
 from tests.conftest import REPOSITORY
 from tests.spark import reference

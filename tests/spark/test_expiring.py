@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets import expiry
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import stored
 from tests.conftest import DATA
 from tests.spark.pipelines import read, shard_of, write_log
 from tests.spark.test_state import REAL, drawn_logs

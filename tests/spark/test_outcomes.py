@@ -11,7 +11,7 @@ from kafka_offsets.spark.reader.outcomes import (
     TransactionEnd,
     of_batches,
 )
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.keyed import mark, put
 

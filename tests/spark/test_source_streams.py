@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.spark.reader import options
 from kafka_offsets.spark.source import BatchReader, LostLogError, StreamReader
-from kafka_offsets.storage.log.segment_names import segment_name
+from kafka_offsets.storage.segments.segment_names import segment_name
 from tests.spark import reference
 from tests.spark.logs import commit, marker
 

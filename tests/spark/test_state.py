@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.protocol.records import read_batch_header, read_records
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
 from tests.broker.offsets_logs import logs

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import google_crc32c
 
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.files.files import Files
 from kafka_offsets.storage.log.log import Log
 
 TIMESTAMP = 1_700_000_000_000

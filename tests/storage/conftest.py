@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 
 
 @pytest.fixture(params=["disk", "memory"])

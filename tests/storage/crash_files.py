@@ -23,8 +23,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
-from kafka_offsets.storage.files import File, MemoryFile, MemoryFiles, join, parent
-from kafka_offsets.storage.memory_content import MemoryContent
+from kafka_offsets.storage.files.files import File, MemoryFile, MemoryFiles, join, parent
+from kafka_offsets.storage.files.memory_content import MemoryContent
 
 ROOT = 0
 SECTOR = 512

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import File, MemoryFiles
+from kafka_offsets.storage.files.files import File, MemoryFiles
 
 
 class Crash(BaseException):

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from tests.slices import DoneSlices
 from tests.storage.batches import write
 from tests.storage.flipped_segments import FULL_EACH, Pieces, is_epoch_of_follower

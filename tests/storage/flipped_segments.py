@@ -18,9 +18,9 @@ from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment_names import INDEX_SUFFIXES, LOG_SUFFIX, NEW_SUFFIX
+from kafka_offsets.storage.segments.segment_names import INDEX_SUFFIXES, LOG_SUFFIX, NEW_SUFFIX
 from tests.storage.batches import write
 
 FULL_EACH = 5000

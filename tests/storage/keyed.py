@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import ControlType, control_type, encode_batch, read_records
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.files.files import Files
 from kafka_offsets.storage.log.log import Log
 
 WALL = 1_700_000_000_000

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kafka_offsets.protocol.records import encode_batch, read_records
-from kafka_offsets.storage.assign_offsets import place
 from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfig, Steps
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.segments.assign_offsets import place
 from tests.storage.crash_files import RecordingFiles, Tree
 from tests.storage.keyed import WALL
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from tests.drivers.core import CoreClient, make_core
 from tests.storage.batches import write
 

@@ -3,9 +3,9 @@
 import pytest
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET
+from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET
 from tests.storage.batches import TIMESTAMP, batch, content, copy_of
 
 

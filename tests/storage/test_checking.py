@@ -8,8 +8,8 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.security.credential import ScramCredential
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.repair.check import Checker, Finding, Severity
 from tests.cases import each_case

@@ -1,8 +1,8 @@
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage import checkpoints
-from kafka_offsets.storage.checkpoints import EpochEntry
+from kafka_offsets.storage.files import checkpoints
+from kafka_offsets.storage.files.checkpoints import EpochEntry
 
 TOPIC_ID = bytes(range(16))
 

@@ -16,8 +16,7 @@ from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, P
 from kafka_offsets.security.credential import Credentials, ScramCredential
 from kafka_offsets.security.delegation_token import DelegationToken
 from kafka_offsets.security.principal import Principal
-from kafka_offsets.storage.checked_lines import encode_line
-from kafka_offsets.storage.client_settings import (
+from kafka_offsets.storage.directory.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
@@ -33,8 +32,9 @@ from kafka_offsets.storage.client_settings import (
     encode_quotas,
     encode_tokens,
 )
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles, MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.checked_lines import encode_line
+from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from tests.conftest import REPOSITORY
 from tests.storage.batches import write
 from tests.storage.faults import Crash, FaultyFiles

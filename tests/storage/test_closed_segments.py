@@ -5,16 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checkpoints import decode_offsets, encode_offsets
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
-from kafka_offsets.storage.data_directory import CLEAN_SHUTDOWN, DataDirectory
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.data_directory import CLEAN_SHUTDOWN, DataDirectory
+from kafka_offsets.storage.directory.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
+from kafka_offsets.storage.files.checkpoints import decode_offsets, encode_offsets
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment import walk
-from kafka_offsets.storage.log.segment_names import segment_name
-from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from kafka_offsets.storage.repair.check import Checker, Finding, Severity
-from kafka_offsets.storage.repair.closed_segments import CLOSED_SEGMENTS, decode_closed
+from kafka_offsets.storage.segments.closed_segments import CLOSED_SEGMENTS, decode_closed
+from kafka_offsets.storage.segments.segment import walk
+from kafka_offsets.storage.segments.segment_names import segment_name
 from tests.storage.keyed import WALL, put
 
 SMALL = LogConfig(segment_bytes=500)

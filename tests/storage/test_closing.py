@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import CLEAN_SHUTDOWN, DataDirectory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.directory.data_directory import CLEAN_SHUTDOWN, DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import content, fill
 

@@ -18,7 +18,7 @@ from kafka_offsets.storage.cleaner.compaction import (
     run,
 )
 from kafka_offsets.storage.cleaner.offset_map import Columns
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.cases import each_case
 from tests.storage.batches import copy_of, write

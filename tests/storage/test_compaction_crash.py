@@ -9,10 +9,10 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment import walk
 from kafka_offsets.storage.repair.check import Checker, Severity
+from kafka_offsets.storage.segments.segment import walk
 from tests.drivers.raw_files import flip
 from tests.storage.batches import copy_of, write
 from tests.storage.crash_files import LOST, WHOLE, CrashPoint, RecordingFiles, Sync

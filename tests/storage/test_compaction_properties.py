@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfig, compact, load_columns
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import copy_of
 from tests.storage.keyed import WALL, Keyed, check_legal, last_records, mark, put, records, table

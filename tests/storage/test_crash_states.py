@@ -11,9 +11,9 @@ import pytest
 
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.protocol.records import encode_batch, read_records
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment import DamagedBatchError, Recovery, Segment
+from kafka_offsets.storage.segments.segment import DamagedBatchError, Recovery, Segment
 from tests.conftest import SEED
 from tests.drivers.core import CoreClient, commit_request, make_core
 from tests.drivers.raw_files import flip

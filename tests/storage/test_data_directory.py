@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.catalogue import CatalogueTopic, NewTopic
-from kafka_offsets.storage.data_directory import FIRST_PRODUCER_ID, DataDirectory
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.directory.catalogue import CatalogueTopic, NewTopic
+from kafka_offsets.storage.directory.data_directory import FIRST_PRODUCER_ID, DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.faults import FaultyFiles

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import LogConfig
 from tests.storage.batches import batch, content
 

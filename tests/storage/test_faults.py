@@ -7,8 +7,8 @@ from contextlib import suppress
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.storage.batches import Content, batch, content, fill
 from tests.storage.faults import Crash, FaultyFiles

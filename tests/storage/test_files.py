@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, join, parent
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, join, parent
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_the_second_lock_is_refused_until_the_first_is_released(files: Files) ->
 
 def test_another_process_is_locked_out_and_its_death_unlocks(tmp_path: Path) -> None:
     hold = (
-        "import sys; from kafka_offsets.storage.files import DiskFiles;"
+        "import sys; from kafka_offsets.storage.files.files import DiskFiles;"
         "lock = DiskFiles(sys.argv[1]).lock('.lock'); print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_offsets.storage.log import stored_batches
+from kafka_offsets.storage.segments import stored_batches
 from tests.storage.flipped_bits import Campaign, run
 from tests.storage.flipped_segments import FULL_EACH
 

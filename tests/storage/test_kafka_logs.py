@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kafka_offsets.protocol.records import read_records
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.cases import each_case
 from tests.storage.batches import batch, content, copy_of

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import SMALL_FILE_BYTES, DiskFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import SMALL_FILE_BYTES, DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import producer_state_writer, saved_producer_state
 from kafka_offsets.storage.repair.check import Checker
@@ -109,7 +109,7 @@ def test_what_would_be_too_large_to_be_read_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory = DataDirectory(DiskFiles(tmp_path))
-    monkeypatch.setattr("kafka_offsets.storage.files.SMALL_FILE_BYTES", 500)
+    monkeypatch.setattr("kafka_offsets.storage.files.files.SMALL_FILE_BYTES", 500)
     directory.create_topic("a", 1)
     with pytest.raises(StorageError, match="at most 500 are possible"):
         directory.create_topic("b", 1, {"configs": "x" * 400})

@@ -1,7 +1,7 @@
 import pytest
 
-from kafka_offsets.storage.checkpoints import EpochEntry
-from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.files.checkpoints import EpochEntry
+from kafka_offsets.storage.segments.leader_epochs import EpochRun, LeaderEpochs
 
 ENTRIES = [EpochEntry(1, 10), EpochEntry(4, 20), EpochEntry(6, 30)]
 

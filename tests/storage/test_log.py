@@ -7,9 +7,9 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_batch_header, read_records
-from kafka_offsets.storage.files import DiskFiles, File, Files, MemoryFiles
-from kafka_offsets.storage.log import segment
+from kafka_offsets.storage.files.files import DiskFiles, File, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.segments import segment
 from tests.storage.batches import TIMESTAMP, batch, content, fill
 
 TOPIC_ID = bytes(range(16))

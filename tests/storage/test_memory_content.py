@@ -8,10 +8,10 @@ import random
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage import memory_content
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.files import memory_content
+from kafka_offsets.storage.files.files import MemoryFiles
+from kafka_offsets.storage.files.memory_content import MemoryContent
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.memory_content import MemoryContent
 from tests.drivers.raw_files import raw
 from tests.storage.batches import batch, content, fill
 

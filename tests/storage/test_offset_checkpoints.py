@@ -5,13 +5,13 @@ import random
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checkpoints import decode_offsets, encode_offsets
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.directory.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
+from kafka_offsets.storage.files.checkpoints import decode_offsets, encode_offsets
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.opening import has_gap_after
-from kafka_offsets.storage.offset_checkpoints import GAPS_BEFORE, RECOVERY_POINT_CHECKPOINT
 from tests.drivers.raw_files import flip
 from tests.storage.batches import batch, content, fill, write
 from tests.storage.crash_files import CrashPoint, RecordingFiles

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.overlay import OverlayFiles
+from kafka_offsets.storage.files.files import MemoryFiles
+from kafka_offsets.storage.files.overlay import OverlayFiles
 from tests.storage.batches import write
 
 BELOW = {"d/a": b"aaaa", "d/b": b"bb"}

@@ -11,7 +11,7 @@ from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import snapshot_problems
 from kafka_offsets.storage.repair.check import Checker, Severity

@@ -8,10 +8,10 @@ from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch, read_batch_header
-from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log.index_files import encode_aborted
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import encode_snapshot
+from kafka_offsets.storage.segments.index_files import encode_aborted
 from tests.cases import each_case
 
 LOGS = Path(__file__).resolve().parents[1] / "data" / "logs"

@@ -6,8 +6,8 @@ import zlib
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.cases import each_case
 from tests.storage.batches import Content, batch, content, copy_of, fill, write

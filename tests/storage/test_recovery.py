@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from tests.conftest import LONG
 from tests.storage.batches import Content, batch, content, copy_of, fill, write

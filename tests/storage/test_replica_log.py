@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.replica_story import (
     SMALL,

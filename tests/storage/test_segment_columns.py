@@ -15,8 +15,8 @@ from kafka_offsets.protocol.records import (
     read_batch_header,
     read_records,
 )
-from kafka_offsets.storage.files import File, MemoryFiles
-from kafka_offsets.storage.segment_columns import read_columns
+from kafka_offsets.storage.files.files import File, MemoryFiles
+from kafka_offsets.storage.segments.segment_columns import read_columns
 from kafka_offsets.testing import strategies
 
 Row = tuple[int, int, int, bytes | None, bytes | None]

@@ -8,8 +8,7 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfig
-from kafka_offsets.storage.files import Files, MemoryFile, MemoryFiles
-from kafka_offsets.storage.log.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.files.files import Files, MemoryFile, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.opening import DurabilityHint
 from kafka_offsets.storage.log.summary import (
@@ -18,6 +17,7 @@ from kafka_offsets.storage.log.summary import (
     remove_summary,
     summarized_segments,
 )
+from kafka_offsets.storage.segments.leader_epochs import EpochRun, LeaderEpochs
 from tests.drivers.raw_files import flip
 from tests.storage.batches import batch, content
 from tests.storage.crash_files import CrashPoint, RecordingFiles

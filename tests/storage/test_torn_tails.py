@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_offsets.storage.log.segment import Recovery, Segment
+from kafka_offsets.storage.segments.segment import Recovery, Segment
 from tests.storage.torn_tails import FILLINGS, SEED, Torn, check_all
 
 

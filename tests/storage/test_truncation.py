@@ -8,11 +8,11 @@ import pytest
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import Compaction, CompactionConfig, Steps, run
 from kafka_offsets.storage.cleaner.swap import Job
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import Files, MemoryFiles
-from kafka_offsets.storage.log.index_files import encode_aborted
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import producer_state_writer
+from kafka_offsets.storage.segments.index_files import encode_aborted
 from tests.storage.batches import TIMESTAMP, batch, content, copy_of, fill, write
 from tests.storage.crash_files import CrashPoint, RecordingFiles
 from tests.storage.faults import FaultyFiles

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact
-from kafka_offsets.storage.files import DiskFiles, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, MemoryFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.repair.check import Checker, Expected, Severity
 from tests.storage.batches import batch, content, fill, write

@@ -11,8 +11,8 @@ import sys
 import time
 from collections.abc import Iterable
 
-from kafka_offsets.storage.files import MemoryFiles
-from kafka_offsets.storage.log.segment import Recovery
+from kafka_offsets.storage.files.files import MemoryFiles
+from kafka_offsets.storage.segments.segment import Recovery
 from tests.drivers.core import CoreClient
 from tests.slices import DoneSlices
 from tests.storage.batches import write

@@ -17,11 +17,11 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
 from kafka_offsets.coordinator.offsets import deletion, expiry, transactional_offsets
 from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, RequestContext
 from kafka_offsets.errors import error_code_of
 from kafka_offsets.protocol import conditions, messages
 from tests.drivers.shard import Asked, ShardDriver, subscription

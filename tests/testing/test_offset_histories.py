@@ -2,7 +2,7 @@
 
 from hypothesis import given
 
-from kafka_offsets.coordinator import stored
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.testing import strategies
 
 

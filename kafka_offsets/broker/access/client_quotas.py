@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from kafka_offsets.broker.access.precedence import IP, QuotaLimit, Sharer, find_limit, limits_of
 from kafka_offsets.broker.access.rates import Rate, TokenBucket, Windows
-from kafka_offsets.storage.client_settings import Entity, Quotas
+from kafka_offsets.storage.directory.client_settings import Entity, Quotas
 
 M = TypeVar("M", Rate, TokenBucket)
 

@@ -14,7 +14,7 @@ from typing import Any
 from kafka_offsets.broker.access.listeners import ListenerSecurity
 from kafka_offsets.broker.config.keys import KEYS, Config
 from kafka_offsets.broker.config.types import ConfigSource, Described, Key, Synonym, Type, shown_text
-from kafka_offsets.storage.client_settings import ClientSettings
+from kafka_offsets.storage.directory.client_settings import ClientSettings
 
 STORE_KEYS = frozenset(
     {

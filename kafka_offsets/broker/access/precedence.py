@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kafka_offsets.storage.client_settings import Entity, Quotas
+from kafka_offsets.storage.directory.client_settings import Entity, Quotas
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 

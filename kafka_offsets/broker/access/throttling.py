@@ -16,7 +16,7 @@ from kafka_offsets.broker.access.client_quotas import ConnectionQuota, MutationQ
 from kafka_offsets.broker.access.rates import Windows
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now, monotonic_ns
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.security.sasl.authentication import AuthenticationState
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.turn.scheduler import Scheduler
     from kafka_offsets.broker.wire.answers import Answers
     from kafka_offsets.broker.wire.connection import ClientConnection
-    from kafka_offsets.storage.client_settings import Quotas
+    from kafka_offsets.storage.directory.client_settings import Quotas
 
 _PRODUCE, _FETCH = 0, 1
 _UNTHROTTLED = (17, 27, 36)

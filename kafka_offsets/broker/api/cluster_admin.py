@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.api.config_admin import Resource
 from kafka_offsets.broker.api.topic_admin import is_too_late
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout

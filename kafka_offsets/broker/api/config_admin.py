@@ -20,7 +20,7 @@ from kafka_offsets.broker.config.topic import TOPIC_KEYS, TopicConfig, describe_
 from kafka_offsets.broker.config.types import Described, Type, text_of
 from kafka_offsets.broker.partition.topic_names import invalid_topic_name
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages

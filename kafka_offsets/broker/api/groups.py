@@ -17,12 +17,12 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import membership
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
-from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
-from kafka_offsets.coordinator.result import RequestContext
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages

@@ -13,7 +13,7 @@ from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_lo
 from kafka_offsets.broker.context.deletions import Deleted
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse

@@ -17,15 +17,15 @@ from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
 from kafka_offsets.broker.wire.api import AdvertisedRows
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
-from kafka_offsets.storage.catalogue import NewTopic
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.starts import stored_epoch
+from kafka_offsets.storage.directory.catalogue import NewTopic
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.directory.starts import stored_epoch
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

@@ -19,7 +19,7 @@ from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.producers import AppendedBatch
 from kafka_offsets.broker.wire.response_budget import KEPT_BYTES
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory

@@ -13,13 +13,13 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.java_order import OrderedByHash, hash_order
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash
-from kafka_offsets.storage.client_settings import Entity
+from kafka_offsets.storage.directory.client_settings import Entity
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

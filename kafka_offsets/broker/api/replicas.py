@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.api.topic_admin import Refusal, check_replicas, is_too_late
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

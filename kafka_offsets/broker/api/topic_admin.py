@@ -26,14 +26,14 @@ from kafka_offsets.broker.partition.topic_names import (
     invalid_topic_name,
 )
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.storage.catalogue import NewTopic
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
+from kafka_offsets.storage.directory.catalogue import NewTopic
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

@@ -17,8 +17,8 @@ from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
-from kafka_offsets.coordinator.result import RequestContext, TransactionalResult
+from kafka_offsets.coordinator.state.patterns import Pattern, PatternError
+from kafka_offsets.coordinator.state.result import RequestContext, TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages

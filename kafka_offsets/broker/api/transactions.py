@@ -15,7 +15,7 @@ from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import transactional_offsets
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction
 from kafka_offsets.errors import ErrorCode

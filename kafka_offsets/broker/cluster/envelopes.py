@@ -20,7 +20,7 @@ from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import Api, Apis, Route
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import (

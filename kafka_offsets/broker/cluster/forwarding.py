@@ -23,7 +23,7 @@ from kafka_offsets.broker.context.intercept import decide, pass_on
 from kafka_offsets.broker.turn.scheduler import Deadline
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.membership import ClusterMembership

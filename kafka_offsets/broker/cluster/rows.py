@@ -30,7 +30,7 @@ from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.wire.api import Addresses, Api, Apis, Route
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.image import NO_BROKER, TopicPartition
 from kafka_offsets.metadata.membership import ClusterMembership

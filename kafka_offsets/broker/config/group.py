@@ -22,10 +22,10 @@ from kafka_offsets.broker.config.types import (
     setting,
     text_of,
 )
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 
 MOST_GROUPS = 1000
 """Maximum number of groups with a configuration: all are in one file, which is written at each change."""

@@ -15,8 +15,8 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.security.credential import Credentials
 from kafka_offsets.security.delegation_token import Tokens
-from kafka_offsets.storage.client_settings import Acls, Quotas
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.client_settings import Acls, Quotas
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 
 K = TypeVar("K")
 V = TypeVar("V")

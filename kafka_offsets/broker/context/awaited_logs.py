@@ -21,7 +21,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
     from kafka_offsets.clock import Now
-    from kafka_offsets.coordinator.result import RequestContext
+    from kafka_offsets.coordinator.state.result import RequestContext
 
 _TIMEOUT_MS, _LONGEST_MS = 10_000, 30_000
 """How long a request without a timeout waits, and any other one at most: clients give up after 10 s to 60 s."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.wire.channel import is_of_broker
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 
 
 def is_between_brokers(core: Context, context: RequestContext) -> bool:

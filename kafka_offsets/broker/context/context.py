@@ -29,7 +29,7 @@ from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.broker.wire.fetch_sessions import FetchSessions
 from kafka_offsets.clock import Clock
 from kafka_offsets.security.authorizer import Authorizer
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 
 
 @dataclass(slots=True, eq=False)

@@ -1,7 +1,7 @@
 """Metrics of a broker, with Kafka's names; docs/metrics.md lists them.
 
-The meters of KIP-496 are counted where decisions are made (coordinator/meters.py); a sample every 30 seconds gives
-their rates. Gauges are counted when they are read.
+The meters of KIP-496 are counted where decisions are made (coordinator/state/meters.py); a sample every 30 seconds
+gives their rates. Gauges are counted when they are read.
 Source: GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl and Rate of Kafka 4.3.
 """
 
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.groups.runtime import CoordinatorRuntime

@@ -20,7 +20,7 @@ from kafka_offsets.broker.wire.kept_responses import Condition, KeptResponses
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.offsets.repeated_commits import TAILS, Numbers, RepeatableCommit
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header

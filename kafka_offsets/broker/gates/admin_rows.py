@@ -18,11 +18,11 @@ from kafka_offsets.broker.gates.sender import sender_of
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.rights import Right, on_cluster, on_topics
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Authorizer
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA_TOPIC
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC
 
 _CREATE_TOPIC, _DELETE_TOPIC = on_topics(AclOperation.CREATE), on_topics(AclOperation.DELETE)
 _ALTER_TOPIC, _DESCRIBE_TOPIC = on_topics(AclOperation.ALTER), on_topics(AclOperation.DESCRIBE)

@@ -10,7 +10,7 @@ from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide, pass_on
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.protocol.mirroring.refusals import refuse_each

@@ -21,7 +21,7 @@ from kafka_offsets.broker.gates.sender import Sender, sender_of
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import Api, Apis, Route
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions
 from kafka_offsets.security.acls import CLUSTER_NAME, ResourceType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kafka_offsets.broker.wire.rights import Right
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Authorizer

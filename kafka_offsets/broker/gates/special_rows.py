@@ -22,7 +22,7 @@ from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.rights import Right, on_cluster, on_topics
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_each

@@ -14,7 +14,7 @@ from kafka_offsets.broker.gates.token_requests import may_have_tokens, owner_of,
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.rights import Right
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Authorizer

@@ -13,7 +13,7 @@ from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.turn.workers import Workers
 from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log.log import Log

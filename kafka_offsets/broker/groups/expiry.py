@@ -17,7 +17,6 @@ from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Steps, Until
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.expiry import (
     ExpiryStep,
     ExpirySteps,
@@ -26,6 +25,7 @@ from kafka_offsets.coordinator.offsets.expiry import (
     forget_topic,
     waits_for,
 )
+from kafka_offsets.coordinator.state import stored
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 

@@ -15,13 +15,13 @@ import struct
 from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.consumer.records import ConsumerKey
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import CoordinatorRecord
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
@@ -35,7 +35,7 @@ from kafka_offsets.protocol.records import (
     read_records,
 )
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.log.stored_batches import StoredBatch
+from kafka_offsets.storage.segments.stored_batches import StoredBatch
 
 _KEY = re.compile(rb"(?=\x00[\x00-\x1f][\x00-\x7f])")
 """Possible start of a key: its type, an int16 below 32, and the group, a string."""

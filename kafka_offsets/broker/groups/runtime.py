@@ -21,12 +21,13 @@ from kafka_offsets.broker.groups.shared_batches import (
     share_batches,
 )
 from kafka_offsets.clock import Clock, Now
-from kafka_offsets.coordinator.meters import Meters
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.offsets.repeated_commits import Numbers, RepeatableCommit, RepeatedCommits
 from kafka_offsets.coordinator.offsets.requests import accepts_again
-from kafka_offsets.coordinator.result import (
+from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state.meters import Meters
+from kafka_offsets.coordinator.state.result import (
     CoordinatorRecord,
     Reply,
     RequestContext,
@@ -35,8 +36,7 @@ from kafka_offsets.coordinator.result import (
     new_reply,
     reply_with,
 )
-from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings, TopicView
+from kafka_offsets.coordinator.state.shard_state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.codecs.plain_rows import PlainRows

@@ -22,7 +22,7 @@ from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.turn.workers import Workers
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext, Result
+from kafka_offsets.coordinator.state.result import RequestContext, Result
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, Steps
-from kafka_offsets.coordinator.consumer.topic_resolution import StepBudget
+from kafka_offsets.coordinator.state.topic_resolution import StepBudget
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.groups.runtime import HostedShard

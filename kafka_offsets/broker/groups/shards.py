@@ -18,8 +18,8 @@ from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Result, TransactionalResult
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.result import Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper.znodes import is_name

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords, record_bytes
 from kafka_offsets.coordinator.offsets.repeated_commits import RepeatedCommits
-from kafka_offsets.coordinator.result import CoordinatorRecord, Result, TransactionalResult
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result, TransactionalResult
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_keyed, encode_keyed_batch, keyed_batch

@@ -32,12 +32,12 @@ from kafka_offsets.coordinator.snapshot import (
 )
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.storage.data_directory import DataDirectory
-from kafka_offsets.storage.files import TEMPORARY_SUFFIX, File, Files, join, parent
+from kafka_offsets.storage.directory.data_directory import DataDirectory
+from kafka_offsets.storage.files.files import TEMPORARY_SUFFIX, File, Files, join, parent
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.log.producer_state import batch_ending_at
-from kafka_offsets.storage.log.segment_names import COORDINATOR_SNAPSHOT
-from kafka_offsets.storage.repair.recover_valid import damaged_files
+from kafka_offsets.storage.segments.recover_valid import damaged_files
+from kafka_offsets.storage.segments.segment_names import COORDINATOR_SNAPSHOT
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.groups.runtime import HostedShard

@@ -25,7 +25,7 @@ from kafka_offsets.broker.partition.partitions import Partition, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import TransactionalResult
+from kafka_offsets.coordinator.state.result import TransactionalResult
 from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions import records as transaction_records
 from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction

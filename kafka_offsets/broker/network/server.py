@@ -38,7 +38,7 @@ from kafka_offsets.errors import BindError, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.files.files import Files
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper.requests import ZooKeeper
 

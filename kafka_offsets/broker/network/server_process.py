@@ -13,7 +13,7 @@ from kafka_offsets.broker.network.server import Server
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles, Files
+from kafka_offsets.storage.files.files import DiskFiles, Files
 
 logger = new_logger(__name__)
 

@@ -27,9 +27,9 @@ from kafka_offsets.metadata.json_form import (
     encode_delta,
     encode_image,
 )
-from kafka_offsets.storage.checked_lines import Row, decode_journal, encode_line
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA, LOCK, META_PROPERTIES
-from kafka_offsets.storage.files import SMALL_FILE_BYTES, File, Files, check_small
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA, LOCK, META_PROPERTIES
+from kafka_offsets.storage.files.checked_lines import Row, decode_journal, encode_line
+from kafka_offsets.storage.files.files import SMALL_FILE_BYTES, File, Files, check_small
 
 _VERSION = 2
 _LEAST_BYTES = 1 << 16

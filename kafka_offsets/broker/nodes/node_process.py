@@ -19,7 +19,7 @@ from kafka_offsets.broker.network.server_process import (
 from kafka_offsets.broker.nodes.node_server import NodePlace, NodeServer
 from kafka_offsets.metadata.json_form import Fields, Json, from_json, to_json
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 
 Address = tuple[str, int, Sequence[int] | None]
 """Host and port of the first listener, and the ports of the others; None: as configured."""

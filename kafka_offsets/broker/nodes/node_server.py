@@ -17,7 +17,7 @@ from kafka_offsets.broker.nodes.controller_link import Address, ControllerLink
 from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.metadata.image import Delta
 from kafka_offsets.metadata.remote_membership import RemoteMembership
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.files.files import Files
 
 _REQUEST_MS = 30_000
 """Kafka's default of replica.socket.timeout.ms."""

@@ -25,7 +25,7 @@ from kafka_offsets.errors import ConfigError, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.controller import Controller
 from kafka_offsets.metadata.controller_service import ControllerService
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 """How long a broker that has ended stays down, at first and after it has ended again and again."""

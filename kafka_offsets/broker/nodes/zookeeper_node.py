@@ -19,8 +19,8 @@ from kafka_offsets.broker.partition.replica_assignment import ClusterTopics
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.checkpoints import encode_uuid
-from kafka_offsets.storage.files import DiskFiles, Files
+from kafka_offsets.storage.files.checkpoints import encode_uuid
+from kafka_offsets.storage.files.files import DiskFiles, Files
 from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints

@@ -19,7 +19,7 @@ import base64
 import json
 from typing import Any
 
-from kafka_offsets.coordinator.classic.group import ClassicGroup
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.protocol import messages
 from kafka_offsets.zookeeper.znodes import UnreadableZnodeError
 

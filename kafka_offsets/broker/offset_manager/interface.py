@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.groups.runtime import HostedShard

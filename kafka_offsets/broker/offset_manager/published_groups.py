@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from kafka_offsets.broker.offset_manager import group_metadata
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import steps
 from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError

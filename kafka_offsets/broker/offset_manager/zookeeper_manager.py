@@ -25,8 +25,8 @@ from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result
-from kafka_offsets.coordinator.state import TopicView
+from kafka_offsets.coordinator.state.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.state.shard_state import TopicView
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import conditions, messages

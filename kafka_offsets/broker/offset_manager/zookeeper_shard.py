@@ -20,10 +20,10 @@ from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.groups.shared_batches import Read
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.classic.group import ClassicGroup
 from kafka_offsets.coordinator.offsets.expiry import UnderWay
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import CoordinatorRecord, Result
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import steps, znodes

@@ -39,7 +39,7 @@ from kafka_offsets.protocol.records import (
     replace_body,
     verify_crc,
 )
-from kafka_offsets.storage.assign_offsets import CheckedBatch
+from kafka_offsets.storage.segments.assign_offsets import CheckedBatch
 
 NO_TIMESTAMP = -1
 _LEAST_TIMESTAMP, _MAX_TIMESTAMP = -(1 << 63), (1 << 63) - 1

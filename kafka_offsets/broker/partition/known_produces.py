@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.config.topic import TopicConfig
     from kafka_offsets.broker.partition.partitions import Partition, Topic, Topics
     from kafka_offsets.broker.wire.api import Codecs
-    from kafka_offsets.coordinator.result import RequestContext
+    from kafka_offsets.coordinator.state.result import RequestContext
 
 _MOST = 1 << 12
 """Limit of the known requests of one version, of about 1 KB each. Then no others become known until a topic is created

@@ -22,15 +22,15 @@ from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_decisions import Replicas, TopicDecisions
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.records import encode_marker, read_batch_header
 from kafka_offsets.replication.follower import FollowerReplica
 from kafka_offsets.replication.leader import LeaderReplica
-from kafka_offsets.storage.catalogue import CatalogueTopic as TopicEntry
-from kafka_offsets.storage.catalogue import NewTopic
-from kafka_offsets.storage.data_directory import DataDirectory
+from kafka_offsets.storage.directory.catalogue import CatalogueTopic as TopicEntry
+from kafka_offsets.storage.directory.catalogue import NewTopic
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.log.log import Log, LogConfig
 from kafka_offsets.storage.log.producer_state import (
     append_aborted,

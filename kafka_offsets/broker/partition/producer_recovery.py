@@ -12,7 +12,7 @@ from kafka_offsets.errors import OpeningAbandonedError, ProtocolError, StorageEr
 from kafka_offsets.logs import new_logger
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.storage.log.producer_state import forget_producer_state, saved_producer_state
-from kafka_offsets.storage.log.stored_batches import StoredBatch
+from kafka_offsets.storage.segments.stored_batches import StoredBatch
 
 logger = new_logger(__name__)
 

@@ -18,7 +18,7 @@ from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import Now
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol.records import BatchHeader, read_batch_header
-from kafka_offsets.storage.assign_offsets import CheckedBatch
+from kafka_offsets.storage.segments.assign_offsets import CheckedBatch
 
 _TOGETHER_BYTES = 64 << 10
 """Batches are written together up to about this size."""

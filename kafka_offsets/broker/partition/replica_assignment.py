@@ -9,7 +9,7 @@ from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIO
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.controller import PlacedTopic
 from kafka_offsets.metadata.membership import ClusterMembership
-from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.directory.catalogue import NewTopic
 
 
 class ClusterTopics:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.directory.catalogue import NewTopic
 
 Replicas = Mapping[str, Sequence[Sequence[int]]]
 """By topic: the brokers of each new partition, the preferred leader first."""

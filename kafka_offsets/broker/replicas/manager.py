@@ -33,7 +33,7 @@ from kafka_offsets.replication.elections import NO_BROKER_EPOCH
 from kafka_offsets.replication.follower import FollowerReplica, Truncate
 from kafka_offsets.replication.leader import LeaderReplica, ReplicationSettings
 from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
-from kafka_offsets.storage.catalogue import NewTopic
+from kafka_offsets.storage.directory.catalogue import NewTopic
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

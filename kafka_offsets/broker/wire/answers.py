@@ -11,7 +11,7 @@ from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.broker.wire.reply_aggregator import Part
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
-from kafka_offsets.coordinator.result import Closing, Held, RequestContext
+from kafka_offsets.coordinator.state.result import Closing, Held, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response

@@ -8,7 +8,7 @@ from kafka_offsets.broker.partition.known_produces import KnownProduces
 from kafka_offsets.broker.turn.scheduler import Deadline
 from kafka_offsets.broker.wire.api import Api, Apis, Codecs
 from kafka_offsets.broker.wire.kept_responses import KeptResponses
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 from kafka_offsets.security.principal import ANONYMOUS, Principal
 from kafka_offsets.security.sasl.authentication import Authentication

@@ -19,7 +19,7 @@ from kafka_offsets.clock import utc_text
 from kafka_offsets.commands.options.connections import Refusals, why_without_offsets
 from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state import GroupSettings
+from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import batch_headers, read_marker, read_records

@@ -29,17 +29,17 @@ from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import Now, SystemClock
 from kafka_offsets.commands.options.directories import existing_directory
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import Result
 from kafka_offsets.coordinator.shard import Shard
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.result import Result
 from kafka_offsets.errors import ConfigError, StorageError
 from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.storage.data_directory import CLUSTER_METADATA, DataDirectory
-from kafka_offsets.storage.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
-from kafka_offsets.storage.overlay import OverlayFiles
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA, DataDirectory
+from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
+from kafka_offsets.storage.files.overlay import OverlayFiles
 from kafka_offsets.zookeeper import steps, znodes
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper

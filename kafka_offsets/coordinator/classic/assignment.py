@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from kafka_offsets.assignors import member_data
 from kafka_offsets.assignors.assignors import ASSIGNORS, MemberSubscription
-from kafka_offsets.coordinator.classic.group import CONSUMER, ClassicGroup, ClassicGroupState
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state.classic_group import CONSUMER, ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ProtocolError
 
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import (
+from kafka_offsets.coordinator.classic.rebalance import ClassicDraft, join_error, joined
+from kafka_offsets.coordinator.state.classic_group import (
     PENDING_TIMER,
     ClassicGroup,
     ClassicGroupMember,
     ClassicGroupState,
 )
-from kafka_offsets.coordinator.classic.rebalance import ClassicDraft, join_error, joined
-from kafka_offsets.coordinator.result import RequestContext, Result
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state.result import RequestContext, Result
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import assignment, rebalance
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
-from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.result import RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import assignment
-from kafka_offsets.coordinator.classic.group import (
+from kafka_offsets.coordinator.state.classic_group import (
     JOIN_TIMER,
     PENDING_TIMER,
     SESSION_TIMER,
@@ -22,9 +22,9 @@ from kafka_offsets.coordinator.classic.group import (
     ClassicGroupMember,
     ClassicGroupState,
 )
-from kafka_offsets.coordinator.result import Closing, CoordinatorRecord, Reply, RequestContext, Result
-from kafka_offsets.coordinator.state import ShardState
-from kafka_offsets.coordinator.timers import Timer
+from kafka_offsets.coordinator.state.result import Closing, CoordinatorRecord, Reply, RequestContext, Result
+from kafka_offsets.coordinator.state.shard_state import ShardState
+from kafka_offsets.coordinator.state.timers import Timer
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 

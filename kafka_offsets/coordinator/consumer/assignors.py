@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import NamedTuple
 
-from kafka_offsets.coordinator.consumer.java_order import OrderedByHash, hash_order, topic_id_hash
-from kafka_offsets.coordinator.consumer.records import Target
+from kafka_offsets.coordinator.state.consumer_records import Target
+from kafka_offsets.coordinator.state.java_order import OrderedByHash, hash_order, topic_id_hash
 
 _MOST_ROUNDS = 16
 """Maximum number of passes over the topics to balance members with different subscriptions."""

@@ -17,16 +17,16 @@ from kafka_offsets.coordinator.classic.rebalance import join_error, shown_protoc
 from kafka_offsets.coordinator.classic.sync import check_protocol
 from kafka_offsets.coordinator.consumer import migration
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError
-from kafka_offsets.coordinator.consumer.group import (
+from kafka_offsets.coordinator.consumer.heartbeat import check_room, new_member_id
+from kafka_offsets.coordinator.state.consumer_group import (
     CLASSIC_JOIN_TIMER,
     CLASSIC_SYNC_TIMER,
     ConsumerGroup,
     ConsumerGroupMember,
 )
-from kafka_offsets.coordinator.consumer.heartbeat import check_room, new_member_id
-from kafka_offsets.coordinator.consumer.records import ClassicMemberMetadata, MemberState, Subscription
-from kafka_offsets.coordinator.result import RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state.consumer_records import ClassicMemberMetadata, MemberState, Subscription
+from kafka_offsets.coordinator.state.result import RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 

@@ -14,10 +14,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.classic.group import ClassicGroup
-from kafka_offsets.coordinator.consumer import records
 from kafka_offsets.coordinator.consumer.assignors import ASSIGNORS, GroupSpec, Subscriber
-from kafka_offsets.coordinator.consumer.group import (
+from kafka_offsets.coordinator.consumer.reconciliation import Owned, Step
+from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
+from kafka_offsets.coordinator.state import consumer_records as records
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup
+from kafka_offsets.coordinator.state.consumer_group import (
     LEFT_STATIC_EPOCH,
     NEW,
     REBALANCE_TIMER,
@@ -28,10 +30,7 @@ from kafka_offsets.coordinator.consumer.group import (
     count_topic,
     is_homogeneous,
 )
-from kafka_offsets.coordinator.consumer.java_order import hash_order, timeline_order
-from kafka_offsets.coordinator.consumer.patterns import Pattern, PatternError
-from kafka_offsets.coordinator.consumer.reconciliation import Owned, Step
-from kafka_offsets.coordinator.consumer.records import (
+from kafka_offsets.coordinator.state.consumer_records import (
     Current,
     GroupEpoch,
     MemberState,
@@ -39,9 +38,10 @@ from kafka_offsets.coordinator.consumer.records import (
     Target,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.consumer.topic_hash import group_hash, topic_hash
-from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, Result
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state.java_order import hash_order, timeline_order
+from kafka_offsets.coordinator.state.patterns import Pattern, PatternError
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Reply, RequestContext, Result
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.java_hash import string_hash
 

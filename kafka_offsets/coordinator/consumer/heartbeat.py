@@ -12,9 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.consumer import migration, records
+from kafka_offsets.coordinator.consumer import migration
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError
-from kafka_offsets.coordinator.consumer.group import (
+from kafka_offsets.coordinator.consumer.reconciliation import Owned
+from kafka_offsets.coordinator.state import consumer_records as records
+from kafka_offsets.coordinator.state.consumer_group import (
     CLASSIC_JOIN_TIMER,
     CLASSIC_SYNC_TIMER,
     LEFT_EPOCH,
@@ -26,9 +28,7 @@ from kafka_offsets.coordinator.consumer.group import (
     ConsumerGroupMember,
     count_topic,
 )
-from kafka_offsets.coordinator.consumer.java_order import hash_order
-from kafka_offsets.coordinator.consumer.reconciliation import Owned
-from kafka_offsets.coordinator.consumer.records import (
+from kafka_offsets.coordinator.state.consumer_records import (
     Assignment,
     Current,
     GroupEpoch,
@@ -36,10 +36,11 @@ from kafka_offsets.coordinator.consumer.records import (
     ResolvedRegex,
     Subscription,
 )
-from kafka_offsets.coordinator.consumer.topic_resolution import Resolution, StepBudget
-from kafka_offsets.coordinator.result import Reply, RequestContext, Result
-from kafka_offsets.coordinator.state import ShardState
-from kafka_offsets.coordinator.timers import Timer
+from kafka_offsets.coordinator.state.java_order import hash_order
+from kafka_offsets.coordinator.state.result import Reply, RequestContext, Result
+from kafka_offsets.coordinator.state.shard_state import ShardState
+from kafka_offsets.coordinator.state.timers import Timer
+from kafka_offsets.coordinator.state.topic_resolution import Resolution, StepBudget
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash

@@ -13,16 +13,15 @@ import struct
 from collections.abc import Collection
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.classic import group as classic
 from kafka_offsets.coordinator.classic import rebalance
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
-from kafka_offsets.coordinator.consumer import records
 from kafka_offsets.coordinator.consumer.draft import ConsumerDraft, RefusalError, restore, topics_without
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup, ConsumerGroupMember
-from kafka_offsets.coordinator.consumer.java_order import hash_order, timeline_order
-from kafka_offsets.coordinator.consumer.records import (
+from kafka_offsets.coordinator.state import classic_group as classic
+from kafka_offsets.coordinator.state import consumer_records as records
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup, ConsumerGroupMember
+from kafka_offsets.coordinator.state.consumer_records import (
     Assignment,
     ClassicMemberMetadata,
     Current,
@@ -32,8 +31,9 @@ from kafka_offsets.coordinator.consumer.records import (
     Target,
     TargetEpoch,
 )
-from kafka_offsets.coordinator.result import Reply, Result
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state.java_order import hash_order, timeline_order
+from kafka_offsets.coordinator.state.result import Reply, Result
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash

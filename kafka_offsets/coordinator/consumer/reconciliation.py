@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kafka_offsets.coordinator.consumer.records import Assignment, Current, MemberState, Target
+from kafka_offsets.coordinator.state.consumer_records import Assignment, Current, MemberState, Target
 
 
 class TopicPartitions(Protocol):

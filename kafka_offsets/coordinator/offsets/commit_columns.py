@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, final, overload
 
 from kafka_offsets.columns.offset_layout import EPOCH_AT, EPOCH_BYTES, OFFSET_BYTES, VERSION_BYTES
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.pages import ROW
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import CoordinatorRecord
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.pages import ROW
+from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.protocol.codecs.plain_rows import Numbers, PlainRows, filled_rows
 from kafka_offsets.protocol.records import RECORD_STARTS, encode_keyed
 from kafka_offsets.protocol.varint import VARINTS, encode_varint

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast, final
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, Numbers, PlainRows, Rows, filled_rows

@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import group_requests, stored
-from kafka_offsets.coordinator.groups import Group
-from kafka_offsets.coordinator.offsets.pages import PAGE_PARTITIONS
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
-from kafka_offsets.coordinator.result import CoordinatorRecord, Result
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.groups import Group
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.pages import PAGE_PARTITIONS
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
+from kafka_offsets.coordinator.state.shard_state import ShardState
 
 _STEP = 400
 """Cost limit of a step: an offset costs 1, a deleted one 3; a page is never split between two steps."""
@@ -164,7 +164,7 @@ def _expire_group(draft: _ExpiryDraft, group_id: str) -> None:
     if any(offset not in draft.gone for offset in left) or shard.has_open_transaction(group_id):
         return
     group = shard.groups[group_id]
-    draft.undos.append(group_requests.take_out(shard, group))
+    draft.undos.append(shard.take_out(group))
     draft.records += group.tombstones()
     draft.cost += _PER_TOMBSTONE
 

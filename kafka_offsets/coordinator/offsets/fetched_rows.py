@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from kafka_offsets.coordinator.offsets.pages import ROW, ROW_BYTES
+from kafka_offsets.coordinator.state.pages import ROW, ROW_BYTES
 from kafka_offsets.protocol.codecs.plain_rows import Numbers, Rows, filled_rows
 
 _INDEX_BYTES, _OFFSET_BYTES, _EPOCH_BYTES = 4, 8, 4

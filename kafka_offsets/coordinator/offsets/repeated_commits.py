@@ -16,7 +16,6 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple, final
 
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.commit_columns import (
     CommitColumns,
     OffsetRecords,
@@ -24,9 +23,10 @@ from kafka_offsets.coordinator.offsets.commit_columns import (
     around_numbers,
     existing_column,
 )
-from kafka_offsets.coordinator.offsets.pages import ROW
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata, OffsetTable
-from kafka_offsets.coordinator.result import CoordinatorRecord
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.pages import ROW
+from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.codec import Decoder
 from kafka_offsets.protocol.codecs.plain_rows import PlainRows

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.consumer.group import CheckPartition, ConsumerGroup
-from kafka_offsets.coordinator.groups import Group
 from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
 from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
 from kafka_offsets.coordinator.offsets.repeated_commits import RepeatableCommit
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import CoordinatorRecord, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state import ShardState
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.consumer_group import CheckPartition, ConsumerGroup
+from kafka_offsets.coordinator.state.groups import Group
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.state.result import CoordinatorRecord, RequestContext, Result, reply_with
+from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST

@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator import stored
 from kafka_offsets.coordinator.offsets.requests import first_error, is_too_long
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
-from kafka_offsets.coordinator.result import CoordinatorRecord, Reply, RequestContext, TransactionalResult
-from kafka_offsets.coordinator.state import ShardState, TopicView
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.state.result import (
+    CoordinatorRecord,
+    Reply,
+    RequestContext,
+    TransactionalResult,
+)
+from kafka_offsets.coordinator.state.shard_state import ShardState, TopicView
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 

@@ -21,15 +21,15 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID, OffsetAndMetadata
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import Record, encode_batch, read_batch_header, rewrite_batch
 from kafka_offsets.spark.pipelines.state import REFUSE, commits
 from kafka_offsets.spark.reader import schema
-from kafka_offsets.storage.files import TEMPORARY_SUFFIX, DiskFiles
+from kafka_offsets.storage.files.files import TEMPORARY_SUFFIX, DiskFiles
 from kafka_offsets.storage.log.log import Log, LogConfig
-from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET
+from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 50

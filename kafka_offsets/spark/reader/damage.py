@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.records import HEADER_BYTES, read_batch_header
-from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import BatchAt, find_batch, has_valid_crc
+from kafka_offsets.storage.files.files import File
+from kafka_offsets.storage.segments.segment import BatchAt, find_batch, has_valid_crc
 
 
 def following_batch(

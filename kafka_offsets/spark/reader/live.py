@@ -24,7 +24,7 @@ from kafka_offsets.spark.reader import outcomes, segments
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.pieces import Pieces
 from kafka_offsets.spark.reader.query import Query, Rows
-from kafka_offsets.storage.files import File
+from kafka_offsets.storage.files.files import File
 
 TOPIC = "__consumer_offsets"
 

@@ -11,14 +11,14 @@ from kafka_offsets.spark.reader import columnar, schema
 from kafka_offsets.spark.reader.columnar import RecordSource
 from kafka_offsets.spark.reader.damage import following_batch
 from kafka_offsets.spark.reader.query import Query
-from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.files.files import File
+from kafka_offsets.storage.segments.segment import (
     MAX_RELATIVE_OFFSET,
     BatchAt,
     DamagedBatchError,
     walk,
 )
-from kafka_offsets.storage.segment_columns import read_columns
+from kafka_offsets.storage.segments.segment_columns import read_columns
 
 
 class UnreadableError(StorageError):

@@ -10,8 +10,8 @@ import struct
 from functools import cache
 from typing import Any
 
-from kafka_offsets.coordinator import stored
-from kafka_offsets.coordinator.offsets.table import NO_TOPIC_ID
+from kafka_offsets.coordinator.state import stored
+from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.spark.reader.groups import glance

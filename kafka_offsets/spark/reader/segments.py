@@ -21,10 +21,10 @@ from kafka_offsets.spark.reader.damage import following_batch
 from kafka_offsets.spark.reader.latest import RANGE_BYTES, Latest
 from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
 from kafka_offsets.spark.reader.query import LATEST, Query, Rows
-from kafka_offsets.storage.files import File
-from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, BatchAt
-from kafka_offsets.storage.log.segment_names import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
-from kafka_offsets.storage.segment_columns import read_headers
+from kafka_offsets.storage.files.files import File
+from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, BatchAt
+from kafka_offsets.storage.segments.segment_columns import read_headers
+from kafka_offsets.storage.segments.segment_names import LOG_SUFFIX, NAME_DIGITS, NEW_SUFFIX
 
 TOPIC = "__consumer_offsets"
 """Whose folders are looked for in a log directory."""

@@ -41,7 +41,7 @@ from kafka_offsets.storage.cleaner.offset_map import (
     OffsetMap,
     marker_of,
 )
-from kafka_offsets.storage.log.segment import BatchAt, DamagedBatchError, has_valid_crc
+from kafka_offsets.storage.segments.segment import BatchAt, DamagedBatchError, has_valid_crc
 
 _HEADER = header_struct(*(name for name in HEADER_FIELDS if name != "crc"))
 

@@ -33,9 +33,9 @@ from kafka_offsets.storage.cleaner.swap import (
     remove_leftovers,
     swap_in,
 )
-from kafka_offsets.storage.log.index_files import encode_aborted
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.segments.index_files import encode_aborted
+from kafka_offsets.storage.segments.segment import (
     MAX_RELATIVE_OFFSET,
     DamagedBatchError,
     Segment,

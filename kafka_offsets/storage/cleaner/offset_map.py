@@ -28,7 +28,7 @@ from kafka_offsets.protocol.records import (
     header_struct,
     read_records,
 )
-from kafka_offsets.storage.log.segment import DamagedBatchError, has_valid_crc
+from kafka_offsets.storage.segments.segment import DamagedBatchError, has_valid_crc
 
 NO_OFFSET = -1
 

@@ -18,10 +18,10 @@ removing them, for readers in other threads.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from kafka_offsets.storage.files import Files, join
+from kafka_offsets.storage.files.files import Files, join
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.storage.log.segment import Segment
-from kafka_offsets.storage.log.segment_names import (
+from kafka_offsets.storage.segments.segment import Segment
+from kafka_offsets.storage.segments.segment_names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
     SWAP_SUFFIX,

@@ -1,1 +1,1 @@
-"""One log: segments, indexes, opening after a crash, and the files beside the segments."""
+"""Log: the segments of one partition as one log: opening, appending, reading and truncating."""

@@ -19,11 +19,7 @@ from typing import NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
 from kafka_offsets.protocol.records import CHECKED_POSITION
-from kafka_offsets.storage.assign_offsets import CheckedBatch, place, place_one, placed_pieces
-from kafka_offsets.storage.cleaner.unfinished_swaps import complete_swaps
-from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.epoch_checkpoint import EpochCheckpoint
-from kafka_offsets.storage.log.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun
+from kafka_offsets.storage.files.files import Files, join
 from kafka_offsets.storage.log.opening import (
     DurabilityHint,
     Loaded,
@@ -34,14 +30,18 @@ from kafka_offsets.storage.log.opening import (
     tidy,
 )
 from kafka_offsets.storage.log.readable_log import ReadableLog
-from kafka_offsets.storage.log.replicated import replicated
-from kafka_offsets.storage.log.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
-from kafka_offsets.storage.log.segment_names import SWAP_SUFFIX, last_base_offset
 from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
-from kafka_offsets.storage.log.syncing import try_write_index_files
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
-from kafka_offsets.storage.repair.closed_segments import NONE_KNOWN, Sizes
-from kafka_offsets.storage.repair.recover_valid import Damage, damaged_files
+from kafka_offsets.storage.segments.assign_offsets import CheckedBatch, place, place_one, placed_pieces
+from kafka_offsets.storage.segments.closed_segments import NONE_KNOWN, Sizes
+from kafka_offsets.storage.segments.epoch_checkpoint import EpochCheckpoint
+from kafka_offsets.storage.segments.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun
+from kafka_offsets.storage.segments.recover_valid import Damage, damaged_files
+from kafka_offsets.storage.segments.replicated import replicated
+from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
+from kafka_offsets.storage.segments.segment_names import SWAP_SUFFIX, last_base_offset
+from kafka_offsets.storage.segments.syncing import try_write_index_files
+from kafka_offsets.storage.segments.unfinished_swaps import complete_swaps
 
 
 class LogConfig(NamedTuple):

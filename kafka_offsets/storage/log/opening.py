@@ -12,10 +12,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.checkpoints import decode_partition_metadata, encode_partition_metadata
-from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
-from kafka_offsets.storage.log.leader_epochs import NO_EPOCH
-from kafka_offsets.storage.log.segment import (
+from kafka_offsets.storage.files.checkpoints import decode_partition_metadata, encode_partition_metadata
+from kafka_offsets.storage.files.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.segments.closed_segments import NONE_KNOWN, Sizes, changed_segments
+from kafka_offsets.storage.segments.leader_epochs import NO_EPOCH
+from kafka_offsets.storage.segments.recover_valid import Damage, recover_valid
+from kafka_offsets.storage.segments.segment import (
     MAX_OFFSET,
     BatchAt,
     Recovery,
@@ -24,16 +26,14 @@ from kafka_offsets.storage.log.segment import (
     SegmentLimit,
     find_batch,
 )
-from kafka_offsets.storage.log.segment_names import (
+from kafka_offsets.storage.segments.segment_names import (
     CLEANED_SUFFIX,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
     NAME_DIGITS,
     NEW_SUFFIX,
 )
-from kafka_offsets.storage.log.syncing import try_write_index_files
-from kafka_offsets.storage.repair.closed_segments import NONE_KNOWN, Sizes, changed_segments
-from kafka_offsets.storage.repair.recover_valid import Damage, recover_valid
+from kafka_offsets.storage.segments.syncing import try_write_index_files
 
 PARTITION_METADATA = "partition.metadata"
 

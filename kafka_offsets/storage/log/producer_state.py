@@ -29,9 +29,9 @@ import google_crc32c
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import BatchHeader
-from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.index_files import encode_aborted
-from kafka_offsets.storage.log.segment_names import (
+from kafka_offsets.storage.files.files import Files, join
+from kafka_offsets.storage.segments.index_files import encode_aborted
+from kafka_offsets.storage.segments.segment_names import (
     NAME_DIGITS,
     PRODUCER_STATE,
     SNAPSHOT_SUFFIX,

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kafka_offsets.protocol.records import Buffer
-from kafka_offsets.storage.files import Files
-from kafka_offsets.storage.log.segment import Segment
-from kafka_offsets.storage.log.stored_batches import StoredBatch, batches_of
-from kafka_offsets.storage.log.syncing import Unsynced
-from kafka_offsets.storage.log.timestamp_search import max_timestamp, offset_for_timestamp
+from kafka_offsets.storage.files.files import Files
+from kafka_offsets.storage.segments.segment import Segment
+from kafka_offsets.storage.segments.stored_batches import StoredBatch, batches_of
+from kafka_offsets.storage.segments.syncing import Unsynced
+from kafka_offsets.storage.segments.timestamp_search import max_timestamp, offset_for_timestamp
 
 if TYPE_CHECKING:
     from kafka_offsets.columns.records import RecordColumns
@@ -106,7 +106,7 @@ class ReadableLog:
 
     def columns(self, start_offset: int | None = None, *, verify: bool = True) -> "Iterator[RecordColumns]":
         """Yield the records of `batches`, in columns of some megabytes each; needs numpy (the extra `fast`)."""
-        from kafka_offsets.storage.segment_columns import read_columns
+        from kafka_offsets.storage.segments.segment_columns import read_columns
 
         offset = self.log_start_offset if start_offset is None else start_offset
         for segment, stop in [(segment, segment.size) for segment in self._segments[self._slot(offset) :]]:

@@ -28,10 +28,16 @@ from collections.abc import Callable, Sequence
 
 import google_crc32c
 
-from kafka_offsets.storage.files import File, Files, join
-from kafka_offsets.storage.log.leader_epochs import EpochRun
+from kafka_offsets.storage.files.files import File, Files, join
 from kafka_offsets.storage.log.opening import DurabilityHint
-from kafka_offsets.storage.log.segment import DamagedBatchError, IndexEntries, Segment, SegmentSummary, walk
+from kafka_offsets.storage.segments.leader_epochs import EpochRun
+from kafka_offsets.storage.segments.segment import (
+    DamagedBatchError,
+    IndexEntries,
+    Segment,
+    SegmentSummary,
+    walk,
+)
 
 SEGMENTS_SUMMARY = "segments-summary"
 

@@ -20,10 +20,10 @@ LogSegment.truncateTo of Kafka 4.3.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kafka_offsets.storage.files import Files, join
-from kafka_offsets.storage.log.index_files import aborted_before
-from kafka_offsets.storage.log.segment import Segment, SegmentExpectations
-from kafka_offsets.storage.log.segment_names import (
+from kafka_offsets.storage.files.files import Files, join
+from kafka_offsets.storage.segments.index_files import aborted_before
+from kafka_offsets.storage.segments.segment import Segment, SegmentExpectations
+from kafka_offsets.storage.segments.segment_names import (
     CLEANED_SUFFIX,
     COORDINATOR_SNAPSHOT,
     PRODUCER_STATE,

@@ -1,1 +1,1 @@
-"""Verification and repair: what is damaged in a directory, and what of it can be recovered."""
+"""Verification: what is damaged in a data directory, and what of it can be recovered?"""

@@ -19,15 +19,8 @@ from typing import NamedTuple, TypeVar
 
 from kafka_offsets.errors import OldFormatError, ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record, read_batch_header, read_records
-from kafka_offsets.storage.catalogue import CatalogueTopic, decode_catalogue
-from kafka_offsets.storage.checkpoints import (
-    decode_epochs,
-    decode_offsets,
-    decode_partition_metadata,
-    encode_uuid,
-)
-from kafka_offsets.storage.cleaner.unfinished_swaps import Swaps, replaced, verified_end
-from kafka_offsets.storage.client_settings import (
+from kafka_offsets.storage.directory.catalogue import CatalogueTopic, decode_catalogue
+from kafka_offsets.storage.directory.client_settings import (
     ACLS,
     CREDENTIALS,
     QUOTAS,
@@ -39,7 +32,7 @@ from kafka_offsets.storage.client_settings import (
     decode_quotas,
     decode_tokens,
 )
-from kafka_offsets.storage.data_directory import (
+from kafka_offsets.storage.directory.data_directory import (
     CATALOGUE,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA_TOPIC,
@@ -47,18 +40,42 @@ from kafka_offsets.storage.data_directory import (
     decode_meta_properties,
     partition_folders,
 )
-from kafka_offsets.storage.files import TEMPORARY_SUFFIX, Files, join
-from kafka_offsets.storage.folder_facts import Facts, FileCheck, check_summary
-from kafka_offsets.storage.log.leader_epochs import (
+from kafka_offsets.storage.directory.folder_facts import Facts, FileCheck, check_summary
+from kafka_offsets.storage.directory.offset_checkpoints import (
+    CLEANER_CHECKPOINT,
+    GAPS_BEFORE,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from kafka_offsets.storage.directory.starts import STARTS, decode_starts
+from kafka_offsets.storage.files.checkpoints import (
+    decode_epochs,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_uuid,
+)
+from kafka_offsets.storage.files.files import TEMPORARY_SUFFIX, Files, join
+from kafka_offsets.storage.log.opening import PARTITION_METADATA, DurabilityHint
+from kafka_offsets.storage.log.producer_state import snapshot_problems
+from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY
+from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
+from kafka_offsets.storage.segments.closed_segments import (
+    CLOSED_SEGMENTS,
+    NONE_KNOWN,
+    Sizes,
+    changed_segments,
+    decode_closed,
+)
+from kafka_offsets.storage.segments.leader_epochs import (
     LEADER_EPOCH_CHECKPOINT,
     NO_EPOCH,
     EpochRun,
     LeaderEpochs,
 )
-from kafka_offsets.storage.log.opening import PARTITION_METADATA, DurabilityHint
-from kafka_offsets.storage.log.producer_state import snapshot_problems
-from kafka_offsets.storage.log.segment import SegmentLimit
-from kafka_offsets.storage.log.segment_names import (
+from kafka_offsets.storage.segments.recover_valid import DAMAGED_SUFFIX, Damage, WholeBatch, scan
+from kafka_offsets.storage.segments.segment import SegmentLimit
+from kafka_offsets.storage.segments.segment_names import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     NAME_DIGITS,
@@ -70,24 +87,7 @@ from kafka_offsets.storage.log.segment_names import (
     last_base_offset,
     segment_name,
 )
-from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY
-from kafka_offsets.storage.offset_checkpoints import (
-    CLEANER_CHECKPOINT,
-    GAPS_BEFORE,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-)
-from kafka_offsets.storage.repair.closed_segments import (
-    CLOSED_SEGMENTS,
-    NONE_KNOWN,
-    Sizes,
-    changed_segments,
-    decode_closed,
-)
-from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
-from kafka_offsets.storage.repair.recover_valid import DAMAGED_SUFFIX, Damage, WholeBatch, scan
-from kafka_offsets.storage.starts import STARTS, decode_starts
+from kafka_offsets.storage.segments.unfinished_swaps import Swaps, replaced, verified_end
 
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(LOG_SUFFIX)}({re.escape(NEW_SUFFIX)})?")
 _TRANSACTION_INDEX = re.compile(rf"(\d{{{NAME_DIGITS}}}){re.escape(TRANSACTION_INDEX_SUFFIX)}")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.protocol.records import read_batch_header, read_marker, read_records
-from kafka_offsets.storage.files import Files
-from kafka_offsets.storage.log.segment import NO_TIMESTAMP, BatchAt
-from kafka_offsets.storage.repair.recover_valid import WholeBatch
+from kafka_offsets.storage.files.files import Files
+from kafka_offsets.storage.segments.recover_valid import WholeBatch
+from kafka_offsets.storage.segments.segment import NO_TIMESTAMP, BatchAt
 
 Problem = tuple[str, int | None, str]
 """Path, position, problem."""

@@ -21,7 +21,7 @@ from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.clock import Clock, Now
 from kafka_offsets.metadata.image import Delta
 from kafka_offsets.metadata.in_process import InProcessMembership, InProcessMetadata
-from kafka_offsets.storage.files import Files
+from kafka_offsets.storage.files.files import Files
 from kafka_offsets.testing.cluster.network import InProcessNetwork
 from kafka_offsets.testing.server.consumption import Consumption
 from kafka_offsets.testing.server.inspected import InspectedServer

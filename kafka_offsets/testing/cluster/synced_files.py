@@ -2,8 +2,8 @@
 
 from typing import Self
 
-from kafka_offsets.storage.files import File, MemoryFile, MemoryFiles
-from kafka_offsets.storage.memory_content import MemoryContent
+from kafka_offsets.storage.files.files import File, MemoryFile, MemoryFiles
+from kafka_offsets.storage.files.memory_content import MemoryContent
 
 
 class _Content(MemoryContent):

@@ -13,7 +13,7 @@ from kafka_offsets.broker.partition.partitions import Partition, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.clock import Clock, Now
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.testing.contents.groups import NoLeaderError

@@ -8,9 +8,9 @@ from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.classic.group import ClassicGroup, ClassicGroupState
-from kafka_offsets.coordinator.consumer.group import ConsumerGroup
-from kafka_offsets.coordinator.offsets.table import OffsetAndMetadata
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 

@@ -44,7 +44,7 @@ from kafka_offsets.testing.faults.interception import Interception
 if TYPE_CHECKING:
     from kafka_offsets.broker.network.embedded import EmbeddedBroker
     from kafka_offsets.broker.network.server import Server
-    from kafka_offsets.storage.files import Files
+    from kafka_offsets.storage.files.files import Files
 
 Names = str | int | Iterable[str | int] | None
 

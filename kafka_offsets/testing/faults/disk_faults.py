@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import File, Files
+from kafka_offsets.storage.files.files import File, Files
 from kafka_offsets.testing.faults.fault import Fault, Owner
 
 _OF_FILES = (

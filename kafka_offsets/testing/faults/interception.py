@@ -17,7 +17,7 @@ from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide, names_of, pass_on
 from kafka_offsets.broker.wire.api import Api, Route
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from kafka_offsets.assignors.member_data import decode_assignment, decode_subscription
-from kafka_offsets.coordinator.classic.group import CONSUMER
-from kafka_offsets.coordinator.result import RequestContext
+from kafka_offsets.coordinator.state.classic_group import CONSUMER
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 

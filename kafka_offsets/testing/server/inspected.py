@@ -16,7 +16,7 @@ from kafka_offsets.broker.network.socket_writer import SocketWriter, Transport
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import Files, MemoryFiles
+from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.testing.server.consumption import Consumption, Observation
 from kafka_offsets.testing.server.events import Event, Watches
 from kafka_offsets.testing.server.recording import Recorder, Tape

@@ -1,0 +1,1 @@
+"""Data directory: which logs are there, and the files beside them."""

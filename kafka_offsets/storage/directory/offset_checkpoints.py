@@ -7,7 +7,7 @@
 
 Kafka reads and writes the same files. The first one has our own entry, `__gaps_before 0 1`. It means that each of its
 recovery points covers all records that were removed within a log, so that a gap after a recovery point is due to a
-crash; see `segments/syncing.py`. Kafka, and earlier versions of this broker, remove records without writing the recovery
+crash; see segments/syncing.py. Kafka, and earlier versions of this broker, remove records without writing the recovery
 point first, and write the file without that entry. `OffsetCheckpoints.settle` then moves the recovery points.
 
 This module does not know topics, nor when a file is to be written.

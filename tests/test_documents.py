@@ -1,6 +1,7 @@
 """The documents cannot rot: tables are printed from the code, links lead somewhere. tests/documents runs snippets."""
 
 import configparser
+import inspect
 import pkgutil
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
+from kafka_offsets.broker import turn
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.coordinator.state import stored
@@ -42,11 +44,12 @@ def test_make_help_lists_every_target() -> None:
 
 
 def test_the_table_of_threads_has_those_of_the_code() -> None:
-    page = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = inspect.getdoc(turn)
+    assert table is not None
     code = [each.read_text(encoding="utf-8") for each in (REPOSITORY / "kafka_offsets").rglob("*.py")]
     named = re.compile(r'(?:name|thread_name_prefix)="(kafka-offsets[\w-]*)"')
     started = {name for text in code for name in named.findall(text)}
-    assert started == set(re.findall(r"^\| `(kafka-offsets[\w-]*)` \|", page, re.MULTILINE))
+    assert started == set(re.findall(r"^(kafka-offsets[\w-]*)  ", table, re.MULTILINE))
 
 
 @each_case("page", PAGES, ids=lambda page: page.name)

@@ -1,1 +1,7 @@
-"""Committed offsets: the table that holds them, the requests that read and change it, and their expiration."""
+"""Committed offsets: the requests that read and change them, and their expiration.
+
+expiry.py decides which offsets and groups expire, past their retention or with their topic, as a generator of small
+decisions over one shard. A decision that is under way (a commit that waits for the disk) is considered before a
+tombstone is written. (Compaction is something else: it removes from the log what was replaced or deleted. Expiration
+decides that something is deleted.)
+"""

@@ -16,12 +16,13 @@ kafka-offsets             the event loop of an embedded `Broker`; `serve` uses t
 kafka-offsets-sync        fsyncs of logs that have grown
 kafka-offsets-background  one piece of work after the other: files that no request waits for, large batches for the
                           cleaner, the opening of a long log, for which requests for the partition wait
-kafka-offsets-load        up to four threads replay the long logs of shards, the shortest first, and a shorter log next to
-                          a longer one. Until a log is replayed, its shard belongs to its thread, and its groups get
+kafka-offsets-load        up to four threads replay the long logs of shards, the shortest first, and a shorter log next
+                          to a longer one. Until a log is replayed, its shard belongs to its thread, and its groups get
                           COORDINATOR_LOAD_IN_PROGRESS
-kafka-offsets-zookeeper   `serve --zookeeper`: the session of this broker, and its part in the election; threads of kazoo
-                          hand outcomes over to the loop, or to this one
-kafka-offsets-controller  `serve --zookeeper`, at the elected broker: the controller, and the endpoint that serves metadata
+kafka-offsets-zookeeper   `serve --zookeeper`: the session of this broker, and its part in the election; threads of
+                          kazoo hand outcomes over to the loop, or to this one
+kafka-offsets-controller  `serve --zookeeper`, at the elected broker: the controller, and the endpoint that serves the
+                          metadata
 kafka-offsets-asks        in commands: up to 16 threads ask the brokers of a cluster at the same time
 kafka-offsets-http        `serve --http`: up to 64 threads execute requests, since some wait for a broker
 kafka-offsets-assert      `serve --http`: up to 256 threads for requests that wait for something to happen

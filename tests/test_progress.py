@@ -57,7 +57,7 @@ def test_without_rich_there_is_no_bar() -> None:
 
 def test_groups_are_counted(tmp_path: Path) -> None:
     program = """
-from kafka_offsets.commands.progress import progress
+from kafka_offsets.commands.output.progress import progress
 with progress("committing", 3, lambda: 2, unit="groups"):
     print("done")
 """
@@ -69,7 +69,7 @@ with progress("committing", 3, lambda: 2, unit="groups"):
 def test_a_total_may_grow(tmp_path: Path) -> None:
     program = """
 from itertools import chain, repeat
-from kafka_offsets.commands.progress import progress
+from kafka_offsets.commands.output.progress import progress
 totals = chain([0], repeat(7))
 with progress("reading", lambda: next(totals), lambda: 7, unit="tasks"):
     print("done")

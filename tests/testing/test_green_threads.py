@@ -38,7 +38,7 @@ IN_PYTHON = """
 import tests.interop
 from kafka import KafkaConsumer, KafkaProducer
 from kafka_offsets.testing import Broker
-from kafka_offsets.testing.events import caught_up
+from kafka_offsets.testing.server.events import caught_up
 
 def consume():
     with KafkaConsumer(

@@ -8,6 +8,9 @@ from contextlib import suppress
 
 import pytest
 
+from kafka_offsets.broker.replicas import manager
+from kafka_offsets.broker.turn.background_task import Pacing
+from kafka_offsets.client import commits
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode
 from kafka_offsets.protocol import messages
@@ -536,3 +539,40 @@ def test_a_description_names_the_nodes(cluster: Cluster) -> None:
     cluster.stop_node(2)
     lines = cluster.describe().splitlines()
     assert lines[1] == f"node 2 {cluster.nodes[1].address}, stopped"
+
+
+# --- roles that are taken in steps
+
+ONE_REPLICA = {"default.replication.factor": 1, "offsets.topic.replication.factor": 1}
+
+
+@pytest.fixture
+def slow_roles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine: no role is taken at once."""
+    monkeypatch.setattr(manager, "_AT_ONCE_MS", -1)
+    monkeypatch.setattr(manager, "_STEP_MS", -1)
+    monkeypatch.setattr(manager, "_STEPS", Pacing(fixed_ms=60_000))
+
+
+def test_a_node_leads_what_a_test_asks_for_at_once(slow_roles: None) -> None:
+    with Cluster(ONE_REPLICA) as cluster:
+        cluster.create_topic("orders", 30)
+        for partition in reversed(range(30)):
+            cluster.produce("orders", [{"value": "x", "partition": partition}])
+        assert len(cluster.consume_all("orders")) == 30
+        for number in range(6):
+            assert cluster.committed(f"absent-{number}") == {}
+            cluster.commit(f"group-{number}", {("orders", 0): number})
+            assert cluster.committed(f"group-{number}")["orders", 0].offset == number
+
+
+def test_a_node_leads_and_coordinates_what_a_client_asks_for_at_once(slow_roles: None) -> None:
+    with Cluster(ONE_REPLICA) as cluster:
+        cluster.create_topic("orders", 12)
+        for partition in reversed(range(12)):
+            answer = produce(cluster, cluster.leader("orders", partition), partition, acks=1)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+        for number in range(6):
+            request = commits.request(f"group-{number}", {("orders", 0): number}, {}, "")
+            answer = ask(cluster, cluster.coordinator(f"group-{number}"), request, 8)
+            commits.check(f"group-{number}", answer, {})

@@ -71,6 +71,7 @@ class ClusterView:
         state = self.image.state(name, index)
         if state is None or state.leader != core.node_id:
             return state is None
+        _take_role(core, name, index)
         return isinstance(_replica(core, name, index), LeaderReplica)
 
     def serves(self, core: Context, name: str, index: int) -> bool:
@@ -108,11 +109,21 @@ class ClusterView:
 
     def coordinator(self, core: Context, key: str, *, is_transactional: bool) -> int:
         """Return the broker that coordinates a group or a transactional id; -1 for none."""
-        return self.leader(*self.home(core, key, is_transactional=is_transactional))
+        topic, index = self.home(core, key, is_transactional=is_transactional)
+        leader = self.leader(topic, index)
+        if leader == core.node_id:
+            _take_role(core, topic.name, index)
+        return leader
 
     def broker(self, broker_id: int) -> RegisteredBroker | None:
         """Return a broker, None for an unknown one or for no leader."""
         return None if broker_id == NO_LEADER else self.image.brokers.by_id.get(broker_id)
+
+
+def _take_role(core: Context, name: str, index: int) -> None:
+    """Have this broker lead a partition: after a start, or with many new partitions, it begins with that in steps."""
+    assert core.replicas is not None, "it is one of several brokers"
+    core.replicas.take_role(name, index)
 
 
 def _replica(core: Context, name: str, index: int) -> LeaderReplica | FollowerReplica | None:

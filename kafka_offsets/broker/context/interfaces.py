@@ -31,6 +31,9 @@ class Replicas(Protocol):
     def state(self, topic: str, index: int) -> PartitionState | None:
         """Return the state of a partition; None if it does not exist."""
 
+    def take_role(self, topic: str, index: int) -> None:
+        """Lead or follow a partition now that a request needs, if that was postponed."""
+
     def hosts(self, topic: str, index: int) -> bool:
         """Whether this broker is a replica of a partition."""
         ...

@@ -282,17 +282,25 @@ class ReplicaManager:
             )
             self._opening.start()
 
+    def take_role(self, topic: str, index: int) -> None:
+        """Lead or follow a partition now that a request needs, if that was postponed."""
+        place = TopicPartition(topic, index)
+        if place in self._postponed:
+            self._take_postponed(place)
+
+    def _take_postponed(self, place: TopicPartition) -> None:
+        del self._postponed[place]
+        state = self.state(*place)
+        if state is not None:
+            self._attempt(place, partial(self._become, place, state))
+
     def _opening_steps(self) -> Steps:
         """Bring postponed partitions to the state that the metadata have by now."""
         clock = self._broker.clock
         while self._postponed:
             end_ms = clock.now().mono_ms + _STEP_MS
             while self._postponed and clock.now().mono_ms < end_ms:
-                place = next(iter(self._postponed))
-                del self._postponed[place]
-                state = self.state(*place)
-                if state is not None:
-                    self._attempt(place, partial(self._become, place, state))
+                self._take_postponed(next(iter(self._postponed)))
             yield None
 
     def _is_open(self, place: TopicPartition) -> bool:

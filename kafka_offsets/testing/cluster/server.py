@@ -383,6 +383,7 @@ class ClusterServer:
         server = self._network.servers.get(leader)
         if server is None:
             raise NoLeaderError(f"no node leads {topic}-{index}")
+        _take_role(server.core, topic, index)
         return server.core
 
     def moving(self, place: tuple[str, int], to: int | None) -> Future[int]:
@@ -518,7 +519,10 @@ class ClusterServer:
     def leading_server(self, topic: str, index: int) -> ClusterNode | None:
         """Return the node that leads a partition, None if there is none, or if it is paused."""
         server = self._network.server(self.state(topic, index).leader)
-        return None if server is None or server.is_paused else server
+        if server is None or server.is_paused:
+            return None
+        _take_role(server.core, topic, index)
+        return server
 
     def copy_state(self) -> _CopiedCluster:
         """Return a copy of all files of all nodes, and of the metadata."""
@@ -623,3 +627,9 @@ class _Produced:
             self._future.set_result(
                 made([made.TopicProduceResponse(topic.name, partition_responses=answers)])
             )
+
+
+def _take_role(core: BrokerCore, topic: str, index: int) -> None:
+    """Have a node lead a partition that it may not have begun to lead yet."""
+    assert core.replicas is not None, "it is one of several brokers"
+    core.replicas.take_role(topic, index)

@@ -15,7 +15,7 @@ from kafka_offsets.replication.follower import FollowerReplica
 from kafka_offsets.replication.leader import LeaderReplica, ReplicationSettings
 from tests.broker.test_shard_loader import LateBackground
 from tests.drivers.core import CoreClient
-from tests.drivers.replicas import OFFSETS, Node, broken, commit, errors, repair
+from tests.drivers.replicas import OFFSETS, Node, broken, commit, ends, errors, repair
 
 
 @pytest.fixture
@@ -309,7 +309,7 @@ def test_a_follower_whose_log_cannot_be_truncated_follows_once_it_can(node, firs
         node.partition().replica = LeaderReplica(
             1, node.membership.image.state("orders", 0)._replace(leader=1), 2, 1, ReplicationSettings(), 0
         )
-        node.core.replicas.acknowledgements.wait([node.partition()], 60_000, outcomes.append)
+        node.core.replicas.acknowledgements.wait(ends(node.partition()), 60_000, outcomes.append)
     broken(node.files, "orders-0/0")
     node.publish(node.metadata.controller.fence(2))
     assert node.partition().log.log_end_offset == 2

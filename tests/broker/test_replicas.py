@@ -17,7 +17,7 @@ from kafka_offsets.metadata.in_process import InProcessMembership
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.follower import FollowerReplica
 from tests.drivers.core import CoreClient
-from tests.drivers.replicas import OFFSETS, Node, PlayedChannel, commit, errors
+from tests.drivers.replicas import OFFSETS, Node, PlayedChannel, commit, ends, errors
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_responses_that_time_out_are_forgotten(node):
     acknowledgements = node.core.replicas.acknowledgements
     node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
     for timeout_ms in (200, 100, 300):
-        acknowledgements.wait([node.partition()], timeout_ms, outcomes.append)
+        acknowledgements.wait(ends(node.partition()), timeout_ms, outcomes.append)
     node.pass_time(400)
     assert outcomes == [{node.partition(): ErrorCode.REQUEST_TIMED_OUT}] * 3
     assert not acknowledgements._waiting
@@ -514,7 +514,7 @@ def test_an_acknowledgement_of_a_partition_that_is_led_elsewhere_is_refused_at_o
     if not leads:
         change(node, "orders", leader=2, leader_epoch=1)
     outcomes = []
-    node.core.replicas.acknowledgements.wait([partition], 100, outcomes.append)
+    node.core.replicas.acknowledgements.wait(ends(partition), 100, outcomes.append)
     assert outcomes == ([] if leads else [{partition: ErrorCode.NOT_LEADER_OR_FOLLOWER}])
 
 
@@ -725,7 +725,7 @@ def test_a_fenced_broker_outside_the_isr_does_not_delay_the_high_watermark(node)
     node.core.growth.note(node.partition())
     node.core.end_turn()
     outcomes = []
-    node.core.replicas.acknowledgements.wait([node.partition()], 1000, outcomes.append)
+    node.core.replicas.acknowledgements.wait(ends(node.partition()), 1000, outcomes.append)
     node.fetched_by(2, "orders", 1)
     assert outcomes == []
     node.publish(node.metadata.controller.fence(3))
@@ -750,9 +750,9 @@ def test_a_record_that_an_acknowledgement_causes_is_acknowledged_in_the_same_tur
 
     def acknowledged(outcome):
         append(node, other)
-        node.core.replicas.acknowledgements.wait([node.partition(other)], 1000, outcomes.append)
+        node.core.replicas.acknowledgements.wait(ends(node.partition(other)), 1000, outcomes.append)
 
-    node.core.replicas.acknowledgements.wait([node.partition()], 1000, acknowledged)
+    node.core.replicas.acknowledgements.wait(ends(node.partition()), 1000, acknowledged)
     node.core.end_turn()
     assert outcomes == [{node.partition(other): ErrorCode.NONE}]
     assert node.partition(other).log.high_watermark == node.partition(other).log.log_end_offset

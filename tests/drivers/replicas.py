@@ -3,6 +3,7 @@
 from kafka_offsets.broker.cluster.rows import ClusterRows
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
+from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.partition.replica_assignment import ClusterTopics
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
@@ -113,3 +114,8 @@ def commit(client, offset=5):
 
 def errors(answers):
     return [ErrorCode(answer.topics[0].partitions[0].error_code) for answer in answers]
+
+
+def ends(partition: Partition) -> dict[Partition, int]:
+    """Return what the acknowledgement of all records of a partition waits for."""
+    return {partition: partition.log.log_end_offset}

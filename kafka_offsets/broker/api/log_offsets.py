@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
-from kafka_offsets.broker.context.deletions import Deleted
+from kafka_offsets.broker.context.pending import Deleted
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext

@@ -325,7 +325,8 @@ def _reply_when_replicated(
         broker.durability.reply_when_on_disk(context, response, logs)
 
     assert broker.replicas is not None
-    broker.replicas.acknowledgements.wait(list(answers), request.timeout_ms, replicated)
+    offsets = {partition: partition.log.log_end_offset for partition in answers}
+    broker.replicas.acknowledgements.wait(offsets, request.timeout_ms, replicated)
 
 
 def _finish_unanswered(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kafka_offsets.broker.context.acknowledgements import Acknowledgements
-from kafka_offsets.broker.context.deletions import Deletions
+from kafka_offsets.broker.context.pending import Deleted, Pending
 from kafka_offsets.broker.groups.transaction_peers import TransactionPeers
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.clock import Now
+from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.replication.partition_state import PartitionState
 
@@ -17,11 +17,11 @@ class Replicas(Protocol):
     """The replicas of this broker, as requests need them."""
 
     @property
-    def acknowledgements(self) -> Acknowledgements:
+    def acknowledgements(self) -> Pending[ErrorCode]:
         """The responses that wait until the in-sync replicas have the records."""
 
     @property
-    def deletions(self) -> Deletions:
+    def deletions(self) -> Pending[Deleted]:
         """The responses that wait until all replicas have deleted records."""
 
     @property

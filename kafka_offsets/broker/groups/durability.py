@@ -51,23 +51,22 @@ class Durability:
         self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
         self._syncing = False
         self._sync_deadline: Deadline | None = None
-        self._durable_replies: list[tuple[RequestContext, Any, tuple[Log, ...]]] = []
-        self._durable_calls: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]] = []
+        self._waiting: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]] = []
 
     @property
     def is_awaited(self) -> bool:
-        """Whether an answer or callback waits for a sync that has not begun."""
-        return bool(self._durable_replies or self._durable_calls) and not self._syncing
+        """Whether a response or callback waits for a sync that has not begun."""
+        return bool(self._waiting) and not self._syncing
 
     def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
-        """Answer once `logs` are replicated and as durable as the `fsync` policy says, or with an error."""
+        """Respond once `logs` are replicated and as durable as the `fsync` policy says, or with an error."""
         if self.replicate is None:
             self.reply_when_on_disk(context, response, logs)
             return
         kept = tuple(logs)
 
         def replicated(error: ErrorCode) -> None:
-            """Answer with the error, or wait for the disk."""
+            """Respond with the error, or wait for the disk."""
             if error:
                 self._answers.fail(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
@@ -76,11 +75,16 @@ class Durability:
         self.replicate(kept, replicated)
 
     def reply_when_on_disk(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
-        """Answer once `logs` are as durable as the `fsync` policy says, whatever other replicas have."""
-        if self._config.fsync == "commit":
-            self._durable_replies.append((context, response, tuple(logs)))
-        else:
-            self._answers.reply(context, response)
+        """Respond once `logs` are as durable as the `fsync` policy says, whatever other replicas have."""
+
+        def on_disk(error: ErrorCode) -> None:
+            """Respond, with the error if there is one."""
+            if error:
+                self._answers.fail(context, error)
+            else:
+                self._answers.reply(context, response)
+
+        self._when_on_disk(on_disk, logs)
 
     def when_durable(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
         """Call back once the current content of `logs` is replicated, and as durable as the `fsync` policy says.
@@ -88,7 +92,7 @@ class Durability:
         Or with an error.
         """
         if self.replicate is None:
-            self._when_on_disk(logs, callback)
+            self._when_on_disk(callback, logs)
             return
         kept = tuple(logs)
 
@@ -97,19 +101,19 @@ class Durability:
             if error:
                 callback(error)
             else:
-                self._when_on_disk(kept, callback)
+                self._when_on_disk(callback, kept)
 
         self.replicate(kept, replicated)
 
-    def _when_on_disk(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
+    def _when_on_disk(self, callback: Callable[[ErrorCode], None], logs: Iterable[Log]) -> None:
         if self._config.fsync == "commit":
-            self._durable_calls.append((callback, tuple(logs)))
+            self._waiting.append((callback, tuple(logs)))
         else:
             callback(ErrorCode.NONE)
 
     def start_sync(self) -> None:
         """Sync everything appended so far; if a sync is running, the next one does it."""
-        if self._syncing or not (self._unsynced or self._durable_replies or self._durable_calls):
+        if self._syncing or not (self._unsynced or self._waiting):
             return
         if self._config.fsync == "commit":
             self._sync_now()
@@ -129,16 +133,14 @@ class Durability:
         unsynced = dict(self._unsynced)
         self._unsynced.clear()
         ends = {hosted: hosted.log.log_end_offset for hosted in unsynced.values() if hosted is not None}
-        replies, self._durable_replies = self._durable_replies, []
-        calls, self._durable_calls = self._durable_calls, []
+        waiting, self._waiting = self._waiting, []
         self._syncing = True
-        self._workers.sync(list(unsynced), lambda failed: self._synced(ends, replies, calls, failed))
+        self._workers.sync(list(unsynced), lambda failed: self._synced(ends, waiting, failed))
 
     def _synced(
         self,
         ends: dict[HostedShard, int],
-        replies: list[tuple[RequestContext, Any, tuple[Log, ...]]],
-        calls: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]],
+        waiting: list[tuple[Callable[[ErrorCode], None], tuple[Log, ...]]],
         failed: dict[Log, StorageError],
     ) -> None:
         """Handle the end of a sync; `end_turn` must be called afterwards."""
@@ -151,11 +153,6 @@ class Durability:
             else:
                 hosted.durable_offset = end
                 hosted.take_effect()
-        for context, response, logs in replies:
-            if any(log in failed or log.failure is not None for log in logs):
-                self._answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
-            else:
-                self._answers.reply(context, response)
-        for call, logs in calls:
-            lost = any(log in failed or log.failure is not None for log in logs)
-            call(ErrorCode.KAFKA_STORAGE_ERROR if lost else ErrorCode.NONE)
+        for callback, logs in waiting:
+            is_lost = any(log in failed or log.failure is not None for log in logs)
+            callback(ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NONE)

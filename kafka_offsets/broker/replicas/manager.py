@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.api.topic_admin import topic_deleted
 from kafka_offsets.broker.config.topic import usable_configs
-from kafka_offsets.broker.context.acknowledgements import Acknowledgements
-from kafka_offsets.broker.context.deletions import Deletions
+from kafka_offsets.broker.context import pending
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.broker.replicas.coordinators import Coordinators
@@ -73,8 +72,8 @@ class ReplicaManager:
         self._is_stopped = False
         self._channel_to = channel_to
         self.membership: ClusterMembership
-        self.acknowledgements = Acknowledgements(broker.scheduler)
-        self.deletions = Deletions(broker.scheduler)
+        self.acknowledgements = pending.acknowledgements(broker.scheduler)
+        self.deletions = pending.deletions(broker.scheduler)
         self.coordinators = Coordinators(broker)
         self.peers = PeerRequests(broker, self._leader_of, channel_to)
         broker.transactions.peers = self.peers
@@ -230,18 +229,18 @@ class ReplicaManager:
 
     def replicate(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
         """Call back when the in-sync replicas have what these logs have now: see `Durability.replicate`."""
-        partitions = []
+        offsets = {}
         for log in logs:
             partition = self._by_log.get(log)
             if partition is None:  # its replica here is gone
                 callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 return
-            partitions.append(partition)
+            offsets[partition] = log.log_end_offset
 
         def ended(outcomes: Mapping[Partition, ErrorCode]) -> None:
             callback(next((error for error in outcomes.values() if error), ErrorCode.NONE))
 
-        self.acknowledgements.wait(partitions, _TRANSACTION_TIMEOUT_MS, ended)
+        self.acknowledgements.wait(offsets, _TRANSACTION_TIMEOUT_MS, ended)
 
     def _schedule_checkpoint(self) -> None:
         """Write the high watermarks now and then: a leader that was killed begins with the last one written."""

@@ -64,6 +64,7 @@ class ReplicaManager:
     channel_to  returns a new channel to a broker
     membership  the metadata as this broker knows them; set before the first delta
     _epoch      of this broker's latest registration, also after it was unregistered
+    _asked_ms   time spent since `_asked_since_ms` on postponed roles that requests needed
     """
 
     def __init__(self, broker: Context, channel_to: Callable[[int], Channel], workers: Workers) -> None:
@@ -82,6 +83,7 @@ class ReplicaManager:
         self._due: dict[ReplicaFetcher, None] = {}
         self._unfinished: dict[str, None] = {}
         self._postponed: dict[TopicPartition, None] = {}
+        self._asked_since_ms = self._asked_ms = 0
         self._opening: BackgroundTask | None = None
         self._epoch = NO_BROKER_EPOCH
         self._log_directory = LogDirectory(
@@ -282,10 +284,19 @@ class ReplicaManager:
             self._opening.start()
 
     def take_role(self, topic: str, index: int) -> None:
-        """Lead or follow a partition now that a request needs, if that was postponed."""
+        """Lead or follow a partition now that a request needs, if that was postponed.
+
+        Not more than 500 ms in a second: a request may name 5,000 partitions.
+        """
         place = TopicPartition(topic, index)
-        if place in self._postponed:
+        if place not in self._postponed:
+            return
+        begin_ms = self._broker.clock.now().mono_ms
+        if begin_ms >= self._asked_since_ms + 1000:
+            self._asked_since_ms, self._asked_ms = begin_ms, 0
+        if self._asked_ms < _AT_ONCE_MS:
             self._take_postponed(place)
+            self._asked_ms += self._broker.clock.now().mono_ms - begin_ms
 
     def _take_postponed(self, place: TopicPartition) -> None:
         del self._postponed[place]

@@ -47,7 +47,7 @@ _RETRY_MS = 1000
 _TRANSACTION_TIMEOUT_MS = 30_000
 """How long the state of a transaction and its markers wait for the in-sync replicas: Kafka's request.timeout.ms."""
 
-_AT_ONCE_MS = 500
+_AT_ONCE_MS = _ASKED_MS = 500
 """How long the logs of one change are opened in one piece: most topics are led when their creator gets the answer."""
 
 _STEP_MS = 200
@@ -83,7 +83,7 @@ class ReplicaManager:
         self._due: dict[ReplicaFetcher, None] = {}
         self._unfinished: dict[str, None] = {}
         self._postponed: dict[TopicPartition, None] = {}
-        self._asked_since_ms = self._asked_ms = 0
+        self._asked_since_ms, self._asked_ms = -1000, 0
         self._opening: BackgroundTask | None = None
         self._epoch = NO_BROKER_EPOCH
         self._log_directory = LogDirectory(
@@ -294,7 +294,7 @@ class ReplicaManager:
         begin_ms = self._broker.clock.now().mono_ms
         if begin_ms >= self._asked_since_ms + 1000:
             self._asked_since_ms, self._asked_ms = begin_ms, 0
-        if self._asked_ms < _AT_ONCE_MS:
+        if self._asked_ms < _ASKED_MS:
             self._take_postponed(place)
             self._asked_ms += self._broker.clock.now().mono_ms - begin_ms
 

@@ -88,7 +88,7 @@ class TokenEndpoint:
             raise ConnectionLostError(f"{self._url}: {error.reason}") from None
         except (OSError, HTTPException) as error:
             raise ConnectionLostError(f"{self._url}: {str(error) or type(error).__name__}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
             raise ConfigError(f"{self._url}: the answer is no JSON object")

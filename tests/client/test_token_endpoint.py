@@ -106,6 +106,7 @@ def test_a_token_without_a_time_is_not_kept(endpoint: Endpoint) -> None:
         (503, b"", ConnectionLostError, "HTTP 503 Service Unavailable"),
         (200, b"<html>", ConfigError, "the answer is no JSON object"),
         (200, b"[]", ConfigError, "the answer is no JSON object"),
+        (200, b"[" * 100_000, ConfigError, "the answer is no JSON object"),
         (200, b"{}", ConfigError, "there is no access_token in the answer"),
         (200, b'{"access_token": "a\\u0001b"}', ConfigError, "there is no access_token in the answer"),
         (200, b'{"access_token": "a", "expires_in": "long"}', ConfigError, "expires_in is not a number"),

@@ -137,6 +137,7 @@ class Retries:
     def note_brokers(self, addresses: Iterable[Address]) -> None:
         """A broker has told which brokers its cluster has: each of them may be asked in place of those named."""
         known = list(addresses)
+        self._is_accepted = True
         if len(known) > 1:  # the only one may be known by another name than it was asked by
             self._known = known
             self.note_answer()

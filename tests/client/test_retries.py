@@ -96,11 +96,15 @@ def test_what_lasts_is_raised_at_once(error: KafkaOffsetsError) -> None:
     assert raised.value is error and not trouble.lines and trouble.now == 100
 
 
-def test_a_listener_that_has_answered_before_is_waited_for() -> None:
+@pytest.mark.parametrize("is_call", [True, False], ids=["a call", "the brokers of the cluster"])
+def test_a_listener_that_has_answered_before_is_waited_for(is_call: bool) -> None:
     """A broker that stops closes new connections before it answers."""
     closed = ListenerError("h:1: the broker closed the connection before it answered")
     trouble = Trouble()
-    trouble.call()
+    if is_call:
+        trouble.call()
+    else:
+        trouble.retries.note_brokers([("h", 1)])
     trouble.errors = [closed]
     assert trouble.call() == "done" and trouble.recovered == [closed]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.channel import Callback
 from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
 from kafka_offsets.client.consumer.settings import ConsumerSettings
+from kafka_offsets.client.protocol import OnDone
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
@@ -129,9 +129,7 @@ class Metadata:
         if not self._is_in_flight:
             self._retry_ms = now_ms + self._settings.reconnect_backoff_ms
 
-    def send_to_any(
-        self, request: messages.MessageValue, version: int, now_ms: int, on_done: Callback
-    ) -> bool:
+    def send_to_any(self, request: messages.MessageValue, version: int, now_ms: int, on_done: OnDone) -> bool:
         """Send a request to any broker; return False if none can be connected to now."""
         addresses = [*dict.fromkeys((*self._brokers.values(), *self._settings.bootstrap_servers))]
         for number in range(len(addresses)):

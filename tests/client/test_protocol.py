@@ -124,12 +124,12 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return contexts_in(tmp_path_factory.mktemp("keys"))
 
 
-def contexts_in(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts_in(folder: Path, client_auth: str = "none") -> tuple[ssl.SSLContext, ssl.SSLContext]:
     authority, no_store = CertificateAuthority(), Store("PEM", None)
     trusted = Store("PEM", authority.write_certificate(folder / "ca.pem"))
     own = Store("PEM", authority.sign("broker").write_pem(folder / "broker.pem"))
     client = client_context(no_store, trusted, PROTOCOLS, checks_name=True)
-    return client, server_context(own, no_store, "none", PROTOCOLS)
+    return client, server_context(own, trusted, client_auth, PROTOCOLS)
 
 
 @pytest.mark.parametrize("most", [1, 7, MOST_BYTES])
@@ -204,6 +204,22 @@ def test_a_certificate_that_is_not_trusted_is_refused_with_an_alert(
         exchange.run()
     assert exchange.protocol.take_output()
     assert not exchange.protocol.is_lost
+
+
+def test_a_client_without_a_certificate_is_refused_once_its_handshake_has_ended(tmp_path: Path) -> None:
+    client, server = contexts_in(tmp_path, "required")
+    exchange = Exchange(ClientSecurity("SSL", client, None), tls=server)
+    protocol, broker = exchange.protocol, exchange._tls
+    assert broker is not None
+    broker.decrypt(protocol.take_output())
+    protocol.receive(broker.outgoing.read())
+    with pytest.raises(ssl.SSLError):
+        broker.decrypt(protocol.take_output())
+    assert protocol.is_open
+    protocol.receive(broker.outgoing.read())
+    with pytest.raises(ListenerError, match="TLS failed: tlsv13 alert certificate required"):
+        protocol.next_response()
+    protocol.take_output()  # nothing is read after the end
 
 
 def test_a_response_before_the_end_is_returned_before_its_error() -> None:

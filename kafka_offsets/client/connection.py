@@ -122,8 +122,12 @@ class Connection:
         self._socket.close()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether the broker has not answered in time: an answer that comes now may be that to another request."""
+    def is_over(self) -> bool:
+        """Whether it is of no use any more: it has failed, or a late answer may be that to another request."""
+        return self._protocol.error is not None or self._is_silent
+
+    @property
+    def _is_silent(self) -> bool:
         return not self._silent.isdisjoint(self._known_by)
 
     def call(self, request: messages.MessageValue, version: int) -> Any:
@@ -163,7 +167,7 @@ class Connection:
                 done[0](done[1])
 
     def _check_silence(self) -> None:
-        if self.is_silent:
+        if self._is_silent:
             self._silent.update(self._known_by)
             raise SilentBrokerError(f"{self._where}: timed out")
 

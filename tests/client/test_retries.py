@@ -11,7 +11,7 @@ import pytest
 
 from kafka_offsets import Broker, cli
 from kafka_offsets.client import retries
-from kafka_offsets.client.cluster import LATEST, ClusterClient
+from kafka_offsets.client.cluster import LATEST, ClusterClient, ListedGroup
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.retries import Retries
@@ -386,10 +386,33 @@ def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
         assert cluster.leaders(["orders"])
 
 
+def test_an_answer_that_cannot_be_read_ends_one_connection(broker: Broker) -> None:
+    """It closed the client of the cluster for good, or its connection gave the same error again and again."""
+    home = parse_address(broker.bootstrap_servers)
+    foreign = b"\xff\xff\xff\xff"
+
+    def ask(node: int) -> list[ListedGroup]:
+        if node == 1:
+            cluster._broker(node)._protocol.receive(foreign)
+        return cluster._groups(node)
+
+    with ClusterClient(home) as cluster, Coordinator(home, "g") as coordinator:
+        cluster._brokers = dict.fromkeys(range(3), home)
+        outcomes = dict(cluster._side_by_side([0, 1, 2], ask))
+        assert isinstance(outcomes[1], ProtocolError) and cluster._connections.keys() == {0, 2}
+        assert outcomes[0] == outcomes[2] == cluster._groups(1)
+        cluster._any_broker()._protocol.receive(foreign)
+        coordinator._connected()._protocol.receive(foreign)
+        for call in (cluster.groups, coordinator.committed):
+            with pytest.raises(ProtocolError, match="a frame of -1 bytes"):
+                call()
+            assert call()
+
+
 def test_a_connection_made_after_a_client_has_ended_is_closed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One broker's answer cannot be read; the threads that ask others went on, and left their connections open."""
+    """The threads that ask brokers went on when one of them had failed, and left their connections open."""
     is_connecting, is_over = threading.Event(), threading.Event()
     made: list[Connection] = []
     asked: list[int] = []
@@ -409,14 +432,14 @@ def test_a_connection_made_after_a_client_has_ended_is_closed(
         threads.append(threading.current_thread())
         if node == 0:
             assert is_connecting.wait(30)
-            raise ProtocolError("an answer that cannot be read")
+            raise RuntimeError("a fault of this program")
         return cluster._broker(node)
 
     home = parse_address(broker.bootstrap_servers)
     monkeypatch.setattr("kafka_offsets.client.cluster._ASKED_AT_ONCE", 2)
     with ClusterClient(home, retries=LateRetries(30.0)) as cluster:
         cluster._brokers = dict.fromkeys(range(5), home)
-        with pytest.raises(ProtocolError):
+        with pytest.raises(RuntimeError):
             list(cluster._side_by_side([1, 0], ask))
     is_over.set()
     for thread in threads:

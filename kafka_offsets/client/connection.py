@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kafka_offsets.client.frame_stream import READ_BYTES
 from kafka_offsets.client.protocol import ClientProtocol
@@ -21,12 +21,17 @@ from kafka_offsets.errors import (
 from kafka_offsets.protocol import messages
 
 _LARGEST_ANSWER = 1 << 30
+_API_VERSIONS = 18
 _CLIENT_ID = "kafka-offsets"
 
 Address = tuple[str, int]
 """Host and port."""
 
-T = TypeVar("T")
+PATIENCE_S = 2.0
+"""How long one broker of several is waited for: what the others know is worth more than all of it later.
+
+Twice this is less than five seconds: for the broker that is asked first, and for what fails after its answer.
+"""
 
 
 def parse_address(address: str) -> Address:
@@ -42,21 +47,29 @@ def parse_addresses(addresses: str) -> list[Address]:
     return [parse_address(address.strip()) for address in addresses.split(",")]
 
 
-def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]) -> T:
-    """Return the result of `connect` for the first address that answers; addresses are tried in order.
+def connect_to_any(
+    addresses: Sequence[Address], connect: Callable[[Address, float | None], "Connection"]
+) -> "Connection":
+    """Return the connection to the first address that answers; addresses are tried in order.
 
-    Raises ConnectionLostError with the error of each address if none answers.
+    connect  makes a connection, with the limit of its first answer
+    If there are several, each has PATIENCE_S at first, as a broker that hangs accepts connections, and the whole limit
+    if all of them are as slow. Raises ConnectionLostError with the error of each address if none answers.
     """
-    lost = []
-    for address in addresses:
-        try:
-            return connect(address)
-        except ConnectionLostError as error:
-            lost.append(error)
-    kind = next((type(error) for error in lost if isinstance(error, ListenerError)), ConnectionLostError)
-    if all(isinstance(error, UnknownHostError) for error in lost):
+    lost: dict[Address, ConnectionLostError] = {}
+    asked = list(dict.fromkeys(addresses))
+    for limit_s in (PATIENCE_S, None) if len(asked) > 1 else (None,):
+        for address in asked:
+            try:
+                return connect(address, limit_s)
+            except ConnectionLostError as error:
+                lost[address] = error
+        asked = [address for address in asked if isinstance(lost[address], UnansweredError)]
+    errors = [*lost.values()]
+    kind = next((type(error) for error in errors if isinstance(error, ListenerError)), ConnectionLostError)
+    if all(isinstance(error, UnknownHostError) for error in errors):
         kind = UnknownHostError
-    raise kind("; ".join(map(str, lost))) from lost[-1]
+    raise kind("; ".join(map(str, errors))) from errors[-1]
 
 
 class Connection:
@@ -66,6 +79,7 @@ class Connection:
     security   TLS and SASL
     silent     gets the addresses of this broker if it does not answer in time: that by which it is known, and that of
                its socket. One of these is not waited for
+    first_s    in place of `timeout_s` for connecting and for the answer to a first request, which is sent at once
     Raises ConnectionLostError if the broker cannot be reached, or closes the connection, ListenerError if TLS
     does not begin or the first request is not answered, and RefusedError if it does not accept the login.
     """
@@ -77,6 +91,7 @@ class Connection:
         timeout_s: float = 30.0,
         security: ClientSecurity = PLAINTEXT,
         silent: set[Address] | None = None,
+        first_s: float | None = None,
     ) -> None:
         self._silent = set() if silent is None else silent
         self._known_by = [(host, port)]
@@ -85,7 +100,8 @@ class Connection:
         self._versions: dict[int, int] | None = None
         self._check_silence()
         try:
-            self._socket = socket.create_connection((host, port), timeout_s)
+            limit_s = timeout_s if first_s is None else min(first_s, timeout_s)
+            self._socket = socket.create_connection((host, port), limit_s)
         except TimeoutError:
             raise self._unanswered("timed out") from None
         except (OSError, UnicodeError) as error:
@@ -100,6 +116,9 @@ class Connection:
             self._check_silence()
             self._protocol.log_in_if_due(_now_ms())
             self._exchange_until(lambda: self._protocol.is_ready)
+            if first_s is not None:
+                self.latest_version(_API_VERSIONS)
+                self._socket.settimeout(timeout_s)
         except BaseException:
             self.close()
             raise

@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, cli
-from kafka_offsets.client import retries
+from kafka_offsets.client import connection, retries
 from kafka_offsets.client.cluster import LATEST, ClusterClient, ListedGroup
 from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.consumer import metadata
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.retries import Retries
+from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.groups import describing
 from kafka_offsets.errors import (
     CommitRefusedError,
@@ -384,6 +387,56 @@ def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
         with broker.faults.drop("Metadata"), pytest.raises(ConnectionLostError, match="timed out"):
             cluster.leaders(["orders"])
         assert cluster.leaders(["orders"])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["groups", "list"],
+        ["groups", "reset", "g", "--to-earliest", "--topic", "orders"],
+        ["groups", "reset", "g", "--export", "--to-current", "--topic", "orders"],
+        ["groups", "delete", "other"],
+        ["offsets", "export", "g"],
+        ["acls", "list"],
+        ["produce", "orders", "-l", "/dev/null"],
+        ["consume", "orders", "--exit"],
+        ["consume", "orders", "--exit", "--group", "h"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.timeout(60)
+def test_a_first_address_that_hangs_is_not_waited_for(
+    broker: Broker, words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The whole --timeout was spent on it. A process that is stopped still has its connections accepted."""
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(metadata, "_PATIENCE_MS", 100)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        host, port = hanging.getsockname()
+        servers = f"{host}:{port},{broker.bootstrap_servers}"
+        cli.main([*words, "-b", servers, "--timeout", "600000"])
+    assert str(port) not in capfd.readouterr().err
+
+
+def test_the_error_of_each_address_is_told_in_their_order(broker: Broker) -> None:
+    with socket.socket() as first, socket.socket() as second:
+        places = []
+        for refusing in (first, second):
+            refusing.bind(("127.0.0.1", 0))
+            places.append(refusing.getsockname())
+        with pytest.raises(ConnectionLostError) as raised:
+            connection.connect_to_any(places, lambda address, first_s: Connection(*address))
+    told = str(raised.value).split("; ")
+    assert [each.partition(": ")[0] for each in told] == [f"{host}:{port}" for host, port in places]
+
+
+def test_addresses_that_are_all_slow_are_waited_for(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.05)
+    host, port = parse_address(broker.bootstrap_servers)
+    settings = ConnectionSettings(((host, port), ("localhost", port)))
+    with broker.faults.delay("ApiVersions", ms=200) as fault, settings.any_broker() as found:
+        assert found.latest_version(0) > 0
+    assert fault.hits == 2, "the second address is the same broker, and not waited for again"
 
 
 def test_an_answer_that_cannot_be_read_ends_one_connection(broker: Broker) -> None:

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.core import BrokerCore
 from kafka_offsets.client.protocol import ClientProtocol
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ConnectionLostError, ErrorCode, ListenerError, ProtocolError, RefusedError
@@ -29,7 +28,7 @@ def login(mechanism: str = "PLAIN", password: str = "hush") -> ClientSecurity:
     return ClientSecurity("SASL_PLAINTEXT", None, Login(mechanism, "alice", Secret(password)))
 
 
-def secured_core(**config: object) -> BrokerCore:
+def secured_core(**config: object) -> Any:
     listeners = "SASL_PLAINTEXT://127.0.0.1:1"
     delay = {"connection_failed_authentication_delay_ms": 0}
     return make_core(
@@ -78,7 +77,7 @@ class Exchange:
     def __init__(
         self,
         security: ClientSecurity = PLAINTEXT,
-        core: BrokerCore | None = None,
+        core: Any = None,
         tls: ssl.SSLContext | None = None,
         most: int = MOST_BYTES,
     ) -> None:

@@ -457,7 +457,8 @@ def _serve(options: argparse.Namespace) -> int:
 def _serve_and_log(options: argparse.Namespace) -> int:
     from kafka_offsets.broker.config.keys import Config
 
-    config = Config.load(_settings(options), options.config)
+    warns = options.http is None and not options.ready  # the broker of --http loads the same keys again
+    config = Config.load(_settings(options, warns=not options.ready), options.config, warns=warns)
     listener = config.listener()
     host = options.host if options.host is not None else listener.host
     port = options.port if options.port is not None else listener.port
@@ -498,14 +499,14 @@ def _serve_and_log(options: argparse.Namespace) -> int:
     return _code_of(start, host, port, data_directory)
 
 
-def _settings(options: argparse.Namespace) -> dict[str, str]:
+def _settings(options: argparse.Namespace, *, warns: bool = True) -> dict[str, str]:
     """Return the keys that the options set. Raises ConfigError for options that do not go together."""
     if options.env:
         from kafka_offsets.broker.config.environment import environment_settings
         from kafka_offsets.broker.config.images import initial_topics
         from kafka_offsets.broker.config.keys import KEYS
 
-        options.set = [*environment_settings(os.environ, KEYS).items(), *options.set]
+        options.set = [*environment_settings(os.environ, KEYS, warns=warns).items(), *options.set]
         options.topic = [*options.topic, *initial_topics(os.environ)]
     settings = dict(options.set)
     if (options.topic or options.verbose) and options.zookeeper is not None:
@@ -552,7 +553,8 @@ def _exec(words: list[str]) -> int:
     served = words[:end]
     if options.ready or options.with_parent is not None:
         raise ConfigError("exec: --ready and --with-parent are for `serve`")
-    if options.port is None and "listeners" not in Config.load(_settings(options), options.config).given:
+    config = Config.load(_settings(options, warns=False), options.config, warns=False)  # `serve` warns
+    if options.port is None and "listeners" not in config.given:
         served = ["--port", "0", *served]
     return execute.run(options, served, words[end + 1 :])
 

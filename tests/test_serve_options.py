@@ -116,6 +116,44 @@ def test_variables_override_the_file_and_options_override_both(tmp_path: Path) -
         assert len(served.partitions("t")) == 2, "variables without --env"
 
 
+WITHOUT_EFFECT = {"KAFKA_NUM_IO_THREADS": "8", "KAFKA_A_B": "1"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--http", "127.0.0.1:0"], ["--brokers", "2"]], ids=str)
+def test_keys_without_effect_are_named_once(options: list[str]) -> None:
+    with serve("--port", "0", "--env", *options, variables=WITHOUT_EFFECT) as served:
+        written = "".join(served.before) + served.end()
+    assert written.count("num.io.threads") == written.count("KAFKA_A_B") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--http", "127.0.0.1:0"]], ids=str)
+def test_exec_names_keys_without_effect_once(options: list[str]) -> None:
+    command = [sys.executable, "-m", "kafka_offsets.cli", "exec", "--env", *options, "--", "true"]
+    ended = subprocess.run(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPOSITORY,
+        env=os.environ | WITHOUT_EFFECT,
+        check=True,
+    )
+    assert ended.stderr.count("num.io.threads") == ended.stderr.count("KAFKA_A_B") == 1
+
+
+def test_a_check_for_readiness_names_no_keys_without_effect(caplog: pytest.LogCaptureFixture) -> None:
+    with Broker() as broker:
+        port = broker.bootstrap_servers.partition(":")[2]
+        assert cli.main(["serve", "--ready", "--port", port, "--set", "num.io.threads=8"]) == 0
+    assert "num.io.threads" not in caplog.text
+
+
+def test_a_broker_with_users_names_keys_without_effect_once(caplog: pytest.LogCaptureFixture) -> None:
+    Broker({"num.io.threads": 8}, users={"alice": "secret"})
+    assert caplog.text.count("num.io.threads") == 1
+
+
 def test_a_broker_that_loads_its_groups_is_not_ready(capfd: pytest.CaptureFixture[str]) -> None:
     with Broker() as broker:
         check = ["serve", "--ready", "--port", broker.bootstrap_servers.partition(":")[2]]

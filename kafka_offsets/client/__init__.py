@@ -1,5 +1,6 @@
 """Client of a broker, this one or Apache Kafka: a consumer, an admin client, and what they are made of.
 
+`protocol` has the requests, logins and TLS of a connection, bytes in, bytes out; those between brokers use it too.
 `kafka_offsets.client.Consumer`, `Admin` and the exceptions of the consumer are the public names, loaded on first use.
 """
 

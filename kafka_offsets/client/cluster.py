@@ -108,7 +108,7 @@ class ClusterClient:
 
     def _any_broker(self) -> Connection:
         """Return the connection for requests to any broker."""
-        if self._first is not None and self._first.is_silent:
+        if self._first is not None and self._first.is_over:
             self._first.close()
             self._first = None
         if self._first is None:
@@ -437,11 +437,11 @@ class ClusterClient:
 
     def _side_by_side(
         self, nodes: Collection[int], ask: Callable[[int], T]
-    ) -> Iterator[tuple[int, T | ConnectionLostError | RefusedError]]:
+    ) -> Iterator[tuple[int, T | KafkaOffsetsError]]:
         """Ask several brokers at the same time; yield what each answers, or why it does not, the fastest first.
 
-        The threads end with the program: an interrupt does not wait for a silent broker. Any other error closes this
-        client: brokers that are not asked yet stay so, and a thread that connects later closes what it has made.
+        The threads end with the program: an interrupt does not wait for a silent broker. It closes this client:
+        brokers that are not asked yet stay so, and a thread that connects later closes what it has made.
         """
         left = collections.deque(nodes)
         outcomes: queue.SimpleQueue[tuple[int, T | Exception]] = queue.SimpleQueue()
@@ -463,7 +463,7 @@ class ClusterClient:
         try:
             for _ in range(len(nodes)):
                 node, outcome = outcomes.get()
-                if isinstance(outcome, (ConnectionLostError, RefusedError)):
+                if isinstance(outcome, KafkaOffsetsError):
                     self._forget(node)
                 elif isinstance(outcome, Exception):
                     raise outcome
@@ -480,7 +480,7 @@ class ClusterClient:
             connection.close()
 
     def _broker(self, node: int) -> Connection:
-        if node in self._connections and self._connections[node].is_silent:
+        if node in self._connections and self._connections[node].is_over:
             self._forget(node)
         if node not in self._connections:
             made = self._retries.connection(self._brokers[node], self._timeout_s, self._security)

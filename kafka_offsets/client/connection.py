@@ -1,23 +1,18 @@
 """One blocking connection to one broker."""
 
-import itertools
-import math
 import socket
-import ssl
-import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-from kafka_offsets.client import login as logins
-from kafka_offsets.client.frames import decode_response, encode_request, is_tls_alert
-from kafka_offsets.client.listener_errors import NEEDS_TLS, refused_by_broker, tls_error, unanswered
-from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
+from kafka_offsets.client.frame_stream import READ_BYTES
+from kafka_offsets.client.protocol import ClientProtocol
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import (
     ConnectionLostError,
     ListenerError,
-    ProtocolError,
     RefusedError,
     SilentBrokerError,
     UnansweredError,
@@ -25,14 +20,18 @@ from kafka_offsets.errors import (
 )
 from kafka_offsets.protocol import messages
 
-_SIZE = struct.Struct(">i")
 _LARGEST_ANSWER = 1 << 30
+_API_VERSIONS = 18
 _CLIENT_ID = "kafka-offsets"
 
 Address = tuple[str, int]
 """Host and port."""
 
-T = TypeVar("T")
+PATIENCE_S = 2.0
+"""How long one broker of several is waited for: what the others know is worth more than all of it later.
+
+Twice this is less than five seconds: for the broker that is asked first, and for what fails after its answer.
+"""
 
 
 def parse_address(address: str) -> Address:
@@ -48,21 +47,29 @@ def parse_addresses(addresses: str) -> list[Address]:
     return [parse_address(address.strip()) for address in addresses.split(",")]
 
 
-def connect_to_any(addresses: Sequence[Address], connect: Callable[[Address], T]) -> T:
-    """Return the result of `connect` for the first address that answers; addresses are tried in order.
+def connect_to_any(
+    addresses: Sequence[Address], connect: Callable[[Address, float | None], "Connection"]
+) -> "Connection":
+    """Return the connection to the first address that answers; addresses are tried in order.
 
-    Raises ConnectionLostError with the error of each address if none answers.
+    connect  makes a connection, with the limit of its first answer
+    If there are several, each has PATIENCE_S at first, as a broker that hangs accepts connections, and the whole limit
+    if all of them are as slow. Raises ConnectionLostError with the error of each address if none answers.
     """
-    lost = []
-    for address in addresses:
-        try:
-            return connect(address)
-        except ConnectionLostError as error:
-            lost.append(error)
-    kind = next((type(error) for error in lost if isinstance(error, ListenerError)), ConnectionLostError)
-    if all(isinstance(error, UnknownHostError) for error in lost):
+    lost: dict[Address, ConnectionLostError] = {}
+    asked = list(dict.fromkeys(addresses))
+    for limit_s in (PATIENCE_S, None) if len(asked) > 1 else (None,):
+        for address in asked:
+            try:
+                return connect(address, limit_s)
+            except ConnectionLostError as error:
+                lost[address] = error
+        asked = [address for address in asked if isinstance(lost[address], UnansweredError)]
+    errors = [*lost.values()]
+    kind = next((type(error) for error in errors if isinstance(error, ListenerError)), ConnectionLostError)
+    if all(isinstance(error, UnknownHostError) for error in errors):
         kind = UnknownHostError
-    raise kind("; ".join(map(str, lost))) from lost[-1]
+    raise kind("; ".join(map(str, errors))) from errors[-1]
 
 
 class Connection:
@@ -72,6 +79,7 @@ class Connection:
     security   TLS and SASL
     silent     gets the addresses of this broker if it does not answer in time: that by which it is known, and that of
                its socket. One of these is not waited for
+    first_s    in place of `timeout_s` for connecting and for the answer to a first request, which is sent at once
     Raises ConnectionLostError if the broker cannot be reached, or closes the connection, ListenerError if TLS
     does not begin or the first request is not answered, and RefusedError if it does not accept the login.
     """
@@ -83,64 +91,42 @@ class Connection:
         timeout_s: float = 30.0,
         security: ClientSecurity = PLAINTEXT,
         silent: set[Address] | None = None,
+        first_s: float | None = None,
     ) -> None:
-        self._security = security
         self._silent = set() if silent is None else silent
         self._known_by = [(host, port)]
-        self._has_answered = False
-        self._where = f"{host}:{port}"
-        self._numbers = itertools.count(1)
+        self._protocol = ClientProtocol((host, port), _CLIENT_ID, security, _LARGEST_ANSWER)
+        self._where = self._protocol.where
         self._versions: dict[int, int] | None = None
         self._check_silence()
         try:
-            self._socket = socket.create_connection((host, port), timeout_s)
+            limit_s = timeout_s if first_s is None else min(first_s, timeout_s)
+            self._socket = socket.create_connection((host, port), limit_s)
         except TimeoutError:
-            raise self._unanswered() from None
+            raise self._unanswered("timed out") from None
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             if isinstance(error, socket.gaierror | UnicodeError):
                 raise UnknownHostError(f"{self._where}: {reason}") from error
             advice = ": is a broker running there?" if isinstance(error, ConnectionRefusedError) else ""
             raise ConnectionLostError(f"{self._where}: {reason}{advice}") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._login_again_s = math.inf
         try:
-            self._known_by.append(self._address_of_socket())
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._known_by.append(self._address_of_socket(host, port))
             self._check_silence()
-            if security.tls is not None:
-                self._encrypt(security.tls, host)
-            if security.login is not None:
-                self._log_in(security.login)
+            self._protocol.log_in_if_due(_now_ms())
+            self._exchange_until(lambda: self._protocol.is_ready)
+            if first_s is not None:
+                self.latest_version(_API_VERSIONS)
+                self._socket.settimeout(timeout_s)
         except BaseException:
             self.close()
             raise
 
-    def _address_of_socket(self) -> Address:
-        try:
+    def _address_of_socket(self, host: str, port: int) -> Address:
+        with suppress(OSError):  # closed already, which the first request notices
             host, port, *_ = self._socket.getpeername()
-        except OSError as error:  # closed already
-            raise self._lost(error.strerror or str(error)) from error
         return host, port
-
-    def _encrypt(self, tls: ssl.SSLContext, host: str) -> None:
-        try:
-            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
-        except TimeoutError:
-            raise self._unanswered("the TLS handshake takes too long") from None
-        except OSError as error:
-            raise tls_error(self._where, error) from None
-
-    def _log_in(self, login: Login) -> None:
-        """Log in, at first and before the session ends (KIP-368)."""
-        self._login_again_s = math.inf
-        steps = logins.log_in(login, self._where)
-        try:
-            request = next(steps)
-            while True:
-                request = steps.send(self.call(request, logins.VERSION))
-        except StopIteration as end:
-            if end.value:
-                self._login_again_s = monotonic_s() + end.value / 1000 * logins.SESSION_SHARE
 
     def __enter__(self) -> Self:
         return self
@@ -155,33 +141,22 @@ class Connection:
         self._socket.close()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether the broker has not answered in time: an answer that comes now may be that to another request."""
+    def is_over(self) -> bool:
+        """Whether it is of no use any more: it has failed, or a late answer may be that to another request."""
+        return self._protocol.error is not None or self._is_silent
+
+    @property
+    def _is_silent(self) -> bool:
         return not self._silent.isdisjoint(self._known_by)
 
     def call(self, request: messages.MessageValue, version: int) -> Any:
         """Return the response to a request. Raises ConnectionLostError and ProtocolError."""
         self._check_silence()
-        if self._security.login is not None and monotonic_s() >= self._login_again_s:
-            self._log_in(self._security.login)
-        number = next(self._numbers)
-        try:
-            self._socket.sendall(encode_request(request, version, number, _CLIENT_ID))
-            head = self._read(_SIZE.size)
-            if not self._has_answered and is_tls_alert(head):
-                raise ListenerError(f"{self._where}: {NEEDS_TLS}")
-            (size,) = _SIZE.unpack(head)
-            if not 0 <= size <= _LARGEST_ANSWER:
-                raise ProtocolError(f"{self._where}: an answer of {size} bytes", 0)
-            frame = self._read(size)
-        except ssl.SSLError as error:
-            raise refused_by_broker(self._where, error) from None
-        except TimeoutError:
-            raise self._unanswered() from None
-        except OSError as error:
-            raise self._lost(error.strerror or str(error)) from error
-        self._has_answered = True
-        return decode_response(type(request), version, frame, number)
+        responses: list[Any] = []
+        self._protocol.log_in_if_due(_now_ms())
+        self._protocol.send(request, version, responses.append)
+        self._exchange_until(lambda: responses)
+        return responses[0]
 
     def latest_version(self, api_key: int) -> int:
         """Return the latest version of an API that the broker serves, -1 when it does not serve it."""
@@ -192,27 +167,34 @@ class Connection:
             self._versions = {each.api_key: each.max_version for each in answer.api_keys}
         return self._versions.get(api_key, -1)
 
-    def _read(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            more = self._socket.recv(min(size - len(data), 1 << 20))
-            if not more:
-                raise self._lost("the broker closed the connection before it answered")
-            data += more
-        return bytes(data)
+    def _exchange_until(self, is_done: Callable[[], object]) -> None:
+        """Send and receive. Raises UnansweredError, and what `ClientProtocol.next_response` does."""
+        protocol = self._protocol
+        while not is_done():
+            try:
+                self._socket.sendall(protocol.take_output())
+                protocol.receive(self._socket.recv(READ_BYTES))
+                if output := protocol.take_output():  # what TLS answers, an alert too
+                    self._socket.sendall(output)
+            except TimeoutError:
+                raise self._unanswered(
+                    "timed out" if protocol.is_open else "the TLS handshake takes too long"
+                ) from None
+            except OSError as error:
+                protocol.lose(error.strerror or str(error))
+            while not is_done() and (done := protocol.next_response()) is not None:
+                done[0](done[1])
 
     def _check_silence(self) -> None:
-        if self.is_silent:
+        if self._is_silent:
             self._silent.update(self._known_by)
             raise SilentBrokerError(f"{self._where}: timed out")
 
-    def _unanswered(self, why: str = "timed out") -> UnansweredError:
+    def _unanswered(self, why: str) -> UnansweredError:
         """Return the error of a broker that does not answer in time, and remember that."""
         self._silent.update(self._known_by)
         return UnansweredError(f"{self._where}: {why}")
 
-    def _lost(self, why: str) -> ConnectionLostError:
-        """Return the error of a lost connection; a broker does not answer what is not its listener's protocol."""
-        if self._has_answered:
-            return ConnectionLostError(f"{self._where}: {why}")
-        return ListenerError(f"{self._where}: {why}{unanswered(self._security.protocol)}")
+
+def _now_ms() -> float:
+    return monotonic_s() * 1000

@@ -106,7 +106,7 @@ class Coordinator:
 
     def _connected(self) -> Connection:
         """Return the connection to the coordinator; find it if it is not known, or has moved."""
-        if self._connection is not None and self._connection.is_silent:
+        if self._connection is not None and self._connection.is_over:
             self.close()
         if self._connection is None:
             with self._retries.connection_to_any(self._addresses, self._timeout_s, self._security) as broker:

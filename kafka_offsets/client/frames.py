@@ -8,7 +8,6 @@ from kafka_offsets.protocol import messages
 
 _SIZE = struct.Struct(">i")
 _API_VERSIONS = 18
-_TLS_ALERT = b"\x15\x03"
 
 
 def encode_request(
@@ -41,8 +40,3 @@ def decode_response(
     if end != len(frame):
         raise ProtocolError(f"{len(frame) - end} bytes after a {schema.name} v{version}", end)
     return value
-
-
-def is_tls_alert(head: bytes) -> bool:
-    """Return whether the first bytes of a broker are those of TLS, which it answers to a client without TLS."""
-    return head.startswith(_TLS_ALERT)

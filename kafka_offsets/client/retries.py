@@ -68,12 +68,6 @@ RETRIABLE = (
 ) - _LASTING
 """Errors of a request that `Retries` repeats. A topic that does not exist is not one of them: its name may be wrong."""
 
-PATIENCE_S = 2.0
-"""How long a table waits for one broker of several: what the others know is worth more than a whole table later.
-
-Twice this is less than five seconds: for the broker that is asked first, and for what fails after its answer.
-"""
-
 _PAUSE_S = 0.1
 """Kafka's retry.backoff.ms."""
 
@@ -137,20 +131,16 @@ class Retries:
     def note_brokers(self, addresses: Iterable[Address]) -> None:
         """A broker has told which brokers its cluster has: each of them may be asked in place of those named."""
         known = list(addresses)
+        self._is_accepted = True
         if len(known) > 1:  # the only one may be known by another name than it was asked by
             self._known = known
             self.note_answer()
 
-    def connection(
-        self, address: Address, timeout_s: float, security: ClientSecurity, *, has_others: bool = False
-    ) -> Connection:
-        """Connect to a broker, with the limits of this moment; the errors are those of `Connection`.
-
-        has_others  whether another broker is asked if this one is silent
-        """
+    def connection(self, address: Address, timeout_s: float, security: ClientSecurity) -> Connection:
+        """Connect to a broker, with the limits of this moment; the errors are those of `Connection`."""
         if self.patience_s is None:
             return Connection(*address, timeout_s, security)
-        if self._is_reached or has_others:
+        if self._is_reached:
             timeout_s = min(self.patience_s, timeout_s)
         return Connection(*address, timeout_s, security, self._silent)
 
@@ -166,11 +156,16 @@ class Retries:
         if not asked:
             self._silent.clear()
             asked = self._asked
-        has_others = len(asked) > 1
-        return connect_to_any(
-            asked,
-            lambda address: self.connection(address, timeout_s, security, has_others=has_others),
-        )
+        if self.patience_s is not None and (self._is_reached or len(asked) > 1):
+            timeout_s = min(self.patience_s, timeout_s)
+
+        def connect(address: Address, first_s: float | None) -> Connection:
+            has_whole_limit = first_s is None and self.patience_s is None
+            return Connection(
+                *address, timeout_s, security, None if has_whole_limit else self._silent, first_s
+            )
+
+        return connect_to_any(asked, connect)
 
     def renew(self) -> None:
         """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""

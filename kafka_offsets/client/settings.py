@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeVar
 
 from kafka_offsets.client.cluster import ClusterClient
-from kafka_offsets.client.connection import Address, Connection, connect_to_any, parse_addresses
+from kafka_offsets.client.connection import Address, Connection, parse_addresses
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, take_security
@@ -44,9 +44,7 @@ class ConnectionSettings(NamedTuple):
 
     def any_broker(self) -> Connection:
         """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""
-        return connect_to_any(
-            self.addresses, lambda address: Connection(*address, self.timeout_s, self.security)
-        )
+        return self._retries().connection_to_any(self.addresses, self.timeout_s, self.security)
 
     def cluster(self) -> ClusterClient:
         """Connect to the first broker that answers. Raises ConnectionLostError, and RefusedError for a login."""

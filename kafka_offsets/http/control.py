@@ -458,7 +458,7 @@ class Control:
         if len((self._running.keys() | self._starting) - {broker_id}) >= MAX_BROKERS:
             raise ConflictError(f"{MAX_BROKERS} brokers are running: delete one")
         clock = ManualClock() if manual_clock else None
-        if Config.load(config).data_directory() is not None:
+        if Config.load(config, warns=False).data_directory() is not None:
             raise ConfigError("this broker is in memory: log.dirs is for `kafka-offsets serve`")
         make = Broker if brokers == 1 else partial(Cluster, brokers=brokers)
         made: Broker = make(config, host=self._host, port=port, clock=clock, users=users, record=True)

@@ -62,7 +62,7 @@ def test_a_request_on_a_broken_connection_is_lost_later_and_not_while_it_is_sent
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers: list[Any] = []
         assert ask(network, server.getsockname(), answers)
-        run_until(network, lambda: network.channel(server.getsockname(), CONTROL, now_ms()).is_open)  # type: ignore[union-attr]
+        run_until(network, lambda: network.channel(server.getsockname(), CONTROL, now_ms()).is_connected)  # type: ignore[union-attr]
         peer, _ = server.accept()
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         peer.close()
@@ -107,7 +107,7 @@ def test_bytes_that_are_no_response_are_a_protocol_error(network: ConsumerNetwor
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers: list[Any] = []
         ask(network, server.getsockname(), answers)
-        run_until(network, lambda: network.channel(server.getsockname(), CONTROL, now_ms()).is_open)  # type: ignore[union-attr]
+        run_until(network, lambda: network.channel(server.getsockname(), CONTROL, now_ms()).is_connected)  # type: ignore[union-attr]
         peer, _ = server.accept()
         peer.sendall(garbage)
         with peer, pytest.raises(ProtocolError):

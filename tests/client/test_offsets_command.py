@@ -290,7 +290,7 @@ def test_a_broker_without_conditions_is_recognized_by_its_answer() -> None:
     [
         (commit_answer(2), "an answer to request 2, not to 1"),
         (commit_answer(1, b"xx"), "2 bytes after"),
-        (struct.pack(">i", -1), "an answer of -1 bytes"),
+        (struct.pack(">i", -1), "a frame of -1 bytes"),
         (struct.pack(">ii", 4, 1), "OffsetCommit|header|Response|tag|byte"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, cli
-from kafka_offsets.client import retries
-from kafka_offsets.client.cluster import LATEST, ClusterClient
+from kafka_offsets.client import connection, retries
+from kafka_offsets.client.cluster import LATEST, ClusterClient, ListedGroup
 from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.client.consumer import metadata
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.client.retries import Retries
+from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.groups import describing
 from kafka_offsets.errors import (
     CommitRefusedError,
@@ -96,11 +99,15 @@ def test_what_lasts_is_raised_at_once(error: KafkaOffsetsError) -> None:
     assert raised.value is error and not trouble.lines and trouble.now == 100
 
 
-def test_a_listener_that_has_answered_before_is_waited_for() -> None:
+@pytest.mark.parametrize("is_call", [True, False], ids=["a call", "the brokers of the cluster"])
+def test_a_listener_that_has_answered_before_is_waited_for(is_call: bool) -> None:
     """A broker that stops closes new connections before it answers."""
     closed = ListenerError("h:1: the broker closed the connection before it answered")
     trouble = Trouble()
-    trouble.call()
+    if is_call:
+        trouble.call()
+    else:
+        trouble.retries.note_brokers([("h", 1)])
     trouble.errors = [closed]
     assert trouble.call() == "done" and trouble.recovered == [closed]
 
@@ -382,10 +389,83 @@ def test_a_client_whose_answer_came_late_connects_again(broker: Broker) -> None:
         assert cluster.leaders(["orders"])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["groups", "list"],
+        ["groups", "reset", "g", "--to-earliest", "--topic", "orders"],
+        ["groups", "reset", "g", "--export", "--to-current", "--topic", "orders"],
+        ["groups", "delete", "other"],
+        ["offsets", "export", "g"],
+        ["acls", "list"],
+        ["produce", "orders", "-l", "/dev/null"],
+        ["consume", "orders", "--exit"],
+        ["consume", "orders", "--exit", "--group", "h"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.timeout(60)
+def test_a_first_address_that_hangs_is_not_waited_for(
+    broker: Broker, words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The whole --timeout was spent on it. A process that is stopped still has its connections accepted."""
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(metadata, "_PATIENCE_MS", 100)
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        host, port = hanging.getsockname()
+        servers = f"{host}:{port},{broker.bootstrap_servers}"
+        cli.main([*words, "-b", servers, "--timeout", "600000"])
+    assert str(port) not in capfd.readouterr().err
+
+
+def test_the_error_of_each_address_is_told_in_their_order(broker: Broker) -> None:
+    with socket.socket() as first, socket.socket() as second:
+        places = []
+        for refusing in (first, second):
+            refusing.bind(("127.0.0.1", 0))
+            places.append(refusing.getsockname())
+        with pytest.raises(ConnectionLostError) as raised:
+            connection.connect_to_any(places, lambda address, first_s: Connection(*address))
+    told = str(raised.value).split("; ")
+    assert [each.partition(": ")[0] for each in told] == [f"{host}:{port}" for host, port in places]
+
+
+def test_addresses_that_are_all_slow_are_waited_for(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.05)
+    host, port = parse_address(broker.bootstrap_servers)
+    settings = ConnectionSettings(((host, port), ("localhost", port)))
+    with broker.faults.delay("ApiVersions", ms=200) as fault, settings.any_broker() as found:
+        assert found.latest_version(0) > 0
+    assert fault.hits == 2, "the second address is the same broker, and not waited for again"
+
+
+def test_an_answer_that_cannot_be_read_ends_one_connection(broker: Broker) -> None:
+    """It closed the client of the cluster for good, or its connection gave the same error again and again."""
+    home = parse_address(broker.bootstrap_servers)
+    foreign = b"\xff\xff\xff\xff"
+
+    def ask(node: int) -> list[ListedGroup]:
+        if node == 1:
+            cluster._broker(node)._protocol.receive(foreign)
+        return cluster._groups(node)
+
+    with ClusterClient(home) as cluster, Coordinator(home, "g") as coordinator:
+        cluster._brokers = dict.fromkeys(range(3), home)
+        outcomes = dict(cluster._side_by_side([0, 1, 2], ask))
+        assert isinstance(outcomes[1], ProtocolError) and cluster._connections.keys() == {0, 2}
+        assert outcomes[0] == outcomes[2] == cluster._groups(1)
+        cluster._any_broker()._protocol.receive(foreign)
+        coordinator._connected()._protocol.receive(foreign)
+        for call in (cluster.groups, coordinator.committed):
+            with pytest.raises(ProtocolError, match="a frame of -1 bytes"):
+                call()
+            assert call()
+
+
 def test_a_connection_made_after_a_client_has_ended_is_closed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One broker's answer cannot be read; the threads that ask others went on, and left their connections open."""
+    """The threads that ask brokers went on when one of them had failed, and left their connections open."""
     is_connecting, is_over = threading.Event(), threading.Event()
     made: list[Connection] = []
     asked: list[int] = []
@@ -405,14 +485,14 @@ def test_a_connection_made_after_a_client_has_ended_is_closed(
         threads.append(threading.current_thread())
         if node == 0:
             assert is_connecting.wait(30)
-            raise ProtocolError("an answer that cannot be read")
+            raise RuntimeError("a fault of this program")
         return cluster._broker(node)
 
     home = parse_address(broker.bootstrap_servers)
     monkeypatch.setattr("kafka_offsets.client.cluster._ASKED_AT_ONCE", 2)
     with ClusterClient(home, retries=LateRetries(30.0)) as cluster:
         cluster._brokers = dict.fromkeys(range(5), home)
-        with pytest.raises(ProtocolError):
+        with pytest.raises(RuntimeError):
             list(cluster._side_by_side([1, 0], ask))
     is_over.set()
     for thread in threads:

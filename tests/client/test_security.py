@@ -19,11 +19,9 @@ from kafka_offsets.client import Consumer
 from kafka_offsets.client.admin import Admin
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
-from kafka_offsets.client.login import log_in
-from kafka_offsets.client.security import Login, take_security
+from kafka_offsets.client.security import take_security
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, ListenerError, RefusedError
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.secured import MECHANISMS, PROTOCOLS, Secured, write_properties
 
@@ -236,11 +234,11 @@ def test_a_login_is_repeated_before_the_session_ends(
     host, port = broker.address_of("SASL_PLAINTEXT").split(":")
     security = take_security(properties(broker, secured, "SASL_PLAINTEXT"))
     with Connection(host, int(port), 10, security) as connection:
-        first = connection._login_again_s
+        first = connection._protocol.login_due_ms
         assert first < float("inf")
-        connection._login_again_s = 0.0
+        connection._protocol.login_due_ms = 0.0
         assert connection.call(messages.MetadataRequest(None), 4).brokers
-        assert connection._login_again_s > first
+        assert connection._protocol.login_due_ms > first
 
 
 def test_a_consumer_logs_in_again_while_requests_wait(broker: Broker, secured: Secured) -> None:
@@ -255,7 +253,7 @@ def test_a_consumer_logs_in_again_while_requests_wait(broker: Broker, secured: S
             expected, until = len(answers) + 2, time.monotonic() + 20
             while len(answers) < expected and time.monotonic() < until:
                 network.run(now_ms, 20)
-            due_ms.append(network.channel(address, CONTROL, now_ms)._login_due_ms)  # type: ignore[union-attr]
+            due_ms.append(network.channel(address, CONTROL, now_ms)._protocol.login_due_ms)  # type: ignore[union-attr]
     network.close()
     assert due_ms == [51_000, 103_000]
     assert len(answers) == 4 and all(each.brokers for each in answers)
@@ -381,10 +379,3 @@ def test_a_command_that_is_refused_says_why_in_a_line(
 def test_a_command_without_a_broker_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["groups", "list"]) == cli.CANNOT
     assert capsys.readouterr().err == "kafka-offsets: name a broker, with --bootstrap-server HOST:PORT\n"
-
-
-def test_a_login_where_none_is_taken_is_refused_with_a_sentence() -> None:
-    exchange = log_in(Login("PLAIN", "alice", Secret(PASSWORD)), "h:1")
-    next(exchange)
-    with pytest.raises(RefusedError, match="h:1: it takes no login at this address"):
-        exchange.send(messages.SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE, []))

@@ -93,7 +93,9 @@ class ZooKeeperCluster:
 
     def ask(self, request: messages.MessageValue, version: int):
         """Send a request to any broker that answers."""
-        with connect_to_any(self.addresses, lambda address: Connection(*address, 5.0)) as connection:
+        with connect_to_any(
+            self.addresses, lambda address, first_s: Connection(*address, 5.0, first_s=first_s)
+        ) as connection:
             return connection.call(request, version)
 
     def create_topic(self, name: str, partitions: int = 4) -> tuple[int, str | None]:
@@ -145,7 +147,8 @@ class ZooKeeperCluster:
 
     def coordinator(self, group: str) -> Coordinator:
         """Return the coordinator of a group. KafkaOffsetsError if there is none soon."""
-        return connect_to_any(self.addresses, lambda address: Coordinator(address, group, 2.0))
+        first, *others = self.addresses
+        return Coordinator(first, group, 2.0, others=others)
 
     def tool(self) -> KazooClient:
         """Another client of ZooKeeper."""

@@ -40,30 +40,34 @@ _NO_KEYS = frozenset(_NAMES.split())
 logger = new_logger(__name__)
 
 
-def environment_settings(environment: Mapping[str, str], keys: Mapping[str, Key]) -> dict[str, str]:
+def environment_settings(
+    environment: Mapping[str, str], keys: Mapping[str, Key], *, warns: bool = True
+) -> dict[str, str]:
     """Return the keys that variables set, with their values as text.
 
-    keys  all keys that have an effect
+    keys   all keys that have an effect
+    warns  whether to name variables that name no key of Kafka: many images and clusters define such
     Without `listeners` the broker listens at the ports of `advertised.listeners` on every interface, as in the images.
-    Variables that name no key of Kafka are named in warnings: many images and clusters define such.
     Raises ConfigError for variables of images that cannot be used.
     """
-    listeners, unknown = named_listeners(environment), []
+    listeners, unknown, warnings = named_listeners(environment), list[str](), list[str]()
     found = settings_of_images(environment) | listeners
     for variable in sorted(environment):
         if not variable.startswith(_PREFIX) and (advice := advice_on_variable(variable)):
-            logger.warning("%s has no effect: %s", variable, advice)
+            warnings.append(f"{variable} has no effect: {advice}")
     for variable, name, value in _named(environment):
         if is_known(name, keys) and not (name in OLD_ADDRESSES and value.startswith(_OF_KUBERNETES)):
             found[name] = value
         elif listeners and variable in NAMES_OF_LISTENERS:
             continue
         elif advice := advice_on_variable(variable) or advice_on(name):
-            logger.warning("%s has no effect: %s", variable, advice)
+            warnings.append(f"{variable} has no effect: {advice}")
         else:
             unknown.append(variable)
     if unknown:
-        logger.warning("these variables name no key of a broker: %s", ", ".join(unknown))
+        warnings.append(f"these variables name no key of a broker: {', '.join(unknown)}")
+    for warning in warnings if warns else ():
+        logger.warning("%s", warning)
     if not _OF_KRAFT.isdisjoint(found):
         found.setdefault("controller.listener.names", _CONTROLLER)
     if "advertised.listeners" in found:

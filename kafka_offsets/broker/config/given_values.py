@@ -20,11 +20,16 @@ _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
 def given_values(
-    keys: Mapping[str, Key], properties_file: Path | None, overrides: Mapping[str, object]
+    keys: Mapping[str, Key],
+    properties_file: Path | None,
+    overrides: Mapping[str, object],
+    *,
+    warns: bool = True,
 ) -> dict[str, Any]:
     """Return the values that were set, by Kafka's name of the key; `overrides` override the file.
 
-    keys  all keys that have an effect
+    keys   all keys that have an effect
+    warns  whether to log the keys of Kafka that have none
     Raises ConfigError for an unknown key, a wrong value, or a file that cannot be read.
     """
     values: dict[str, Any] = {}
@@ -44,7 +49,7 @@ def given_values(
             ignored.append(name)
         else:
             raise ConfigError(f"{where}unknown configuration key {name}{_instead_of(name, keys)}")
-    if ignored:
+    if ignored and warns:
         logger.warning("these keys of Kafka have no effect here: %s", ", ".join(dict.fromkeys(ignored)))
     _merge_aliases(values)
     for name, text in new_addresses(old_addresses).items():

@@ -576,17 +576,19 @@ class Config(SecurityKeys):
         overrides: Mapping[str, object] | None = None,
         properties_file: Path | None = None,
         profile: str | None = None,
+        *,
+        warns: bool = True,
     ) -> Self:
         """Build a configuration: `overrides` override the file, which overrides the profile's defaults.
 
         overrides  Kafka's keys to texts or to values of the right Python type
         profile    overrides the file's key `profile`, but not the one in `overrides`
-        Raises ConfigError for an unknown key, a value out of range, or a file that cannot be read. Keys of Kafka that
-        have no effect here are logged as warnings.
+        warns      whether to log which keys have no effect: not where another load of the same keys does
+        Raises ConfigError for an unknown key, a value out of range, or a file that cannot be read.
         """
         if profile is not None:
             overrides = {"profile": profile} | dict(overrides or {})
-        values = given_values(KEYS, properties_file, overrides or {})
+        values = given_values(KEYS, properties_file, overrides or {}, warns=warns)
         given = frozenset(values)
         if values.get("profile") == "kafka":
             values = {name: key.kafka_default for name, key in KEYS.items()} | values
@@ -598,7 +600,8 @@ class Config(SecurityKeys):
         )
         loaded.endpoints()
         check_together(loaded)
-        loaded.warn_of_listeners()
+        if warns:
+            loaded.warn_of_listeners()
         return loaded
 
     def data_directory(self) -> Path | None:

@@ -68,7 +68,7 @@ class EmbeddedBroker:
         path = None if properties_file is None else Path(properties_file)
         self.config = Config.load(config, path)
         if users is not None:
-            self.config = Config.load(with_users(config, users, self.config), path)
+            self.config = Config.load(with_users(config, users, self.config), path, warns=False)
         listener = self.config.listener() if "listeners" in self.config.given else Listener("127.0.0.1", 0)
         self._host = listener.host if host is None else host
         self._port = listener.port if port is None else port

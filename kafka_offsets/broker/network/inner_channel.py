@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
-from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_offsets.broker.wire.channel import OnAnswer
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.broker.replicas.channel import OnAnswer
+from kafka_offsets.client.protocol import Call, ClientProtocol
+from kafka_offsets.client.security import PLAINTEXT
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.network.server import Server
     from kafka_offsets.broker.wire.connection import ClientConnection
 
-_SIZE = struct.Struct(">i")
+_MOST_BYTES = (1 << 31) - 1
 
 
 class Network(Protocol):
@@ -30,20 +29,11 @@ class Network(Protocol):
         """Have `deliver` called later, in order; False if nothing can pass between these nodes."""
 
 
-class _Waiting(NamedTuple):
-    """A request without an answer."""
-
-    request: type[messages.MessageValue]
-    version: int
-    correlation_id: int
-    on_answer: OnAnswer
-
-
 class InnerChannel:
     """A connection from one node to another.
 
     client_id  in the header of its requests
-    _number  counts its connections: what belongs to a lost one is dropped where it arrives
+    _protocol  that of this connection: what belongs to a lost one is dropped where it arrives
     _closed  counts the calls of `close`: what was lost before one is not reported after it
     """
 
@@ -51,31 +41,32 @@ class InnerChannel:
         self._network = network
         self._source, self._target = source, target
         self.client_id = client_id
-        self._waiting: deque[_Waiting] = deque()
-        self._number = self._correlation_id = self._closed = 0
+        self._protocol = self._new_protocol()
+        self._closed = 0
         self._connection: ClientConnection | None = None
         self._of: Server | None = None
 
     def send(self, request: messages.MessageValue, version: int, on_answer: OnAnswer) -> None:
         """Send a request."""
-        self._correlation_id += 1
-        correlation_id, number = self._correlation_id, self._number
-        self._waiting.append(_Waiting(type(request), version, correlation_id, on_answer))
-        frame = encode_request(request, version, correlation_id, self.client_id)
-        arrive = partial(self._arrive, number, correlation_id, frame)
+        protocol = self._protocol
+        call = protocol.send(request, version, on_answer)
+        arrive = partial(self._arrive, protocol, call, protocol.take_output())
         if not self._network.carry(self._source, self._target, arrive):
             self._lose()
 
-    def _arrive(self, number: int, correlation_id: int, frame: bytes) -> None:
+    def _new_protocol(self) -> ClientProtocol:
+        return ClientProtocol(("node", self._target), self.client_id, PLAINTEXT, _MOST_BYTES)
+
+    def _arrive(self, protocol: ClientProtocol, call: Call, frame: bytes) -> None:
         """Decide a request at the other broker, unless its connection was closed on its way."""
-        if number != self._number:
+        if protocol is not self._protocol:
             return
         server = self._network.server(self._target)
         if server is None:
             self._lose()
             return
         if server is not self._of or self._connection is None or self._connection.closing:
-            if correlation_id != self._waiting[0].correlation_id:
+            if call is not protocol.first:
                 self._lose()  # an earlier request has arrived on a connection that is gone
                 return
             self._of = server
@@ -97,21 +88,15 @@ class InnerChannel:
             self._connection = None
             self._lose()
             return
-        number = self._number
-        if data and not self._network.carry(self._target, self._source, lambda: self._receive(number, data)):
+        arrive = partial(self._receive, self._protocol, data)
+        if data and not self._network.carry(self._target, self._source, arrive):
             self._lose()
 
-    def _receive(self, number: int, data: bytes) -> None:
+    def _receive(self, protocol: ClientProtocol, data: bytes) -> None:
         """Pass answers on to who has sent the requests."""
-        if number != self._number:
-            return
-        position = 0
-        while position < len(data) and self._waiting:
-            (size,) = _SIZE.unpack_from(data, position)
-            frame = data[position + _SIZE.size : position + _SIZE.size + size]
-            position += _SIZE.size + size
-            request, version, correlation_id, on_answer = self._waiting.popleft()
-            self._answer(on_answer, decode_response(request, version, frame, correlation_id))
+        protocol.receive(data)
+        while protocol is self._protocol and (answered := protocol.next_response()) is not None:
+            self._answer(*answered)
 
     def _answer(self, on_answer: OnAnswer, response: Any) -> None:
         server = self._network.server(self._source)
@@ -130,13 +115,12 @@ class InnerChannel:
 
     def _lose(self) -> None:
         self._disconnect()
-        self._number += 1
-        lost, self._waiting = self._waiting, deque()
+        lost, self._protocol = self._protocol.abandon(), self._new_protocol()
         closed = self._closed
 
         def report() -> None:
             """Answer with None, unless the channel was closed in the meantime."""
-            for *_, on_answer in lost:
+            for on_answer in lost:
                 if closed == self._closed:
                     self._answer(on_answer, None)
 
@@ -145,8 +129,7 @@ class InnerChannel:
 
     def close(self) -> None:
         """Close the connection; its requests get no answer."""
-        self._waiting.clear()
-        self._number += 1
+        self._protocol = self._new_protocol()
         self._closed += 1
         self._disconnect()
 

@@ -3,26 +3,26 @@
 Messages arrive on the event loop. Only where a handler needs an answer does the whole broker wait for it, for
 `_ANSWER_SECONDS` at most: `wait` reads the same socket, so that everything is received in order. This is why the link
 has a socket of its own instead of a transport. A lost connection is made again, with a growing pause. With TLS or SASL
-between brokers it is encrypted and logs in before it registers (`controller_login`).
+between brokers it is encrypted and logs in before it registers, with the messages of `controller_login`.
 """
 
 import asyncio
 import select
 import socket
-import ssl
+from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TypeVar
 
-from kafka_offsets.broker.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
-from kafka_offsets.broker.nodes.controller_login import secured
-from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
+from kafka_offsets.broker.network.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
+from kafka_offsets.client.frame_stream import READ_BYTES, FrameStream
+from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.clock import monotonic_s
-from kafka_offsets.errors import ProtocolError
+from kafka_offsets.errors import ConnectionLostError, ProtocolError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.metadata.json_form import Fields, from_json, to_json
 from kafka_offsets.metadata.remote_membership import RemoteMembership
-from kafka_offsets.protocol.connection import FrameReader
 
 Address = tuple[str, int]
 
@@ -33,12 +33,11 @@ _SILENT = f"no answer in {_ANSWER_SECONDS:g} s"
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _HEARTBEATS_PER_TIMEOUT = 4
-_READ_BYTES = 1 << 18
-"""More than a record of TLS: it is read whole, as a rest would not make the socket readable."""
-
 _HEARTBEAT = framed(b'{"heartbeat":true}')
 
-_NOT_YET = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_NOT_YET = (BlockingIOError, InterruptedError)
+
+T = TypeVar("T")
 
 logger = new_logger(__name__)
 
@@ -68,7 +67,7 @@ class ControllerLink:
         self._timeout_seconds = session_timeout_ms / 1000
         self._request_turn, self._security = request_turn, security
         self._socket: socket.socket | None = None
-        self._reader = FrameReader(MOST_FRAME_BYTES)
+        self._stream: FrameStream | None = None
         self._unsent = bytearray()
         self._lost = asyncio.Event()
         self._joined = asyncio.Event()
@@ -106,10 +105,13 @@ class ControllerLink:
                 self._lost.clear()
                 try:
                     await self._connect(address)
-                except (OSError, UnicodeError) as error:
+                except (OSError, UnicodeError, ConnectionLostError, ProtocolError) as error:
+                    where = f"{address[0]}:{address[1]}"
                     strerror = error.strerror if isinstance(error, OSError) else None
                     reason = strerror or str(error) or "it does not accept a connection in time"
-                    self._warn(f"the controller at {address[0]}:{address[1]} is not reached: {reason}")
+                    self._warn(
+                        f"the controller at {where} is not reached: {reason.removeprefix(f'{where}: ')}"
+                    )
                 else:
                     await self._lost.wait()
                     if self._joined.is_set():
@@ -122,13 +124,14 @@ class ControllerLink:
             self._moved.clear()
 
     async def _connect(self, address: Address) -> None:
-        """Connect and register. Raises OSError, and UnicodeError for what cannot be a host."""
+        """Connect and register. Raises what `secured` does, and UnicodeError for what cannot be a host."""
         async with asyncio.timeout(self._timeout_seconds):
-            connecting = await secured(await self._connected(address), address[0], self._security())
+            connecting = await self._connected(address)
+            stream = await secured(connecting, address, self._security())
         if self._address() not in (None, address):
             connecting.close()
             raise ConnectionError("another controller was elected in the meantime")
-        self._socket, self._reader = connecting, FrameReader(MOST_FRAME_BYTES)
+        self._socket, self._stream = connecting, stream
         self._connected_to = address
         self._received_at = self._answered_at = self._beat_at = self._loop.time()
         self._beats.clear()
@@ -138,28 +141,24 @@ class ControllerLink:
 
     async def _connected(self, address: Address) -> socket.socket:
         """Connect to the first address of a host that accepts. Raises OSError, that of the last one."""
-        host, port = address
-        refused = OSError(f"{host} has no address")
+        refused = OSError(f"{address[0]} has no address")
         for family, kind, protocol, _, found in await self._loop.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
+            *address, type=socket.SOCK_STREAM
         ):
+            connecting = socket.socket(family, kind, protocol)
             try:
-                connecting = await self._connected_at(socket.socket(family, kind, protocol), found)
+                connecting.setblocking(False)
+                connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await self._loop.sock_connect(connecting, found)
             except OSError as error:
+                connecting.close()
                 refused = error
-                continue
-            return connecting
+            except BaseException:
+                connecting.close()
+                raise
+            else:
+                return connecting
         raise refused
-
-    async def _connected_at(self, connecting: socket.socket, found: Any) -> socket.socket:
-        try:
-            connecting.setblocking(False)
-            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await self._loop.sock_connect(connecting, found)
-        except BaseException:
-            connecting.close()
-            raise
-        return connecting
 
     def _beat(self) -> None:
         """Send a heartbeat now and then; a controller that does not answer is lost."""
@@ -238,16 +237,17 @@ class ControllerLink:
     # -- bytes
 
     def _put(self, data: bytes) -> None:
-        if self._socket is None:
+        if self._stream is None:
             return
-        self._unsent += data
+        self._stream.put(data)
         self._flush()
         if self._unsent and self._socket is not None:
             self._loop.add_writer(self._socket, self._flush)
 
     def _flush(self) -> None:
-        if self._socket is None:
+        if self._socket is None or self._stream is None:
             return
+        self._unsent += self._stream.take_output()
         try:
             while self._unsent:
                 del self._unsent[: self._socket.send(self._unsent)]
@@ -264,26 +264,23 @@ class ControllerLink:
 
     def _receive(self) -> None:
         """Pass on what has arrived."""
-        if self._socket is None:
+        stream = self._stream
+        if self._socket is None or stream is None:
             return
         try:
-            data = self._socket.recv(_READ_BYTES)
+            stream.receive(self._socket.recv(READ_BYTES))
         except _NOT_YET:
             return
         except OSError as error:
-            self._lose(error.strerror or str(error))
-            return
-        if not data:
-            self._lose("it was closed")
-            return
-        self._received_at = self._loop.time()
-        reader = self._reader
-        reader.feed(data)
+            stream.lose(error.strerror or str(error))
+        else:
+            self._received_at = self._loop.time()
         try:
-            while reader is self._reader and (frame := reader.next_frame()) is not None:
+            while stream is self._stream and (frame := stream.next_frame()) is not None:
                 self._membership.receive(self, frame)
-        except ProtocolError as error:
-            self._lose(str(error))
+        except (ConnectionLostError, ProtocolError) as error:
+            stream.fail(error)
+            self._lose(stream.why)
         if self._membership.is_reachable:
             self._joined.set()
             self._warned = ""
@@ -315,6 +312,50 @@ class ControllerLink:
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             self._socket.close()
-        self._socket = None
-        self._reader = FrameReader(MOST_FRAME_BYTES)
+        self._socket = self._stream = None
         self._unsent.clear()
+
+
+async def secured(connected: socket.socket, address: Address, security: ClientSecurity) -> FrameStream:
+    """Return the frames of a socket that is connected to a controller, once that has let this broker log in.
+
+    connected  does not block; it is closed if this fails
+    Raises OSError, and ConnectionLostError and ProtocolError, which name the address.
+    """
+    stream = FrameStream(address, security, MOST_FRAME_BYTES, "the controller")
+    try:
+        await _exchange(connected, stream, lambda: stream.is_open or stream.next_frame())
+        if security.login is not None:
+            await _log_in(connected, stream, security.login)
+    except BaseException:
+        connected.close()
+        raise
+    stream.is_accepted = True
+    return stream
+
+
+async def _log_in(connected: socket.socket, stream: FrameStream, login: Login) -> None:
+    tokens = login.exchange()
+    message = {"login": login.mechanism}
+    try:
+        token = next(tokens)
+        while True:
+            stream.put(framed(to_json(message | {"token": b64encode(token).decode()})))
+            answer = Fields(from_json(await _exchange(connected, stream, stream.next_frame)), "answer")
+            if "refused" in answer:
+                raise ConnectionError(f"the login is refused: {answer.text('refused')}")
+            message, token = {}, tokens.send(b64decode(answer.text("token"), validate=True))
+    except StopIteration:
+        return
+    except ValueError as error:
+        raise ConnectionError(f"the login has failed: {error}") from None
+
+
+async def _exchange(connected: socket.socket, stream: FrameStream, result: Callable[[], T | None]) -> T:
+    """Send and receive until there is a result."""
+    loop = asyncio.get_running_loop()
+    while (found := result()) is None:
+        await loop.sock_sendall(connected, stream.take_output())
+        stream.receive(await loop.sock_recv(connected, READ_BYTES))
+        await loop.sock_sendall(connected, stream.take_output())  # what TLS answers, an alert too
+    return found

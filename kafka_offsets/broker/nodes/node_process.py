@@ -90,10 +90,9 @@ class NodeOrder(NamedTuple):
         )
 
     def config(self) -> Config:
-        """Load the configuration. Raises ConfigError."""
-        return Config.load(
-            self.settings, None if self.properties_file is None else Path(self.properties_file)
-        )
+        """Load the configuration, of which the supervisor has warned. Raises ConfigError."""
+        path = None if self.properties_file is None else Path(self.properties_file)
+        return Config.load(self.settings, path, warns=False)
 
 
 def run_node(

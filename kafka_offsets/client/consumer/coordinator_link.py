@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.channel import Callback, ConsumerChannel
+from kafka_offsets.client.consumer.channel import ConsumerChannel
 from kafka_offsets.client.consumer.metadata import Metadata
 from kafka_offsets.client.consumer.network import GROUP, ConsumerNetwork
 from kafka_offsets.client.consumer.settings import ConsumerSettings
+from kafka_offsets.client.protocol import OnDone
 from kafka_offsets.client.retries import OF_COORDINATOR
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.protocol import messages
@@ -82,7 +83,7 @@ class CoordinatorLink:
         request: messages.MessageValue,
         version: int,
         now_ms: int,
-        on_done: Callback,
+        on_done: OnDone,
         timeout_ms: int | None = None,
     ) -> bool:
         """Send a request to the coordinator; return False if it is not known or not connected."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.channel import Callback
 from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
 from kafka_offsets.client.consumer.settings import ConsumerSettings
+from kafka_offsets.client.protocol import OnDone
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
@@ -17,6 +17,8 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 _logger = new_logger(__name__)
 
 _VERSION = 12
+_PATIENCE_MS = 2000
+"""How long an address is waited for if there is another one; longer and longer if all of them are slow."""
 _MOST_BACKOFF_MS = 1_000
 _RETRIABLE = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -129,14 +131,15 @@ class Metadata:
         if not self._is_in_flight:
             self._retry_ms = now_ms + self._settings.reconnect_backoff_ms
 
-    def send_to_any(
-        self, request: messages.MessageValue, version: int, now_ms: int, on_done: Callback
-    ) -> bool:
+    def send_to_any(self, request: messages.MessageValue, version: int, now_ms: int, on_done: OnDone) -> bool:
         """Send a request to any broker; return False if none can be connected to now."""
         addresses = [*dict.fromkeys((*self._brokers.values(), *self._settings.bootstrap_servers))]
+        limit_ms = self._settings.request_timeout_ms
+        if len(addresses) > 1:
+            limit_ms = min(limit_ms, _PATIENCE_MS << min(self._failures // len(addresses), 10))
         for number in range(len(addresses)):
             address = addresses[(self._turn + number) % len(addresses)]
-            if self._network.send(address, CONTROL, request, version, now_ms, on_done):
+            if self._network.send(address, CONTROL, request, version, now_ms, on_done, limit_ms):
                 self._turn += number
                 return True
         return False

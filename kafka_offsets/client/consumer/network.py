@@ -9,7 +9,8 @@ from __future__ import annotations
 import selectors
 
 from kafka_offsets.client.connection import Address
-from kafka_offsets.client.consumer.channel import Callback, ConsumerChannel
+from kafka_offsets.client.consumer.channel import ConsumerChannel
+from kafka_offsets.client.protocol import OnDone
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ProtocolError, RefusedError
 from kafka_offsets.logs import new_logger
@@ -76,7 +77,7 @@ class ConsumerNetwork:
         request: messages.MessageValue,
         version: int,
         now_ms: int,
-        on_done: Callback,
+        on_done: OnDone,
         timeout_ms: int | None = None,
     ) -> bool:
         """Send a request to a broker; return False if it cannot be connected to now."""

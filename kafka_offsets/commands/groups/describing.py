@@ -14,9 +14,9 @@ from typing import Any
 
 from kafka_offsets import lag as rule
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange
+from kafka_offsets.client.connection import PATIENCE_S
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
-from kafka_offsets.client.retries import PATIENCE_S
-from kafka_offsets.commands.options.connections import (
+from kafka_offsets.commands.groups.connections import (
     Refusals,
     chosen_groups,
     listed_groups,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange
-from kafka_offsets.client.retries import PATIENCE_S, Retries
+from kafka_offsets.client.connection import PATIENCE_S
+from kafka_offsets.client.retries import Retries
 from kafka_offsets.client.settings import secured_settings
 from kafka_offsets.errors import ConnectionLostError, KafkaOffsetsError, RefusedError
 from kafka_offsets.logs import new_logger

@@ -221,10 +221,12 @@ class OffsetsTopic:
                 )
             self._leaders[partition.partition_index] = brokers[partition.leader_id]
 
-    def _connection(self, address: Address) -> Connection:
+    def _connection(self, address: Address, first_s: float | None = None) -> Connection:
         if address not in self._connections:
             settings = self._settings
-            self._connections[address] = Connection(*address, settings.timeout_s, settings.security)
+            self._connections[address] = Connection(
+                *address, settings.timeout_s, settings.security, first_s=first_s
+            )
         return self._connections[address]
 
 

@@ -352,8 +352,8 @@ def test_a_change_that_takes_long_here_is_no_silence_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A topic of a thousand partitions is created: the answer has arrived before that ends."""
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link._ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr("kafka_offsets.broker.network.nodes.controller_link.READ_BYTES", 16)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link._ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("kafka_offsets.broker.nodes.controller_link.READ_BYTES", 16)
     now = time.monotonic()
 
     async def main() -> None:

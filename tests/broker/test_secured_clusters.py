@@ -15,14 +15,12 @@ from kafka_offsets.broker.access import listener_tls
 from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.connection import ClientConnection
-from kafka_offsets.broker.network.nodes.controller_endpoint import framed
-from kafka_offsets.broker.network.nodes.controller_link import secured
-from kafka_offsets.broker.network.nodes.controller_login import BrokerLogins
-from kafka_offsets.broker.network.nodes.node_server import NodeServer
-from kafka_offsets.broker.replicas.channel import broker_client_id
-from kafka_offsets.broker.security import listener_tls
-from kafka_offsets.broker.security.inter_broker import InterBrokerSecurity
+from kafka_offsets.broker.nodes.controller_endpoint import framed
+from kafka_offsets.broker.nodes.controller_link import secured
+from kafka_offsets.broker.nodes.controller_login import BrokerLogins
+from kafka_offsets.broker.nodes.node_server import NodeServer
+from kafka_offsets.broker.wire.channel import broker_client_id
+from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.client import acls, commits, connection
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login

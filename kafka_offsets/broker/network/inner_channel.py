@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_offsets.broker.replicas.channel import OnAnswer
+from kafka_offsets.broker.wire.channel import OnAnswer
 from kafka_offsets.client.protocol import Call, ClientProtocol
 from kafka_offsets.client.security import PLAINTEXT
 from kafka_offsets.errors import ProtocolError

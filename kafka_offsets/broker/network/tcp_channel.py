@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from kafka_offsets.broker.replicas.channel import OnAnswer
+from kafka_offsets.broker.wire.channel import OnAnswer
 from kafka_offsets.client.protocol import Call, ClientProtocol
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.errors import ConnectionLostError, ProtocolError, RefusedError

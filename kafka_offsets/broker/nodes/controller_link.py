@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from kafka_offsets.broker.network.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
+from kafka_offsets.broker.nodes.controller_endpoint import MOST_FRAME_BYTES, framed
 from kafka_offsets.client.frame_stream import READ_BYTES, FrameStream
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.clock import monotonic_s

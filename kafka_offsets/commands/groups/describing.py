@@ -16,12 +16,7 @@ from kafka_offsets import lag as rule
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange
 from kafka_offsets.client.connection import PATIENCE_S
 from kafka_offsets.client.coordinator import Coordinator, Description, Member
-from kafka_offsets.commands.groups.connections import (
-    Refusals,
-    chosen_groups,
-    listed_groups,
-    unknown_group,
-)
+from kafka_offsets.commands.options.connections import Refusals, chosen_groups, listed_groups, unknown_group
 from kafka_offsets.commands.output.tables import has_colours, print_rows, table
 from kafka_offsets.errors import ConnectionLostError, ErrorCode, KafkaOffsetsError, RefusedError
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic

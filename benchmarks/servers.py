@@ -59,16 +59,25 @@ def free_ports() -> int:
 
 @contextmanager
 def ours(
-    folder: Path, *, in_memory: bool = False, name: str = "ours", settings: Mapping[str, str] | None = None
+    folder: Path,
+    *,
+    in_memory: bool = False,
+    name: str = "ours",
+    settings: Mapping[str, str] | None = None,
+    tree: str = _TREE,
 ) -> Iterator[Server]:
-    """Our broker, with other settings than the defaults if some are given. `folder` has its log, and its data."""
+    """Our broker, with other settings than the defaults if some are given.
+
+    folder  has its log, and its data
+    tree    the root of its source
+    """
     port = free_ports()
-    command = [sys.executable, "-m", "kafka_offsets.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-P", "-m", "kafka_offsets.cli", "serve", "--port", str(port)]
     if not in_memory:
         command += ["--data-dir", str(folder / "data")]
     for key, value in (settings or {}).items():
         command += ["--set", f"{key}={value}"]
-    with _process(command, port, folder, PYTHONPATH=_TREE) as pid:
+    with _process(command, port, folder, PYTHONPATH=tree) as pid:
         yield Server(name, port, pid)
 
 

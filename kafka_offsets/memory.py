@@ -1,8 +1,12 @@
-"""Memory: the C library keeps freed memory for reuse, and garbage collection skips the objects of modules."""
+"""Memory: how much a process may have, what the C library keeps for reuse, and what garbage collection skips."""
 
 import gc
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from pathlib import Path, PurePosixPath
 
 _module_count = 0
 
@@ -33,3 +37,48 @@ def freeze_modules() -> None:
         _module_count = len(sys.modules)
         gc.collect()
         gc.freeze()
+
+
+def machine_bytes(root: Path = Path("/")) -> int | None:
+    """Return the memory of the machine, or of the control group of this process if that has less; None if unknown.
+
+    root  where /proc and /sys are
+    """
+    known = [*_physical_bytes(), *_control_group_bytes(root)]
+    return min(known, default=None)
+
+
+def _physical_bytes() -> Iterator[int]:
+    if sys.platform == "win32":
+        import ctypes
+
+        status = (ctypes.c_uint64 * 8)(64)  # MEMORYSTATUSEX: its own size, then the physical memory
+        if ctypes.windll.kernel32.GlobalMemoryStatusEx(status):
+            yield status[1]
+    else:
+        with suppress(ValueError, OSError):  # a name that this system does not have
+            yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _control_group_bytes(root: Path) -> Iterator[int]:
+    """Yield the limits of the control groups that this process is in, of both versions, outer ones included.
+
+    A container may see its own group as the outermost one, whatever the path of the process says.
+    Source: Linux, Documentation/admin-guide/cgroup-v2.rst (memory.max) and cgroup-v1/memory.rst.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            mount, name = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            mount, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = PurePosixPath(path.lstrip("/"))
+        for each in (group, *group.parents):
+            with suppress(OSError, ValueError):  # there is none, or it is "max"
+                yield int((mount / each / name).read_text(encoding="ascii"))

@@ -1,10 +1,14 @@
 """Memory that comes and goes costs new pages once, and not each time. Modules are not searched for garbage."""
 
+import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from kafka_offsets.memory import machine_bytes
 
 BLOCKS = """
 import resource, sys
@@ -62,3 +66,35 @@ def test_objects_of_modules_are_frozen_once_and_garbage_is_collected_before() ->
     assert int(found) < int(found_again), "nothing was imported in the meantime"
     assert int(frozen_again) > int(frozen)
     assert collected == ["True", "True"]
+
+
+def test_the_memory_is_that_of_the_machine() -> None:
+    assert machine_bytes(Path("/nowhere")) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits"),
+    [
+        ("0::/a/b", {"a/b/memory.max": "5000000", "a/memory.max": "max"}),
+        ("0::/a/b", {"a/b/memory.max": "max", "a/memory.max": "5000000"}),
+        ("0::/outside", {"memory.max": "5000000"}),
+        (
+            "3:cpu:/\n2:cpuset,memory:/docker/x\n0::/",
+            {
+                "memory/memory.limit_in_bytes": "5000000",
+                "memory/docker/x/memory.limit_in_bytes": "9223372036854771712",
+            },
+        ),
+    ],
+    ids=["version 2", "an outer group", "a container", "version 1"],
+)
+def test_a_control_group_has_less_memory_than_the_machine(
+    tmp_path: Path, groups: str, limits: dict[str, str]
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups + "\n")
+    for name, limit in limits.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(limit + "\n")
+    assert machine_bytes(tmp_path) == 5_000_000

@@ -132,6 +132,8 @@ class TableMachine(RuleBasedStateMachine):
             self._compare(group)
         self.changed.clear()
         assert len(self.table) == sum(len(t) for held in self.oracle.values() for t in held.values())
+        entries = [entry for held in self.oracle.values() for t in held.values() for entry in t.values()]
+        assert sorted(self.table.log_offsets()) == sorted(entry.log_offset for entry in entries)
         assert self.table.nbytes > 0
 
     def teardown(self) -> None:

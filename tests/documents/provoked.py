@@ -65,6 +65,13 @@ def create(broker: Broker) -> Any:
     return call(broker, "CreateTopics", 7, topics=[topic], timeout_ms=1000)
 
 
+def produce_beyond_the_limit(broker: Broker) -> Any:
+    """Produce one record to a broker whose logs may take no more memory."""
+    with Broker({"log.memory.max.bytes": 1}) as small:
+        small.create_topic("orders", 1)
+        return produce(small)
+
+
 def with_a_full_disk(ask: Callable[[Broker], Any]) -> Callable[[Broker], Any]:
     """Ask while the disk takes no more writes."""
 
@@ -129,6 +136,12 @@ PROVOKED = [
         with_a_full_disk(commit()),
     ),
     Provoked("Produce", ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full", with_a_full_disk(produce)),
+    Provoked(
+        "Produce",
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        "in memory: the logs take [`log.memory.max.bytes`](service.md#memory)",
+        produce_beyond_the_limit,
+    ),
     Provoked("CreateTopics", ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full", with_a_full_disk(create)),
 ]
 

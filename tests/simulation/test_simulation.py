@@ -5,9 +5,12 @@ import random
 
 import pytest
 
+from kafka_offsets.broker.groups import dead_records
 from tests.conftest import IN_CI, LONG
+from tests.simulation.observed import LastingFiles
 from tests.simulation.repeated import check_same_run
 from tests.simulation.simulation import plan_of, report, run, steps_of
+from tests.storage.crash_files import RecordingFiles
 
 SEEDS = int(os.environ.get("KAFKA_OFFSETS_SIMULATION_SEEDS", "200" if LONG else "80"))
 
@@ -19,6 +22,20 @@ def test_a_broker_answers_as_the_oracle_whatever_clients_crashes_and_clocks_do(r
         plan, steps = plan_of(seed), steps_of(seed)
         if run(plan, steps) is not None:
             pytest.fail(report(plan, steps))
+
+
+@pytest.mark.timeout(900)
+def test_a_broker_in_memory_forgets_nothing_when_it_drops_dead_records(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for files in (LastingFiles, RecordingFiles):
+        monkeypatch.setattr(files, "outlives_process", False)
+    monkeypatch.setattr(dead_records, "LEAST_BYTES", 300)  # about three records
+    first = 0 if IN_CI else rng.randrange(10**9)
+    for seed in range(first, first + SEEDS // 4):
+        plan, steps = plan_of(seed), steps_of(seed)
+        failure = run(plan, steps)
+        assert failure is None, f"seed {seed}: {failure}"
 
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:

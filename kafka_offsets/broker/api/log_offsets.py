@@ -18,6 +18,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.storage.cleaner.memory_cleaning import free_deleted
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -348,6 +349,7 @@ def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorC
         return ErrorCode.OFFSET_OUT_OF_RANGE
     if offset > log.log_start_offset:
         partition.delete_records_before(offset)
+        free_deleted(log)
         broker.growth.note_deletion(partition)
         broker.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE

@@ -478,6 +478,8 @@ def _append(
             return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
         if found:
             return answer(index, found, -1, -1, log.log_start_offset)
+    if (problem := broker.growth.memory.refuses(log, len(batch))) is not None:
+        return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)
     base_offset = log.append_checked(batch, header.last_offset_delta, max_timestamp, partition.leader_epoch)
     if is_idempotent:
         partition.producers.add(header, base_offset, max_timestamp, now.wall_ms)

@@ -426,6 +426,16 @@ class Config(SecurityKeys):
         at_least=1,
         is_ours=True,
     )
+    log_memory_max_bytes: int | None = setting(
+        Type.LONG,
+        None,
+        "In memory: how many bytes the logs of the broker may take together; beyond that Produce gets "
+        "KAFKA_STORAGE_ERROR (56) until records or topics are deleted. A segment takes at most a sixteenth of it. "
+        "Default: a quarter of the memory of the machine, or of its control group if that has less, for all brokers "
+        "of a cluster together.",
+        at_least=1,
+        is_ours=True,
+    )
     recovery: str = setting(
         Type.STRING,
         "strict",

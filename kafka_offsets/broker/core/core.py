@@ -28,12 +28,11 @@ from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
 from kafka_offsets.broker.gates.rows import authorized
 from kafka_offsets.broker.gates.token_expiry import start_expiry
+from kafka_offsets.broker.groups.dead_records import DeadRecords
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.groups.expiry import Expiry, Services
-from kafka_offsets.broker.groups.growth import Growth
-from kafka_offsets.broker.groups.runtime import (
-    CoordinatorRuntime,
-)
+from kafka_offsets.broker.groups.growth import Growth, MemoryLimit
+from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.groups.snapshots import Snapshots
@@ -139,7 +138,7 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config, is_replicated=cluster is not None)
-        self.growth = Growth()
+        self.growth = Growth(MemoryLimit(config, self.directory.files, lambda: len(self.context.broker_ids)))
         self.durability = Durability(
             config,
             self.scheduler,
@@ -270,6 +269,9 @@ class BrokerCore:
             self.snapshots.large_logs,
             self.runtime.give_up_failed,
         )
+        self.dead_records: DeadRecords | None = None
+        if not self.directory.files.outlives_process:
+            self.dead_records = DeadRecords(config, self.topics, self.runtime, self.log_cleaner)
         self.log_cleaner.on_cleaned.append(self.snapshots.log_cleaned)
         self.log_cleaner.on_deleted.append(self.growth.note_deletion)
 
@@ -374,6 +376,8 @@ class BrokerCore:
                 self.shards.append(now)
             if self.replicas is not None:
                 self.replicas.end_turn(now)
+            if self.dead_records is not None and self.growth.unsynced:
+                self.dead_records.drop(self.growth.unsynced, now)
             self.durability.start_sync()
             if self.growth.partitions:
                 fetch.wake(self.context, now)

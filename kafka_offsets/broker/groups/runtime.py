@@ -17,6 +17,7 @@ from kafka_offsets.broker.groups.shared_batches import (
     TransactionalEffect,
     apart,
     encode,
+    note_offsets,
     one_by_one,
     share_batches,
 )
@@ -44,6 +45,7 @@ from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import BatchTooLargeError, encode_batch, encode_marker
 from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.storage.cleaner.memory_cleaning import OffsetBatches
 from kafka_offsets.storage.log.log import Log
 
 _FEW = 4
@@ -114,6 +116,7 @@ class HostedShard:
     on_wait         called at the end of a turn if decisions wait for the other replicas
     _latest         cache by key: the last records that are decided and not in effect, among the first
                     `_looked_through` decisions; None after a change
+    offset_batches  the batches in its log that hold nothing but committed offsets; None for a log on disk
     _repeated       the repeated commits that are the last decision of this turn, and their replies
     """
 
@@ -131,6 +134,7 @@ class HostedShard:
         self.durable_offset = log.log_end_offset
         self.failed = self.knows_more_than_log = False
         self.replica: LeaderReplica | None = None
+        self.offset_batches = None if log.files.outlives_process else OffsetBatches()
         self.on_wait: Callable[[], None] = lambda: None
         self.refusals = 0
         self.deadline: ShardTick | None = None
@@ -311,6 +315,8 @@ class HostedShard:
                     end_offset += count
                     batch = self._encode(records, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
+                    if self.offset_batches is not None:
+                        note_offsets(self.offset_batches, records, base_offset, end_offset)
             except StorageError as error:
                 if isinstance(error, TooLargeError) and len(apart := [*one_by_one(results)]) > 1:
                     batches.extendleft(reversed(apart))

@@ -12,6 +12,7 @@ from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result, Tr
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_keyed, encode_keyed_batch, keyed_batch
+from kafka_offsets.storage.cleaner.memory_cleaning import OffsetBatches
 
 _TARGET_BATCH_BYTES = 1 << 20
 """Decisions of one turn share a batch up to about this size; a larger decision has its own batch."""
@@ -66,6 +67,19 @@ def encode(
             return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
     records = decided[0] if len(decided) == 1 else [*chain.from_iterable(decided)]
     return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
+
+
+def note_offsets(
+    batches: OffsetBatches,
+    decided: Sequence[Sequence[CoordinatorRecord]],
+    base_offset: int,
+    end_offset: int,
+) -> None:
+    """Add a batch with the records of several decisions, unless it holds anything but committed offsets."""
+    for records in decided:
+        if not isinstance(records, OffsetRecords) and any(record.entry is None for record in records):
+            return
+    batches.add(base_offset, end_offset)
 
 
 @dataclass(frozen=True, slots=True)

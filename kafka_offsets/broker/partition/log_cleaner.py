@@ -158,6 +158,10 @@ class LogCleaner:
 
     # -- compaction
 
+    def is_cleaning(self, log: Log) -> bool:
+        """Whether a compaction of the log is under way."""
+        return log in self._cleaning
+
     def _clean_filthiest(self, now: Now) -> None:
         """Clean the log with the largest dirty ratio, or check again later."""
         has_begun = False

@@ -102,6 +102,8 @@ class RepeatedProduces:
         for first in range(0, len(accepted), count):
             together = accepted[first : first + count]
             offset = log.log_end_offset
+            if growth.memory.refuses(log, size // len(accepted) * len(together)) is not None:
+                break  # the decoded request gets the reason
             try:
                 log.append_together([batch for _, _, batch in together], partition.leader_epoch)
             except StorageError:

@@ -32,6 +32,7 @@ from kafka_offsets.replication.follower import (
     Truncate,
     Wait,
 )
+from kafka_offsets.storage.cleaner.memory_cleaning import free_deleted
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -225,6 +226,7 @@ class ReplicaFetcher:
                 self._broker.growth.partitions[partition] = None
         elif isinstance(decision, SetLogStart):
             partition.expire_records_before(decision.offset)
+            free_deleted(log)
         elif isinstance(decision, StartOver):
             self._shorten(partition, partition.restart_at, decision.offset)
         elif isinstance(decision, Wait):

@@ -22,6 +22,7 @@ names included; with one partition 62, plus the name of its group (benchmarks/of
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kafka_offsets.coordinator.state.packed_rows import (
@@ -37,6 +38,7 @@ from kafka_offsets.coordinator.state.packed_rows import (
 from kafka_offsets.coordinator.state.pages import (
     BELOW,
     GC_HEADER_BYTES,
+    LOG_OFFSET,
     PAGE_BITS,
     PAGE_MASK,
     PAGE_PARTITIONS,
@@ -349,6 +351,19 @@ class OffsetTable:
                 first = page.number << _PAGE_BITS
                 for index, slot in enumerate(page.slots()):
                     yield page.topic, first | slot, _entry(page, slot, index * _ROW_BYTES)
+
+    def log_offsets(self) -> list[int]:
+        """The log offsets of all entries, in no order; a twentieth of a microsecond each in full pages."""
+        found: list[int] = []
+        for group in self._groups:
+            for topic, held in self._held_topics(group):
+                if type(held) is Page:
+                    for page in held.pages():
+                        found.extend(chain.from_iterable(LOG_OFFSET.iter_unpack(page.rows)))
+                else:
+                    assert type(held) is Block
+                    found += LOG_OFFSET.unpack_from(held, self._place(group, topic))
+        return found
 
     # ---- whole pages -------------------------------------------------------------------------------------------
 

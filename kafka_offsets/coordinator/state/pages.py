@@ -10,6 +10,11 @@ ROW: Final = struct.Struct("=qiqq")
 
 ROW_BYTES: Final = ROW.size
 
+LOG_OFFSET: Final = struct.Struct("=20xq")
+"""The log offset of a row."""
+
+assert LOG_OFFSET.size == ROW_BYTES
+
 PAGE_BITS: Final = 7
 PAGE_MASK: Final = (1 << PAGE_BITS) - 1
 """A partition is slot `partition & PAGE_MASK` of page `partition >> PAGE_BITS`; ints so small are shared."""

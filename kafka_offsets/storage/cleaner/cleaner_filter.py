@@ -53,10 +53,12 @@ class Horizon(NamedTuple):
 
     wall_ms              the time of this cleaning
     delete_retention_ms  how long they stay after their first cleaning
+    retains_markers      whether markers stay for so long too; else they go with the last batch of their transaction
     """
 
     wall_ms: int
     delete_retention_ms: int
+    retains_markers: bool = True
 
 
 class CleaningCounts:
@@ -394,7 +396,9 @@ class CleanerFilter:
         else:
             may_go = False
         horizon = header.delete_horizon_ms
-        is_past = horizon is not None and horizon <= self._horizon.wall_ms
+        is_past = not self._horizon.retains_markers or (
+            horizon is not None and horizon <= self._horizon.wall_ms
+        )
         if not header.record_count or (may_go and is_past):
             return self._emptied(header, keep=is_last)
         if may_go and horizon is None:

@@ -158,6 +158,28 @@ def _with_ends(log: Log) -> Iterator[tuple[Segment, int]]:
     yield segments[-1], log.log_end_offset + 1
 
 
+def segment_groups(log: Log, end_offset: int) -> list[list[Segment]]:
+    """Return the sealed segments that begin before an offset, in groups that fit into one segment each.
+
+    Source: Cleaner.groupSegmentsBySize.
+    """
+    most = log.config.segment_bytes
+    groups: list[list[Segment]] = []
+    for segment, end in list(_with_ends(log))[:-1]:
+        if segment.base_offset >= end_offset:
+            break
+        group = groups[-1] if groups else None
+        if (
+            group is not None
+            and sum(other.size for other in group) + segment.size <= most
+            and (not segment.size or end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)
+        ):
+            group.append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
 def first_timestamp(segment: Segment) -> int:
     """Return the latest timestamp of the first batch of a segment, -1 when it is empty."""
     file = segment.open_again()
@@ -237,7 +259,7 @@ class Compaction:
             self._config.producer_expiration_ms,
             self._columns,
         )
-        groups = self._groups(offset_map.latest + 1)
+        groups = segment_groups(log, offset_map.latest + 1)
         segments_kept = 0
         for group in groups:
             self._check_unchanged(group)
@@ -354,28 +376,6 @@ class Compaction:
             file.close()
 
     # -- the segments
-
-    def _groups(self, end_offset: int) -> list[list[Segment]]:
-        """Return the segments to be rewritten, in groups that fit into one segment each.
-
-        Source: Cleaner.groupSegmentsBySize.
-        """
-        log = self.log
-        most = log.config.segment_bytes
-        groups: list[list[Segment]] = []
-        for segment, end in [(segment, end) for segment, end in _with_ends(log)][:-1]:
-            if segment.base_offset >= end_offset:
-                break
-            group = groups[-1] if groups else None
-            if (
-                group is not None
-                and sum(other.size for other in group) + segment.size <= most
-                and (not segment.size or end - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET)
-            ):
-                group.append(segment)
-            else:
-                groups.append([segment])
-        return groups
 
     def _clean(self, group: Sequence[Segment], cleaner_filter: CleanerFilter) -> Iterator[Job | None]:
         """Rewrite a group of segments as one, and replace them by it."""

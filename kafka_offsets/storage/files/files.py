@@ -597,6 +597,11 @@ class MemoryFiles(Files):
         """Return an independent copy of the tree, without locks."""
         return self.copy_of(self)
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that all files take, in bytes."""
+        return sum(content.nbytes for content in list(self._contents.values()))
+
     def _names(self, path: str, action: str) -> set[str]:
         names = self._directories.get(path)
         if names is None:

@@ -38,6 +38,11 @@ class MemoryContent:
         self._starts: list[int] = []
         self._free = 0  # bytes of the last block that are not written yet
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, in bytes."""
+        return self.size + self._free
+
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Copy `data` to the end. OSError when the system has no memory; the content is then as before."""
         count = len(data)

@@ -152,7 +152,7 @@ def test_one_group_is_resolved_at_a_time(core: BrokerCore, monkeypatch: pytest.M
 MEMORY = """
 import sys
 from pathlib import Path
-from kafka_offsets.storage.files import DiskFiles
+from kafka_offsets.storage.files.files import DiskFiles
 from tests.broker.test_topic_resolution import beat, make_topics, step
 from tests.drivers.core import CoreClient, make_core
 def peak():

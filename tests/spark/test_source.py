@@ -48,7 +48,8 @@ def test_a_log_directory_is_a_table_that_spark_finds_by_itself(spark: "SparkSess
 
 FREEZING = """
 import gc, sys
-from kafka_offsets.spark import options, source
+from kafka_offsets.spark import source
+from kafka_offsets.spark.reader import options
 asked = options.parse({"path": sys.argv[1], "columns": "group", "splitBytes": "1"})
 reader = source.BatchReader(asked)
 counts = []

@@ -2,7 +2,8 @@
 
 The rules are those of Kafka's StandardAuthorizer. A super user may do everything. Otherwise a binding that denies
 counts before all that allow; without a binding that allows, the operation is denied, or, if no binding names the
-resource at all, what `allow.everyone.if.no.acl.found` says. Pure: bindings in, a decision out.
+resource at all, what `allow.everyone.if.no.acl.found` says. A handler asks the
+sender of its request, where it knows what is touched.
 Sources: StandardAuthorizerData, Authorizer.authorizeByResourceType, AclEntry.supportedOperations of Kafka 4.3.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.logs import new_logger
 from kafka_offsets.security.acls import (
     ANY_NAME,
     CLUSTER_NAME,
@@ -66,6 +69,17 @@ OPERATIONS_ON = {
 }
 """The operations that answers of include_authorized_operations list, by type of the resource."""
 
+DENIALS = {
+    ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    ResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    ResourceType.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
+    ResourceType.TRANSACTIONAL_ID: (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "Transactional Id authorization failed.",
+    ),
+}
+"""Kafka's error of what may not be done, and its message, by type of the resource. Source: Errors.java."""
+
 _UNNAMED = "hardcode"
 """A resource by whose name Kafka finds out whether a principal may do something with resources of any name."""
 
@@ -74,6 +88,8 @@ _MOST_REMEMBERED = 10_000
 
 _LONGEST_REMEMBERED = 1000
 """A decision about a longer name, in characters, is not kept: peers choose the names."""
+
+logger = new_logger(__name__)
 
 _Question = tuple[Principal, str, AclOperation, ResourceType, str]
 
@@ -200,3 +216,62 @@ def _covers(acl: AclBinding, operation: AclOperation) -> bool:
     if acl.operation in (AclOperation.ALL, operation):
         return True
     return acl.permission is Permission.ALLOW and acl.operation in _IMPLIED_BY.get(operation, ())
+
+
+class Sender:
+    """A sender that may do everything: there is no authorizer, or the request comes from this process.
+
+    is_restricted  whether it may be denied something
+    """
+
+    is_restricted = False
+
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Return whether the sender may do what it has asked for; a denial is logged."""
+        return True
+
+    def sees(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Return whether the sender may do what it has not asked for: what it lacks is hidden, and not logged."""
+        return True
+
+    def may_on_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Return whether the sender may do an operation with some resource of a type."""
+        return True
+
+    def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """Return the operations that the sender may do with a resource, as bits by their numbers (KIP-430)."""
+        return sum(1 << each for each in OPERATIONS_ON[resource_type] if self.sees(each, resource_type, name))
+
+    def cluster_operations(self) -> int:
+        """Return the operations on the cluster; none without the right to describe it."""
+        may_describe = self.may(AclOperation.DESCRIBE, ResourceType.CLUSTER)
+        return self.operations(ResourceType.CLUSTER) if may_describe else 0
+
+
+class AuthorizedSender(Sender):
+    """A principal at a host, such as "127.0.0.1", whose rights an authorizer knows."""
+
+    is_restricted = True
+
+    def __init__(self, authorizer: Authorizer, principal: Principal, host: str) -> None:
+        self._authorizer, self._principal, self._host = authorizer, principal, host
+
+    def may(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Ask the authorizer, and log a denial."""
+        is_allowed = self.sees(operation, resource_type, name)
+        if not is_allowed:  # Kafka logs these at the level INFO
+            denied = self._principal, operation.name, resource_type.name, name, self._host
+            logger.info("%s is denied %s on %s %r from %s", *denied)
+        return is_allowed
+
+    def sees(self, operation: AclOperation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Ask the authorizer."""
+        return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
+
+    def may_on_some(self, operation: AclOperation, resource_type: ResourceType) -> bool:
+        """Ask the authorizer."""
+        return self._authorizer.allows_some(self._principal, self._host, operation, resource_type)
+
+
+ANYBODY = Sender()
+"""The sender of every request where no rights are checked."""

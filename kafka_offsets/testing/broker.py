@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
+from kafka_offsets.broker.config.security_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network.embedded import EmbeddedBroker
 from kafka_offsets.broker.network.loops import in_thread, is_in_asyncio

@@ -252,6 +252,39 @@ def test_a_resource_of_an_unknown_type_does_not_let_the_others_be_altered() -> N
     ]
 
 
+@pytest.mark.parametrize("by_name", ["free", None])
+def test_an_id_beside_a_name_does_not_let_it_be_described(by_name: str | None) -> None:
+    """Names are ignored beside ids, as in Kafka. A topic was described to everybody who named another by its id."""
+    core = broker()
+    free, secret = (core.topics.id_and_partition_count(name)[0] for name in ("free", "secret"))
+    named = messages.MetadataRequest.Topic
+    request = messages.MetadataRequest([named(name=by_name), named(secret, None)])
+    found = client(core).call(request, 12).topics
+    assert [(each.error_code, each.name, each.topic_id) for each in found] == [(DENIED, None, secret)]
+    assert free not in [each.topic_id for each in found]
+
+
+def test_an_empty_name_before_the_cursor_does_not_let_the_others_be_described() -> None:
+    """Kafka drops what comes before the cursor, and then asks for rights; here the empty name ended that check."""
+    core = broker()
+    made = messages.DescribeTopicPartitionsRequest
+    request = made([made.TopicRequest(""), made.TopicRequest("secret")], 9, made.Cursor("secret", 0))
+    found = client(core).call(request, 0).topics
+    assert [(each.error_code, each.name, each.partitions) for each in found] == [(DENIED, "secret", [])]
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_ids_in_versions_of_metadata_without_them_are_refused_before_rights_are_asked_for(
+    version: int,
+) -> None:
+    """As in Kafka. The response with the denied ids could not be encoded: the client got UNKNOWN_SERVER_ERROR."""
+    core = broker()
+    secret = core.topics.id_and_partition_count("secret")[0]
+    request = messages.MetadataRequest([messages.MetadataRequest.Topic(secret, "secret")])
+    (found,) = client(core).call(request, version).topics
+    assert (found.error_code, found.name) == (ErrorCode.INVALID_REQUEST, "secret")
+
+
 def test_a_denial_is_logged_with_principal_and_resource(caplog: pytest.LogCaptureFixture) -> None:
     core = broker(allow("alice", "READ", group="g"))
     alice = client(core)

@@ -10,19 +10,21 @@ from hypothesis import strategies as st
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.gates import special_rows
-from kafka_offsets.broker.gates.changes import CHANGES
 from kafka_offsets.broker.wire import rights
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.wire.api import Addresses, Api
+from kafka_offsets.client.connection import Connection
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.schema import Struct
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.security.acls import AclBinding, AclOperation, PatternType, Permission, ResourceType
+from kafka_offsets.security.authorizer import Authorizer
+from kafka_offsets.security.delegation_token import DelegationToken
 from kafka_offsets.security.principal import Principal
-from kafka_offsets.testing import strategies
+from kafka_offsets.testing import Cluster, strategies
 from tests.differential.printed import Names, build
-from tests.drivers.core import CoreClient, make_core
+from tests.drivers.core import CoreClient, commit_request, make_core
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DENIALS = {
@@ -40,7 +42,10 @@ OWN_TOKENS = {"CreateDelegationToken", "RenewDelegationToken", "ExpireDelegation
 HIDING = {"ListGroups", "ListTransactions", "DescribeCluster", "DescribeLogDirs", "DescribeDelegationToken"}
 """What everybody may ask, and is shown what is allowed: nothing but the brokers."""
 
-BATCH = bytes(encode_batch([(b"k", b"v", (), 0)]))
+BATCH = bytes(encode_batch([(b"k", b"canary", (), 0)]))
+TOPICS = ("orders", "pages")
+NAMES = (*TOPICS, "billing", "transfers", "token-17")
+RETENTION = "987654321"
 PARTITION = {"name": "orders", "partition_index": 0, "partitions": [0]}
 MEMBER = {"group_id": "g", "member_id": "m", "generation_id": 1}
 PRODUCER = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0}
@@ -182,7 +187,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "DescribeQuorum": {
         "topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
     },
-    "DescribeCluster": {},
+    "DescribeCluster": {"include_cluster_authorized_operations": True},
     "DescribeProducers": {"topics": [{"name": "orders", "partition_indexes": [0]}]},
     "UnregisterBroker": {"broker_id": 9},
     "DescribeTransactions": {"transactional_ids": ["t"]},
@@ -192,18 +197,29 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "ListConfigResources": {},
     "DescribeTopicPartitions": {"topics": [{"name": "orders"}], "response_partition_limit": 9},
 }
-EVERY = [(row, version) for row in SERVED for version in row.served_versions if row.name not in FREE]
 
 
 def broker(**config: Any) -> BrokerCore:
-    """A broker with a topic, a group with an offset, and a transactional id; alice has sent nothing yet."""
+    """A broker with topics, a group with an offset, a transactional id and a token; alice has sent nothing yet."""
     core = make_core(clock=ManualClock(), delegation_token_secret_key="key", **config)
     core.topics.create("orders", 2)
     core.topics.create("pages", 1)
     admin = client(core, "admin")
-    assert set(admin.commit("g", {("orders", 0): 7}).values()) == {0}
+    for group in ("g", "billing"):
+        request = commit_request(core, group, {("orders", 0): 7, ("pages", 0): 8}, 8)
+        request.topics[0].partitions[0].committed_metadata = "canary"
+        admin.call(request, 8)
+    core.topics.set_configs("orders", {"retention.ms": RETENTION})
+    made = messages.ProduceRequest
+    records = [
+        made.TopicProduceData(name, partition_data=[made.PartitionProduceData(0, BATCH)]) for name in TOPICS
+    ]
+    admin.call(made(None, 1, 1000, records), 7)
     admin.call(messages.FindCoordinatorRequest("t", 1), 2)
-    admin.call(messages.InitProducerIdRequest("t", 1000), 2)
+    for name in ("t", "transfers"):
+        admin.call(messages.InitProducerIdRequest(name, 1000), 2)
+    root = Principal("User", "root")
+    core.settings.set_tokens({"token-17": DelegationToken("token-17", root, root, (), 0, 2**62, 2**62)})
     return core
 
 
@@ -258,12 +274,35 @@ def test_every_row_has_a_sample() -> None:
 
 
 def test_every_row_states_its_rights() -> None:
-    """A row that needs none is one of those listed; one that says that its rules are special has special rules."""
+    """A row whose sender needs no right is one of those listed."""
     assert {row.name for row in SERVED if row.rights == rights.NONE} == FREE | OWN_TOKENS - {
         "CreateDelegationToken"
     }
-    special = {row.name for row in SERVED if row.rights.is_special}
-    assert special == set(special_rows.HANDLES) | set(CHANGES)
+
+
+class Recording(Authorizer):
+    """An authorizer that notes what it is asked."""
+
+    asked: list[Any]
+
+    def allows(self, *question: Any) -> bool:
+        self.asked.append(question)
+        return super().allows(*question)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in SERVED if row.name not in FREE | OWN_TOKENS], ids=lambda row: row.name
+)
+def test_every_other_row_asks_for_a_right(row: Api) -> None:
+    """A handler that forgets to ask serves everybody, and a sample whose answer is empty would not show it."""
+    for version in row.served_versions:
+        core = authorizing(*rights_to_everything())
+        request, alice = request_of(core, row, version), client(core, "alice")
+        assert core.authorizer is not None
+        core.authorizer.__class__ = Recording
+        asked = core.authorizer.asked = []  # type: ignore[attr-defined]
+        alice.call(request, version)
+        assert {str(principal) for principal, *_ in asked} == {"User:alice"}, f"v{version}"
 
 
 @pytest.mark.parametrize(
@@ -286,9 +325,9 @@ def test_without_rights_only_denials_are_answered(row: Api) -> None:
     assert state(core) == before
 
 
-def rights_to_everything() -> list[AclBinding]:
-    """Alice may do everything."""
-    kinds = [kind for kind in ResourceType if kind > ResourceType.ANY]
+def rights_to_everything(*but: ResourceType) -> list[AclBinding]:
+    """Alice may do everything, but with resources of these types."""
+    kinds = [kind for kind in ResourceType if kind > ResourceType.ANY and kind not in but]
     return [
         AclBinding(
             kind,
@@ -301,6 +340,49 @@ def rights_to_everything() -> list[AclBinding]:
         )
         for kind in kinds
     ]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in SERVED if "orders" in str(REQUESTS.get(row.name))], ids=lambda row: row.name
+)
+def test_rights_to_groups_and_transactional_ids_are_none_to_topics(row: Api) -> None:
+    """Who may ask for the whole request is asked again for each topic that it names."""
+    core = authorizing(*rights_to_everything(ResourceType.TOPIC, ResourceType.CLUSTER))
+    before = state(core)
+    for version in row.served_versions:
+        response = client(core, "alice").call(request_of(core, row, version), version)
+        denials = DENIALS - {ErrorCode.GROUP_AUTHORIZATION_FAILED}
+        assert set(codes(response)) & denials, f"v{version}: {response}"
+        assert "canary" not in str(response)
+    assert state(core) == before
+
+
+@pytest.mark.parametrize("rights_to", [(), (ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)])
+def test_no_node_of_a_cluster_tells_who_leads_or_coordinates_what_is_denied(
+    rights_to: tuple[ResourceType, ...],
+) -> None:
+    """A Fetch of a denied topic was answered with its leader, by every other node."""
+    names = Names()
+    acls = [each for each in rights_to_everything() if each.resource_type in rights_to]
+    with Cluster(acls=[each._replace(principal="User:ANONYMOUS") for each in acls]) as cluster:
+        cluster.create_topic("orders", 1)
+        find = cluster._call(lambda server: server.servers[0].core.topics.id_and_partition_count)
+        names.learn_topic("orders", find("orders")[0])
+        cluster.commit("g", {("orders", 0): 7})
+        for node in cluster.nodes:
+            with Connection(node.host, node.port, 20) as connection:
+                for row, version in addressed(to_topics=bool(rights_to)):
+                    request = build(row.request, REQUESTS[row.name], version, names)
+                    found = set(codes(connection.call(request, version)))
+                    assert found - {0} <= DENIALS and found - {0}, f"{row.name} v{version}: {found}"
+
+
+def addressed(*, to_topics: bool) -> Iterator[tuple[Api, int]]:
+    """The APIs whose requests name a leader or a coordinator: all, or those that name topics and fail with them."""
+    for row in SERVED:
+        is_meant = row.addresses is Addresses.PARTITIONS or row.name == "AddPartitionsToTxn"
+        if row.addresses is not Addresses.BROKER and (is_meant or not to_topics):
+            yield from ((row, version) for version in row.served_versions)
 
 
 def alike(value: Any) -> Any:
@@ -332,18 +414,51 @@ def test_with_all_rights_the_answer_is_that_of_a_broker_without_an_authorizer(ro
         assert answers[0] == answers[1], f"v{version}"
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_drawn_requests_without_rights_change_nothing(data: st.DataObject) -> None:
-    """Requests with any content: neither an answer without an error, nor a failure of the broker."""
-    row, version = data.draw(
-        st.sampled_from([each for each in EVERY if each[0].name not in HIDING | OWN_TOKENS])
-    )
-    request = data.draw(strategies.message(f"{row.name}Request", version))
+def with_names(value: Any, struct: Struct, version: int, ids: list[bytes], data: st.DataObject) -> None:
+    """Let the names and ids of a drawn message be those of what the broker has."""
+    for field in struct.fields:
+        pool: list[Any] = {"string": [*NAMES, "g", "t", "1", ""], "uuid": [*ids, bytes(16)]}.get(
+            field.type, []
+        )
+        found = getattr(value, field.name)
+        if version not in field.versions or found is None:
+            continue
+        if field.struct is not None:
+            for each in found if field.array else [found]:
+                with_names(each, field.struct, version, ids, data)
+        elif pool and field.array:
+            setattr(value, field.name, [data.draw(st.sampled_from([*pool, each])) for each in found])
+        elif pool:
+            setattr(value, field.name, data.draw(st.sampled_from([*pool, found])))
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in SERVED if row.name not in FREE | OWN_TOKENS], ids=lambda row: row.name
+)
+def test_drawn_requests_without_rights_change_nothing_and_show_nothing(row: Api) -> None:
+    """Requests with any content, also with the names and ids of what there is.
+
+    A response shows no name or id that is not in the request, and nothing of what is stored.
+    """
     core = authorizing()
-    before = state(core)
-    alice = client(core, "alice")
-    alice.send((request, version))
-    alice.turn()
-    alice.take()
-    assert state(core) == before
+    before, ids = state(core), [core.topics.id_and_partition_count(name)[0] for name in TOPICS]
+
+    @settings(max_examples=max(settings().max_examples // 4, 1), suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        version = data.draw(st.sampled_from(row.served_versions))
+        request = data.draw(strategies.message(f"{row.name}Request", version))
+        with_names(request, request.SCHEMA.struct, version, ids, data)
+        alice = client(core, "alice")
+        frame = alice.frame(request, version)
+        alice.send_bytes(frame)
+        alice.turn()
+        response = alice.take_frame() or b""
+        core.disconnect(alice.connection)
+        assert state(core) == before
+        for secret in (*(name.encode() for name in NAMES), *ids):
+            assert secret in frame or secret not in response
+        for secret in (b"canary", RETENTION.encode()):
+            assert secret not in response
+
+    check()

@@ -13,8 +13,8 @@ import pytest
 
 from kafka_offsets.broker.access import listener_tls
 from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
-from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.security_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.nodes.controller_endpoint import framed
 from kafka_offsets.broker.nodes.controller_link import secured
 from kafka_offsets.broker.nodes.controller_login import BrokerLogins

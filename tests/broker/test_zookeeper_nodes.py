@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.config.authorization_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.config.security_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.nodes.candidate import Candidate
 from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.nodes.zookeeper_node import (

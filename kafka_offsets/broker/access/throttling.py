@@ -206,3 +206,23 @@ class Throttling:
             return 0
         client = context.principal.name, context.client_id
         return self._mutations.record(*client, partitions, now.mono_ms, is_strict=is_strict)
+
+
+class MutationsOfRequest:
+    """What one request creates or deletes, as its client's controller_mutation_rate counts it.
+
+    is_strict    whether the client knows THROTTLING_QUOTA_EXCEEDED; else it is throttled afterwards
+    throttle_ms  for how long it is to be throttled
+    """
+
+    def __init__(self, throttling: Throttling, context: RequestContext, now: Now, strict_since: int) -> None:
+        self._throttling, self._context, self._now = throttling, context, now
+        self.is_strict = context.api_version >= strict_since
+        self.throttle_ms = 0
+
+    def refuses(self, partitions: int) -> bool:
+        """Record created or deleted partitions; return whether that is to be refused."""
+        throttle_ms = self._throttling.mutated(self._context, partitions, self._now, is_strict=self.is_strict)
+        if throttle_ms:
+            self.throttle_ms = throttle_ms
+        return self.is_strict and throttle_ms > 0

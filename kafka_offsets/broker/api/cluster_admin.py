@@ -15,6 +15,7 @@ from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
+from kafka_offsets.security.acls import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -38,6 +39,9 @@ def describe_log_dirs(
     StorageError when the disk refuses. The size of the volume is reported as unknown.
     """
     answer = messages.DescribeLogDirsResponse
+    if not context.sender.may(AclOperation.DESCRIBE, ResourceType.CLUSTER):
+        is_told = context.api_version >= _LOG_DIRS_ERROR_SINCE
+        return answer(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if is_told else answer()
     topics = []
     for name, indexes in _asked_logs(broker, request).items():
         topic = broker.topics.get(name)

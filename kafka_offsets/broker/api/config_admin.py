@@ -25,6 +25,8 @@ from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
+from kafka_offsets.security.acls import CLUSTER_NAME, AclOperation, ResourceType
+from kafka_offsets.security.authorizer import DENIALS, Sender
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -52,6 +54,8 @@ class AlterOperation(IntEnum):
 
 
 _TYPES = frozenset(Resource)
+_OWNERS = {Resource.TOPIC: ResourceType.TOPIC, Resource.GROUP: ResourceType.GROUP}
+"""What a configuration belongs to; all others belong to the cluster."""
 _OPERATIONS = frozenset(AlterOperation)
 _BY_BROKER = Resource.BROKER, Resource.BROKER_LOGGER
 """What the broker decides about before it asks its controller."""
@@ -71,6 +75,15 @@ class _RefusedError(Exception):
         super().__init__(message)
         self.error = error
         self.message = message
+
+
+def _denial(
+    may: Callable[[AclOperation, ResourceType, str], bool], operation: AclOperation, resource: Any
+) -> tuple[ErrorCode, str] | None:
+    """Return the error of a sender that may not do an operation with a configuration: that of its owner."""
+    owner = _OWNERS.get(resource.resource_type, ResourceType.CLUSTER)
+    name = CLUSTER_NAME if owner is ResourceType.CLUSTER else resource.resource_name
+    return None if may(operation, owner, name) else DENIALS[owner]
 
 
 def _invalid(message: str) -> _RefusedError:
@@ -95,8 +108,14 @@ def describe_configs(
         for result in failed.results:
             result.error_message = _MALFORMED
         return failed
-    results = []
+    results, denied = [], []
     for resource in request.resources:
+        denial = _denial(context.sender.may, AclOperation.DESCRIBE_CONFIGS, resource)
+        if denial is not None:
+            denied.append(
+                answer.DescribeConfigsResult(*denial, resource.resource_type, resource.resource_name)
+            )
+            continue
         # As in Kafka, the message is "" and not null if there is no error.
         result = answer.DescribeConfigsResult(
             ErrorCode.NONE, "", resource.resource_type, resource.resource_name
@@ -113,7 +132,7 @@ def describe_configs(
                 if not wanted or each.name in wanted
             ]
         results.append(result)
-    return answer(results=results)
+    return answer(results=results + denied)
 
 
 def _describe(broker: Context, resource_type: int, name: str) -> list[Described]:
@@ -206,8 +225,13 @@ def incremental_alter_configs(
         _fails_all(resource)
         for resource in request.resources
         if times[resource.resource_type, resource.resource_name] == 1
+        and _denial(context.sender.sees, AclOperation.ALTER_CONFIGS, resource) is None
     )
-    return answer(responses=_alter_each(broker, request, answer.AlterConfigsResourceResponse, changes_of))
+    return answer(
+        responses=_alter_each(
+            broker, request, context.sender, _TYPES, answer.AlterConfigsResourceResponse, changes_of
+        )
+    )
 
 
 def _fails_all(resource: Any) -> bool:
@@ -223,9 +247,17 @@ def _fails_all(resource: Any) -> bool:
 
 
 def _alter_each(
-    broker: Context, request: Any, answer: Any, changes_of: Callable[[Context, Any], list[Change]]
+    broker: Context,
+    request: Any,
+    sender: Sender,
+    types: frozenset[Resource],
+    answer: Any,
+    changes_of: Callable[[Context, Any], list[Change]],
 ) -> list[Any]:
-    """Make the changes of each resource of a request, and answer each by itself."""
+    """Make the changes of each resource of a request, and answer each by itself.
+
+    types  those that the API knows: it refuses others before it asks for a right
+    """
     times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
     results = []
     for resource in request.resources:
@@ -234,6 +266,9 @@ def _alter_each(
         try:
             if times[kind, name] > 1:
                 raise _invalid("Each resource must appear at most once.")
+            if kind in types and (denial := _denial(sender.may, AclOperation.ALTER_CONFIGS, resource)):
+                # Loggers are altered by the broker itself, which gives no message.
+                raise _RefusedError(denial[0], None if kind == Resource.BROKER_LOGGER else denial[1])
             _alter(broker, kind, name, changes_of(broker, resource), validate_only=request.validate_only)
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
@@ -253,7 +288,12 @@ def alter_configs(
     refused, where Kafka does not answer at all.
     """
     answer = messages.AlterConfigsResponse
-    return answer(responses=_alter_each(broker, request, answer.AlterConfigsResourceResponse, _replacing))
+    types = _TYPES - {Resource.BROKER_LOGGER}
+    return answer(
+        responses=_alter_each(
+            broker, request, context.sender, types, answer.AlterConfigsResourceResponse, _replacing
+        )
+    )
 
 
 def _replacing(broker: Context, resource: Any) -> list[Change]:

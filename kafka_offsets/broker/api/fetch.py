@@ -25,6 +25,7 @@ from kafka_offsets.protocol.connection import Aside, encode_in_parts
 from kafka_offsets.protocol.records import Buffer, batch_headers
 from kafka_offsets.replication.divergence import OutOfRange, divergence
 from kafka_offsets.replication.follower import FollowerReplica
+from kafka_offsets.security.acls import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -153,6 +154,7 @@ def _places(
     refuses: Refuses | None = None,
 ) -> Iterator[Place]:
     """Yield what a request may read, with the partitions of its session."""
+    refuses = _with_denials(request, context, refuses)
     topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
     named = [
         (topics.by_id(each.topic_id) if by_id else topics.get(each.topic), asked.partition)
@@ -163,6 +165,25 @@ def _places(
     for topic, index in named + followed:
         if refuses is None or topic is None or not refuses(topic.name, index):
             yield topic, index
+
+
+def _with_denials(
+    request: messages.FetchRequest, context: RequestContext, refuses: Refuses | None
+) -> Refuses | None:
+    """Return what also refuses the partitions that the sender may not read; a follower acts for the cluster."""
+    sender = context.sender
+    if not sender.is_restricted:
+        return refuses
+    if _follower(request, context.api_version)[0] >= 0:
+        may_follow = sender.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return refuses if may_follow else lambda topic, index: _DENIED
+
+    def refuse(topic: str, index: int) -> ErrorCode:
+        if not sender.may(AclOperation.READ, ResourceType.TOPIC, topic):
+            return _DENIED  # before it is told who leads it
+        return ErrorCode.NONE if refuses is None else refuses(topic, index)
+
+    return refuse
 
 
 def _reads_committed(request: messages.FetchRequest, version: int) -> bool:
@@ -184,13 +205,15 @@ def fetch(
 ) -> messages.FetchResponse | None:
     """Answer with the readable batches, or park the request until there are enough."""
     version = context.api_version
+    refuses = _with_denials(request, context, refuses)
     if broker.throttling.is_active:
         request.max_bytes = min(request.max_bytes, broker.throttling.most_fetched(context))
     plan = broker.fetch_sessions.plan(request, version, broker.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
     is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
-    if not is_level and any(_exists(broker, wanted) for wanted in plan.wanted):
+    count_of = broker.topics.id_and_partition_count
+    if not is_level and any(0 <= each.asked.partition < count_of(each.topic)[1] for each in plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     if version >= TOPIC_IDS_SINCE and _confuses_kafka(plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -239,11 +262,6 @@ def _confuses_kafka(wanted: Sequence[Wanted]) -> bool:
     return len(unknown) > 1 and any(not any(topic_id) for topic_id, _ in unknown)
 
 
-def _exists(broker: Context, wanted: Wanted) -> bool:
-    topic = broker.topics.get(wanted.topic)
-    return topic is not None and 0 <= wanted.asked.partition < topic.partition_count
-
-
 def _park(broker: Context, parked: ParkedFetch, rooms: list[int]) -> None:
     for partition, room in zip(parked.partitions, rooms, strict=True):
         appended = partition.log.appended_bytes
@@ -259,16 +277,9 @@ def _park(broker: Context, parked: ParkedFetch, rooms: list[int]) -> None:
     )
 
 
-def _most_bytes(broker: Context, request: messages.FetchRequest) -> int:
-    return min(request.max_bytes, broker.config.fetch_max_bytes, broker.answers.responses.fetch_bytes)
-
-
 def wake(broker: Context, now: Now) -> None:
     """Answer parked fetches for which there is now enough in partitions that may have grown."""
-    growth = broker.growth
-    if not growth.partitions:
-        return
-    partitions, growth.partitions = growth.partitions, {}
+    partitions, broker.growth.partitions = broker.growth.partitions, {}
     for partition in partitions:
         if not partition.parked:
             continue
@@ -455,7 +466,9 @@ class _Reader:
         self.refuses = refuses
         self.broker = broker
         self.version = version
-        self.left = _most_bytes(broker, request)
+        self.left = min(
+            request.max_bytes, broker.config.fetch_max_bytes, broker.answers.responses.fetch_bytes
+        )
         self.least = min(request.min_bytes, self.left)
         self.at_least_one = True
         self.reads_all = self.follower[0] >= 0 or self.follower[0] == _FUTURE_REPLICA

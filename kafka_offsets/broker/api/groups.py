@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
+from kafka_offsets.broker.wire.rights import DESCRIBE_GROUPS, Right
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.classic import membership
@@ -27,6 +28,8 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
+from kafka_offsets.security.acls import AclOperation, ResourceType
+from kafka_offsets.security.authorizer import DENIALS, Sender
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -34,8 +37,10 @@ if TYPE_CHECKING:
 logger = new_logger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
-_ALL_GROUP_OPERATIONS = 3400
-"""Read, delete, describe, describe and alter configs, as bits: without an authorizer every operation is allowed."""
+_COORDINATED = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+"""What is coordinated, by the type of its key. A sender needs the right to describe it."""
+
+_OF_OTHER_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 _MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
@@ -56,6 +61,17 @@ _MEMBERS_SINCE = 9
 _GROUPS_SINCE = 8
 """The first version of OffsetFetch whose requests name several groups (KIP-709)."""
 
+
+FETCH_RIGHTS = DESCRIBE_GROUPS._replace(
+    whole=(
+        Right(
+            AclOperation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda request, version: (request.group_id,) if version < _GROUPS_SINCE else (),
+        ),
+    )
+)
+"""The right to the one group of a request, or to each of several; those to topics are asked for by `offset_fetch`."""
 
 _STEP_US = 5000
 """The longest step, in microseconds of the machine that the costs below were measured on, otherwise idle."""
@@ -79,18 +95,42 @@ def find_coordinator(
     broker: Context, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
     """Name the broker that coordinates groups and transactional ids: this one, once their topic exists."""
-    error = _coordinator_error(broker, request.key_type, context.api_version, now)
-    if error is not ErrorCode.NONE:
-        return fail_find_coordinator(request, error, context.api_version)
-    answer = messages.FindCoordinatorResponse
+    answer, sender, version = messages.FindCoordinatorResponse, context.sender, context.api_version
+    keys = request.coordinator_keys if version >= _COORDINATORS_SINCE else [request.key]
+    denied = _undescribed(sender, request.key_type, keys, version)
+    error = ErrorCode.NONE
+    if not keys or len(denied) < len(set(keys)):
+        error = _coordinator_error(broker, request.key_type, version, now)
     node, host, port = broker.node_id, *broker.address_for(context.connection)
-    if context.api_version < _COORDINATORS_SINCE:
-        return answer(error_message="NONE", node_id=node, host=host, port=port)
-    return answer(
-        coordinators=[
-            answer.Coordinator(key, node, host, port, error_message="") for key in request.coordinator_keys
-        ]
-    )
+    if version >= _COORDINATORS_SINCE:
+        response = fail_find_coordinator(request, error, version)
+        for each in response.coordinators:
+            if each.key in denied:
+                each.error_code, each.error_message = denied[each.key]
+            elif not error:
+                each.node_id, each.host, each.port, each.error_message = node, host, port, ""
+        return response
+    if denied:
+        return answer(0, *denied[request.key], -1, "", -1)
+    if error:
+        return fail_find_coordinator(request, error, version)
+    return answer(error_message="NONE", node_id=node, host=host, port=port)
+
+
+def _undescribed(
+    sender: Sender, key_type: int, keys: list[str], version: int
+) -> dict[str, tuple[ErrorCode, str]]:
+    """Return the error and message of each key whose coordinator the sender may not know."""
+    if key_type == _SHARE and version >= _SHARE_SINCE:
+        if sender.may(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
+            return {}
+        return dict.fromkeys(keys, DENIALS[ResourceType.CLUSTER])
+    kind = _COORDINATED.get(key_type)
+    if kind is None:
+        return {}
+    error, message = DENIALS[kind]
+    told = message if version < _COORDINATORS_SINCE else ""
+    return {key: (error, told) for key in set(keys) if not sender.may(AclOperation.DESCRIBE, kind, key)}
 
 
 def _coordinator_error(broker: Context, key_type: int, api_version: int, now: Now) -> ErrorCode:
@@ -245,7 +285,7 @@ def _read_now(
     if api_version >= _GROUPS_SINCE or topics is None or len(topics) != 1:
         return run_incrementally(broker, context, _fetched(broker, request, context, now))
     (topic,) = topics
-    if len(topic.partition_indexes) > _MANY_PARTITIONS:
+    if len(topic.partition_indexes) > _MANY_PARTITIONS or context.sender.is_restricted:
         return run_incrementally(broker, context, _fetched(broker, request, context, now))
     error = _check_sender(broker, request.group_id, None, context, now)
     hosted = error or broker.shards.shard_of(request.group_id, now)
@@ -269,10 +309,11 @@ def _fetched(
         topics: _Wanted | None = None
         if request.topics is not None:
             topics = [(t.name, b"", t.partition_indexes) for t in request.topics]
-        fetched = yield from _fetch(broker, request.group_id, topics, stable, api_version, now, budget)
+        seen, denied = _split_by_right(broker, context.sender, topics)
+        fetched = yield from _fetch(broker, request.group_id, seen, stable, api_version, now, budget)
         if isinstance(fetched, ErrorCode):
             return refuse(request, fetched, api_version)
-        return _one_group(broker, fetched, api_version)
+        return _one_group(broker, _described(context.sender, topics, fetched) + denied, api_version)
     answer = messages.OffsetFetchResponse
     groups = []
     for group in request.groups:
@@ -282,13 +323,48 @@ def _fetched(
         found: list[offsets.FetchedTopic] | ErrorCode = _check_member(
             broker, group, api_version, now
         ) or _check_sender(broker, group.group_id, group.member_id, context, now)
+        seen, denied = _split_by_right(broker, context.sender, named)
         if not found:
-            found = yield from _fetch(broker, group.group_id, named, stable, api_version, now, budget)
+            found = yield from _fetch(broker, group.group_id, seen, stable, api_version, now, budget)
         if isinstance(found, ErrorCode):
             groups.append(answer.Group(group.group_id, [], found))
         else:
+            found = _described(context.sender, named, found) + denied
             groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in found]))
     return answer(groups=groups)
+
+
+def _split_by_right(
+    broker: Context, sender: Sender, topics: _Wanted | None
+) -> tuple[_Wanted | None, list[offsets.FetchedTopic]]:
+    """Return the topics that the sender may describe, None for all, and the answer for the others."""
+    if topics is None or not sender.is_restricted:
+        return topics, []
+    names = [name or broker.topics.topic_name(topic_id) or "" for name, topic_id, _ in topics]
+    denied = {
+        name
+        for name in dict.fromkeys(names)
+        if name and not sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+    }
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    seen: _Wanted = []
+    refused = []
+    for found, (name, topic_id, indexes) in zip(names, topics, strict=True):
+        if found in denied:
+            partitions = [offsets.FetchedPartition(index, None, error) for index in indexes]
+            refused.append(offsets.FetchedTopic(name, topic_id, partitions))
+        else:
+            seen.append((name, topic_id, indexes))
+    return seen, refused
+
+
+def _described(
+    sender: Sender, asked: _Wanted | None, found: list[offsets.FetchedTopic]
+) -> list[offsets.FetchedTopic]:
+    """Return what the sender may see of the topics of a group: all of those that it has named."""
+    if asked is not None or not sender.is_restricted:
+        return found
+    return [t for t in found if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, t.name)]
 
 
 def _check_member(
@@ -448,11 +524,11 @@ def describe_groups(
     broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeGroupsResponse | None:
     """Describe classic groups."""
-    return run_incrementally(broker, context, _described_groups(broker, request, context.api_version, now))
+    return run_incrementally(broker, context, _described_groups(broker, request, context, now))
 
 
 def _described_groups(
-    broker: Context, request: messages.DescribeGroupsRequest, api_version: int, now: Now
+    broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> Steps[messages.DescribeGroupsResponse]:
     answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
     described = []
@@ -461,12 +537,12 @@ def _described_groups(
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
-            described.append(membership.describe(hosted.shard, group_id, api_version))
+            described.append(membership.describe(hosted.shard, group_id, context.api_version))
         if budget.spend(_DESCRIPTION_US + _MEMBER_US * len(described[-1].members)):
             yield None
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
-            group.authorized_operations = _ALL_GROUP_OPERATIONS
+            group.authorized_operations = context.sender.operations(ResourceType.GROUP, group.group_id)
     return answer(groups=described)
 
 
@@ -474,11 +550,13 @@ def consumer_group_describe(
     broker: Context, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
 ) -> messages.ConsumerGroupDescribeResponse | None:
     """Describe consumer groups (KIP-848)."""
-    return run_incrementally(broker, context, _described_consumer_groups(broker, request, now))
+    return run_incrementally(
+        broker, context, _described_consumer_groups(broker, request, context.sender, now)
+    )
 
 
 def _described_consumer_groups(
-    broker: Context, request: messages.ConsumerGroupDescribeRequest, now: Now
+    broker: Context, request: messages.ConsumerGroupDescribeRequest, sender: Sender, now: Now
 ) -> Steps[messages.ConsumerGroupDescribeResponse]:
     answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
     described = []
@@ -487,13 +565,32 @@ def _described_consumer_groups(
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
-            described.append(consumer_heartbeat.describe(hosted.shard, group_id))
+            described.append(_hide_topics(consumer_heartbeat.describe(hosted.shard, group_id), sender))
         if budget.spend(_DESCRIPTION_US + _CONSUMER_US * len(described[-1].members)):
             yield None
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
-            group.authorized_operations = _ALL_GROUP_OPERATIONS
+            group.authorized_operations = sender.operations(ResourceType.GROUP, group.group_id)
     return answer(groups=described)
+
+
+def _hide_topics(
+    group: messages.ConsumerGroupDescribeResponse.DescribedGroup, sender: Sender
+) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
+    """Refuse a group whose members have partitions of a topic that the sender may not describe."""
+    topics = {
+        each.topic_name
+        for member in (group.members if sender.is_restricted else ())
+        for assignment in (member.assignment, member.target_assignment)
+        for each in assignment.topic_partitions
+    }
+    if all(sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(topics)):
+        return group
+    return messages.ConsumerGroupDescribeResponse.DescribedGroup(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message=_OF_OTHER_TOPICS,
+        group_id=group.group_id,
+    )
 
 
 def list_groups(
@@ -502,12 +599,12 @@ def list_groups(
     """List the groups of all shards, filtered by state and type where requested."""
     return broker.offset_manager.get_groups(
         context,
-        lambda: run_incrementally(broker, context, _listed_groups(broker, request, context.api_version)),
+        lambda: run_incrementally(broker, context, _listed_groups(broker, request, context)),
     )
 
 
 def _listed_groups(
-    broker: Context, request: messages.ListGroupsRequest, api_version: int
+    broker: Context, request: messages.ListGroupsRequest, context: RequestContext
 ) -> Steps[messages.ListGroupsResponse]:
     budget = Budget(_STEP_US)
     groups = []
@@ -515,10 +612,13 @@ def _listed_groups(
         if hosted.failed:
             continue  # as Kafka, which skips partitions that it does not coordinate
         if hosted.is_loading:
-            return refuse(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, api_version)
+            return refuse(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, context.api_version)
         groups += group_requests.list_groups(hosted.shard, request.states_filter, request.types_filter)
         if budget.spend(_LISTED_US * hosted.shard.groups.most):
             yield None
+    sees = context.sender.sees
+    if not sees(AclOperation.DESCRIBE, ResourceType.CLUSTER):
+        groups = [each for each in groups if sees(AclOperation.DESCRIBE, ResourceType.GROUP, each.group_id)]
     return messages.ListGroupsResponse(groups=groups)
 
 

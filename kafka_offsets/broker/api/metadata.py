@@ -1,8 +1,7 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: brokers, topics, leaders and versions.
 
-One broker is the leader and the only replica of every partition, and the controller. Which topics a client may see is
-decided in broker/authorization. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the
-few that differ.
+One broker is the leader and the only replica of every partition, and the controller. The answers were recorded from
+Kafka 4.3.1; tests/broker/admin_situations.py lists the few that differ.
 """
 
 from __future__ import annotations
@@ -23,19 +22,14 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse, refuse_throughout
+from kafka_offsets.security.acls import AclOperation, ResourceType
+from kafka_offsets.security.authorizer import Sender
 from kafka_offsets.storage.directory.catalogue import NewTopic
 from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.directory.starts import stored_epoch
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
-
-TOPIC_OPERATIONS = 3576
-"""All operations on a topic as bits by AclOperation's numbers: read, write, create, delete, alter, describe and both
-of its configuration. Kafka without an authorizer answers this."""
-
-CLUSTER_OPERATIONS = 8096
-"""All operations on the cluster, likewise."""
 
 _STEP_US = 5000
 """The longest step, in microseconds of the machine that the costs below were measured on, otherwise idle."""
@@ -84,40 +78,57 @@ def _answered(
     version = context.api_version
     if version < _IDS_SINCE and any(t.name is None or any(t.topic_id) for t in request.topics or ()):
         return fail_metadata(request, ErrorCode.INVALID_REQUEST, version)
-    topics = yield from _asked_topics(broker, request, context, now)
+    denied: dict[str | bytes, None] = {}
+    topics = yield from _asked_topics(broker, request, context, now, denied)
     if topics is None:
         # An entry has neither name nor id: Kafka fails with this error.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
+    sender, answer, error = context.sender, messages.MetadataResponse, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.name is not None:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
-    answer = messages.MetadataResponse
+                topic.topic_authorized_operations = sender.operations(ResourceType.TOPIC, topic.name)
+    topics += [
+        answer.Topic(error, key, NO_TOPIC_ID) if isinstance(key, str) else answer.Topic(error, None, key)
+        for key in denied
+    ]
     return answer(
         brokers=[answer.Broker(broker.node_id, *broker.address_for(context.connection))],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else _NOT_ASKED
+            sender.cluster_operations() if request.include_cluster_authorized_operations else _NOT_ASKED
         ),
     )
 
 
 def _asked_topics(
-    broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
+    broker: Context,
+    request: messages.MetadataRequest,
+    context: RequestContext,
+    now: Now,
+    denied: dict[str | bytes, None],
 ) -> Steps[list[messages.MetadataResponse.Topic]]:
-    """Describe the requested topics, each once; None when an entry has neither name nor id."""
-    wanted = request.topics
+    """Describe the requested topics, each once; None when an entry has neither name nor id.
+
+    denied  gets the names and ids that the sender may not describe, nor learn whether they exist
+    """
+    wanted, sender = request.topics, context.sender
     if wanted is None or (context.api_version < _NULL_IS_ALL_SINCE and not wanted):
-        return (yield from _described(broker, broker.topics.names(), broker.topics.get, lambda name: None))
+        seen = [n for n in broker.topics.names() if sender.sees(AclOperation.DESCRIBE, ResourceType.TOPIC, n)]
+        return (yield from _described(broker, seen, broker.topics.get, lambda name: None))
     ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
     if ids:  # as in Kafka, names are ignored then
+        denied.update((each, None) for each in ids if not _may_see_id(broker, sender, each))
+        ids = dict.fromkeys(each for each in ids if each not in denied)
         return (yield from _described(broker, ids, broker.topics.by_id, _unknown_id))
     names = dict.fromkeys(topic.name for topic in wanted)
     if None in names:
         return None
     asked = [name for name in names if name is not None]
+    denied.update((name, None) for name in asked if not _may_see(broker, sender, request, name))
+    asked = [name for name in asked if name not in denied]
     failed: dict[str, ErrorCode] = {}
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
         absent = [name for name in asked if broker.topics.get(name) is None]
@@ -132,6 +143,22 @@ def _asked_topics(
         return None if _is_untold(broker, name, now) else broker.topics.get(name)
 
     return (yield from _described(broker, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
+
+
+def _may_see_id(broker: Context, sender: Sender, topic_id: bytes) -> bool:
+    name = broker.topics.topic_name(topic_id)
+    return name is None or sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _may_see(broker: Context, sender: Sender, request: messages.MetadataRequest, name: str) -> bool:
+    """Whether a topic is described to the sender, or created for it if it is missing."""
+    if not sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+        return False
+    creates = request.allow_auto_topic_creation and broker.config.auto_create_topics_enable
+    if not creates or broker.topics.get(name) is not None:
+        return True
+    may_create_all = sender.sees(AclOperation.CREATE, ResourceType.CLUSTER)
+    return may_create_all or sender.may(AclOperation.CREATE, ResourceType.TOPIC, name)
 
 
 def _described(
@@ -298,20 +325,26 @@ def describe_topic_partitions(
     if "" in names:  # Kafka fails with this error when it authorizes an empty name
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     answer = messages.DescribeTopicPartitionsResponse
+    sender = context.sender
+    allowed = [name for name in names if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)]
     remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
     response = answer()
-    for name in names:
+    for name in allowed:
         if remaining == 0:
             response.next_cursor = answer.Cursor(name, 0)
             break
         start = cursor.partition_index if cursor is not None and name == first else 0
         topic = broker.topics.get(name)
         response.topics.append(_page(broker, name, topic, start, remaining))
+        response.topics[-1].topic_authorized_operations = sender.operations(ResourceType.TOPIC, name)
         taken = len(response.topics[-1].partitions)
         if topic is not None and start + taken < topic.partition_count:
             response.next_cursor = answer.Cursor(name, start + taken)
             break
         remaining -= taken
+    if named:
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        response.topics += [answer.Topic(error, name) for name in names if name not in allowed]
     return response
 
 
@@ -330,7 +363,6 @@ def _page(
             for index, epoch in enumerate(leader_epochs(broker, topic, start, start + limit), start)
         ]
         page = answer.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
-    page.topic_authorized_operations = TOPIC_OPERATIONS
     return page
 
 
@@ -346,7 +378,7 @@ def describe_cluster(
         brokers = [answer.DescribeClusterBroker(broker.node_id, *broker.address_for(context.connection))]
         controller = broker.node_id
         if request.include_cluster_authorized_operations:
-            operations = CLUSTER_OPERATIONS
+            operations = context.sender.cluster_operations()
     elif request.endpoint_type == _CONTROLLERS:
         error = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         message = (

@@ -18,15 +18,17 @@ from kafka_offsets.broker.partition.batch_validation import (
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.partition.producers import AppendedBatch
 from kafka_offsets.broker.wire.response_budget import KEPT_BYTES
+from kafka_offsets.broker.wire.rights import Right, Rights, on_topics
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
-from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.protocol.records import BatchHeader
+from kafka_offsets.protocol.records import BatchHeader, batch_headers
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
+from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -52,6 +54,28 @@ _LARGE_BYTES = 32 << 10
 """Requests of at least this size are worth keeping their memory for."""
 
 logger = new_logger(__name__)
+
+
+def _transactional_ids(request: messages.ProduceRequest, version: int) -> tuple[str | None, ...]:
+    """Return the id of the transaction of a request, if the first batch of a partition is of one.
+
+    Source: RequestUtils.hasTransactionalRecords.
+    """
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            try:
+                first = next(batch_headers(partition.records or b""), None)
+            except ProtocolError:
+                continue  # the validation of the batch refuses it
+            if first is not None and first[1].is_transactional:
+                return (request.transactional_id,)
+    return ()
+
+
+RIGHTS = Rights(
+    (Right(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, _transactional_ids),),
+    each=on_topics(AclOperation.WRITE),
+)
 
 
 def _places(broker: Context, request: messages.ProduceRequest, context: RequestContext) -> Iterator[Place]:
@@ -210,8 +234,7 @@ def _refuse_all(
 ) -> None:
     """Give every partition the same answer, each once."""
     _keep_last(request, context)
-    response: messages.ProduceResponse = refuse(request, refused.error, context.api_version)
-    response.responses = [topic for topic in response.responses if topic.partition_responses]
+    response = fail_produce(request, refused.error, context.api_version)
     for topic in response.responses:
         for answer in topic.partition_responses:
             answer.error_message = refused.message
@@ -219,6 +242,15 @@ def _refuse_all(
         _finish_unanswered(broker, context, response.responses)
     else:
         broker.answers.reply(context, response)
+
+
+def fail_produce(
+    request: messages.ProduceRequest, error: ErrorCode, api_version: int
+) -> messages.ProduceResponse:
+    """Answer every partition with `error`; a topic without any is not in Kafka's response."""
+    response: messages.ProduceResponse = refuse(request, error, api_version)
+    response.responses = [topic for topic in response.responses if topic.partition_responses]
+    return response
 
 
 def _joining(

@@ -9,12 +9,16 @@ lists the few that differ.
 
 from __future__ import annotations
 
+import copy
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafka_offsets.broker.access.throttling import MutationsOfRequest
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.config.topic import check_topic_configs, describe_topic
 from kafka_offsets.broker.config.types import Described
@@ -32,6 +36,8 @@ from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
+from kafka_offsets.security.acls import AclOperation, ResourceType
+from kafka_offsets.security.authorizer import DENIALS, Sender
 from kafka_offsets.storage.directory.catalogue import NewTopic
 from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC
 
@@ -65,8 +71,14 @@ _NOT_STORED = "The topic exists in the cluster, and this broker could not store 
 
 logger = new_logger(__name__)
 
+_Key = TypeVar("_Key", bound=Hashable)
+_Request = TypeVar("_Request", bound=Any)
 Refusal = tuple[ErrorCode, str | None]
 _FINE: Refusal = (ErrorCode.NONE, None)
+_NO_PARTITIONS: Refusal = (
+    ErrorCode.INVALID_PARTITIONS,
+    "Number of partitions was set to an invalid non-positive value.",
+)
 _TOO_MANY_PARTITIONS: Refusal = (
     ErrorCode.POLICY_VIOLATION,
     "Excessively large number of partitions per request.",
@@ -77,28 +89,6 @@ _TOO_MANY_RECORDS: Refusal = (
 )
 _TWICE: Refusal = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 _OVER_QUOTA: Refusal = (ErrorCode.THROTTLING_QUOTA_EXCEEDED, None)
-
-
-class _MutationQuota:
-    """The controller_mutation_rate of the client of one request.
-
-    throttle_ms  for how long it is to be throttled
-    """
-
-    def __init__(self, broker: Context, context: RequestContext, now: Now, strict_since: int) -> None:
-        self._broker, self._context, self._now = broker, context, now
-        self._is_strict = context.api_version >= strict_since
-        self.throttle_ms = 0
-
-    def take(self, partitions: int) -> Refusal:
-        """Count partitions that are created or deleted; return _OVER_QUOTA if that is to be refused."""
-        throttle_ms = self._broker.throttling.mutated(
-            self._context, partitions, self._now, is_strict=self._is_strict
-        )
-        if not throttle_ms:
-            return _FINE
-        self.throttle_ms = throttle_ms
-        return _OVER_QUOTA if self._is_strict else _FINE
 
 
 def is_too_late(timeout_ms: int) -> bool:
@@ -133,9 +123,16 @@ def topic_deleted(broker: Context, name: str) -> None:
         broker.expiry.topic_deleted(name)
 
 
-def _once(keys: Iterable[object]) -> bool:
-    """Return whether some key occurs exactly once. Duplicates are refused before the time-out is checked."""
-    return 1 in Counter(keys).values()
+def _once(keys: Iterable[_Key]) -> set[_Key]:
+    """Return the keys that occur exactly once. Duplicates are refused before rights and the time-out are checked."""
+    return {key for key, times in Counter(keys).items() if times == 1}
+
+
+def _with_topics(request: _Request, topics: list[Any]) -> _Request:
+    """Return a request for some of its topics."""
+    part = copy.copy(request)
+    part.topics = topics
+    return part
 
 
 def check_new_topic(
@@ -153,8 +150,7 @@ def check_new_topic(
     if error is ErrorCode.NONE:
         error, message = _check_configs(broker, configs)
     if error is ErrorCode.NONE and partition_count < 1:
-        error = ErrorCode.INVALID_PARTITIONS
-        message = "Number of partitions was set to an invalid non-positive value."
+        error, message = _NO_PARTITIONS
     if error is ErrorCode.NONE and partition_count > _MOST_PARTITIONS:
         error, message = _TOO_MANY_PARTITIONS
     if error is ErrorCode.NONE:
@@ -221,21 +217,36 @@ class _Plan:
 def create_topics(
     broker: Context, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
 ) -> messages.CreateTopicsResponse:
-    """Create topics, each by itself. All names are checked before the first topic is created."""
-    names = (topic.name for topic in request.topics if topic.name != CLUSTER_METADATA_TOPIC)
-    if is_too_late(request.timeout_ms) and _once(names):
+    """Create the topics that the sender may create, each by itself."""
+    sender = context.sender
+    names = sorted(_once(topic.name for topic in request.topics) - {CLUSTER_METADATA_TOPIC})
+    may_all = sender.sees(AclOperation.CREATE, ResourceType.CLUSTER)
+    denied = [n for n in names if not (may_all or sender.may(AclOperation.CREATE, ResourceType.TOPIC, n))]
+    topics = [topic for topic in request.topics if topic.name not in denied]
+    response = _create_topics(broker, _with_topics(request, topics), context, now)
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
+    response.topics += [_created(broker, _Plan(name, refusal=error), sender) for name in denied]
+    return response
+
+
+def _create_topics(
+    broker: Context, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
+) -> messages.CreateTopicsResponse:
+    """Create topics. All names are checked before the first topic is created."""
+    if is_too_late(request.timeout_ms) and _once(t.name for t in request.topics) - {CLUSTER_METADATA_TOPIC}:
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     plans = _plans(broker, request.topics)
-    quota = _MutationQuota(broker, context, now, _CREATION_IS_STRICT_SINCE)
+    quota = MutationsOfRequest(broker.throttling, context, now, _CREATION_IS_STRICT_SINCE)
     for plan in _accepted(plans):
-        plan.refusal = quota.take(plan.partition_count)
+        plan.refusal = _OVER_QUOTA if quota.refuses(plan.partition_count) else _FINE
     accepted = _accepted(plans)
     if not request.validate_only:
         _create(broker, accepted, now)
     for plan in accepted if request.validate_only else ():
         plan.topic_id = uuid.uuid4().bytes  # a random number, as in Kafka
-    answer = messages.CreateTopicsResponse
-    return answer(quota.throttle_ms, [_created(broker, plan) for plan in plans])
+    return messages.CreateTopicsResponse(
+        quota.throttle_ms, [_created(broker, plan, context.sender) for plan in plans]
+    )
 
 
 def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
@@ -308,10 +319,7 @@ def _check_counts(broker: Context, topic: messages.CreateTopicsRequest.Creatable
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
     if topic.num_partitions < _DEFAULT or topic.num_partitions == 0:
-        return (
-            ErrorCode.INVALID_PARTITIONS,
-            "Number of partitions was set to an invalid non-positive value.",
-        )
+        return _NO_PARTITIONS
     return _check_brokers(broker, topic.name, factor)
 
 
@@ -420,11 +428,16 @@ def _create(broker: Context, plans: list[_Plan], now: Now) -> None:
         _start_coordinating(broker, topic, now)
 
 
-def _created(broker: Context, plan: _Plan) -> messages.CreateTopicsResponse.CreatableTopicResult:
+def _created(
+    broker: Context, plan: _Plan, sender: Sender
+) -> messages.CreateTopicsResponse.CreatableTopicResult:
     answer = messages.CreateTopicsResponse
     if plan.refusal is not _FINE:
         error, message = plan.refusal
         return answer.CreatableTopicResult(plan.name, error_code=error, error_message=message)
+    if not sender.sees(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
+        denial = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return answer.CreatableTopicResult(plan.name, plan.topic_id, 0, None, denial, -1, -1, [])
     return answer.CreatableTopicResult(
         name=plan.name,
         topic_id=plan.topic_id,
@@ -433,13 +446,9 @@ def _created(broker: Context, plan: _Plan) -> messages.CreateTopicsResponse.Crea
         replication_factor=1,
         configs=[
             _created_config(described, plan.configs.get(described.name))
-            for described in _sorted(describe_topic(broker.config, plan.configs))
+            for described in sorted(describe_topic(broker.config, plan.configs), key=attrgetter("name"))
         ],
     )
-
-
-def _sorted(described: list[Described]) -> list[Described]:
-    return sorted(described, key=lambda each: each.name)
 
 
 def _created_config(
@@ -458,23 +467,60 @@ def _created_config(
 def delete_topics(
     broker: Context, request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteTopicsResponse:
-    """Delete topics by name or by id, each for itself."""
+    """Delete the topics that the sender may delete, by name or by id."""
     if not broker.config.delete_topic_enable:
         knows = context.api_version >= _DISABLED_SINCE
         error = ErrorCode.TOPIC_DELETION_DISABLED if knows else ErrorCode.INVALID_REQUEST
         return refuse(request, error, context.api_version)
+    refused = _undeletable(broker, request, context.sender)
+    keys = {topic_id if any(topic_id) else name for name, topic_id in refused}
+    part = _with_topics(request, [topic for topic in request.topics if _key(topic) not in keys])
+    part.topic_names = [name for name in request.topic_names if name not in keys]
+    response = _delete_topics(broker, part, context, now)
+    response.responses += [_deleted(*each, *DENIALS[ResourceType.TOPIC]) for each in refused]
+    return response
+
+
+def _undeletable(
+    broker: Context, request: messages.DeleteTopicsRequest, sender: Sender
+) -> list[tuple[str | None, bytes]]:
+    """Return the name and id of the topics that the sender may not delete, as they are answered.
+
+    What it may not describe is not told from what does not exist.
+    """
+    if sender.sees(AclOperation.DELETE, ResourceType.CLUSTER):
+        return []
+    named = [topic.name for topic in request.topics if topic.name and not any(topic.topic_id)]
+    refused: list[tuple[str | None, bytes]] = [
+        (name, NO_TOPIC_ID)
+        for name in sorted(_once([*request.topic_names, *named]))
+        if not sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        or (broker.topics.get(name) and not sender.may(AclOperation.DELETE, ResourceType.TOPIC, name))
+    ]
+    ids = _once(topic.topic_id for topic in request.topics if topic.name is None)
+    for topic_id in sorted(ids - {NO_TOPIC_ID}):
+        name = broker.topics.topic_name(topic_id)
+        if name is not None and not sender.may(AclOperation.DELETE, ResourceType.TOPIC, name):
+            is_seen = sender.sees(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+            refused.append((name if is_seen else None, topic_id))
+    return refused
+
+
+def _delete_topics(
+    broker: Context, request: messages.DeleteTopicsRequest, context: RequestContext, now: Now
+) -> messages.DeleteTopicsResponse:
+    """Delete topics, each for itself."""
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
     if is_too_late(request.timeout_ms) and _once(keys):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     found, results = _topics_to_delete(broker, request)
-    quota = _MutationQuota(broker, context, now, _DELETION_IS_STRICT_SINCE)
+    quota = MutationsOfRequest(broker.throttling, context, now, _DELETION_IS_STRICT_SINCE)
     deleted = []
     for topic in found:
-        refusal = quota.take(topic.partition_count)
-        if refusal is _FINE:
-            deleted.append(topic)
+        if quota.refuses(topic.partition_count):
+            results.append(_deleted(topic.name, topic.topic_id, *_OVER_QUOTA))
         else:
-            results.append(_deleted(topic.name, topic.topic_id, *refusal))
+            deleted.append(topic)
     for topic, (error, message) in zip(deleted, _delete(broker, deleted), strict=True):
         results.append(_deleted(topic.name, topic.topic_id, error, message))
     return messages.DeleteTopicsResponse(quota.throttle_ms, results)
@@ -562,7 +608,22 @@ def _deleted(
 def create_partitions(
     broker: Context, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
 ) -> messages.CreatePartitionsResponse:
-    """Add partitions to topics, each by itself."""
+    """Add partitions to the topics that the sender may alter, each by itself."""
+    may_alter = partial(context.sender.may, AclOperation.ALTER, ResourceType.TOPIC)
+    denied = [name for name in sorted(_once(topic.name for topic in request.topics)) if not may_alter(name)]
+    topics = [topic for topic in request.topics if topic.name not in denied]
+    response = _create_partitions(broker, _with_topics(request, topics), context, now)
+    result, error = (
+        messages.CreatePartitionsResponse.CreatePartitionsTopicResult,
+        DENIALS[ResourceType.TOPIC][0],
+    )
+    response.results[:0] = [result(name, error, None) for name in denied]
+    return response
+
+
+def _create_partitions(
+    broker: Context, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
+) -> messages.CreatePartitionsResponse:
     answer = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
     if is_too_late(request.timeout_ms) and _once(topic.name for topic in request.topics):
@@ -571,12 +632,13 @@ def create_partitions(
     totals: dict[str, int] = {}
     replicas: dict[str, list[list[int]]] = {}
     room = _MOST_PARTITIONS
-    quota = _MutationQuota(broker, context, now, _GROWTH_IS_STRICT_SINCE)
+    quota = MutationsOfRequest(broker.throttling, context, now, _GROWTH_IS_STRICT_SINCE)
     for name, wanted in {topic.name: topic for topic in request.topics}.items():
         topic = broker.topics.get(name)
         error, message = _TWICE if times[name] > 1 else _check_growth(broker, wanted, room)
         if error is ErrorCode.NONE and topic is not None:
-            error, message = quota.take(wanted.count - topic.partition_count)
+            refused = quota.refuses(wanted.count - topic.partition_count)
+            error, message = _OVER_QUOTA if refused else _FINE
         if error is ErrorCode.NONE and topic is not None:
             room -= wanted.count - topic.partition_count
             totals[name] = wanted.count

@@ -25,6 +25,8 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.replication.leader import LeaderReplica
+from kafka_offsets.security.acls import AclOperation, ResourceType
+from kafka_offsets.security.authorizer import Sender
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -51,11 +53,13 @@ def describe_transactions(
     broker: Context, request: messages.DescribeTransactionsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeTransactionsResponse:
     """Describe transactional ids."""
-    described = [_describe(broker, name) for name in request.transactional_ids]
+    described = [_describe(broker, name, context.sender) for name in request.transactional_ids]
     return messages.DescribeTransactionsResponse(transaction_states=described)
 
 
-def _describe(broker: Context, name: str) -> messages.DescribeTransactionsResponse.TransactionState:
+def _describe(
+    broker: Context, name: str, sender: Sender
+) -> messages.DescribeTransactionsResponse.TransactionState:
     answer = messages.DescribeTransactionsResponse
     if not name:
         return answer.TransactionState(ErrorCode.INVALID_REQUEST, name)
@@ -74,7 +78,11 @@ def _describe(broker: Context, name: str) -> messages.DescribeTransactionsRespon
         transaction_start_time_ms=found.start_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        topics=[answer.TopicData(*item) for item in by_topic.items()],
+        topics=[
+            answer.TopicData(topic, indexes)
+            for topic, indexes in by_topic.items()
+            if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+        ],
     )
 
 
@@ -87,11 +95,11 @@ def list_transactions(
             Pattern(request.transactional_id_pattern)
         except PatternError:
             return refuse(request, ErrorCode.INVALID_REGULAR_EXPRESSION, context.api_version)
-    return run_incrementally(broker, context, _listed_transactions(broker, request, now))
+    return run_incrementally(broker, context, _listed_transactions(broker, request, context.sender, now))
 
 
 def _listed_transactions(
-    broker: Context, request: messages.ListTransactionsRequest, now: Now
+    broker: Context, request: messages.ListTransactionsRequest, sender: Sender, now: Now
 ) -> Steps[messages.ListTransactionsResponse]:
     answer = messages.ListTransactionsResponse
     budget = Budget(_STEP_COST)
@@ -99,8 +107,9 @@ def _listed_transactions(
     wanted = states if request.state_filters else None
     producers = frozenset(request.producer_id_filters)
     listed = []
+    sees = partial(sender.sees, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
     for name, found in transactional_ids(broker.transactions):
-        if transactions.is_listed(found, wanted, producers, request.duration_filter, now):
+        if transactions.is_listed(found, wanted, producers, request.duration_filter, now) and sees(name):
             listed.append(answer.TransactionState(name, found.producer_id, found.state.title))
         if budget.spend(_COST_OF_ID):
             yield None

@@ -13,6 +13,7 @@ from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.groups.transaction_peers import Outcomes
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.wire.rights import Right, Rights
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import transactional_offsets
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -23,6 +24,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.mirroring.refusals import R, refuse, refuse_each
 from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.security.acls import CLUSTER_NAME, AclOperation, ResourceType
 from kafka_offsets.storage.log.log import Log
 
 if TYPE_CHECKING:
@@ -58,8 +60,15 @@ def init_producer_id(
 ) -> messages.InitProducerIdResponse | None:
     """Give a producer a new id, or a transactional id its producer id and next epoch.
 
-    A producer without a transactional id that names its old id gets a new one.
+    A producer without a transactional id that names its old id gets a new one. It needs the right to write to some
+    topic, or to all (KIP-679).
     """
+    sender = context.sender
+    if request.transactional_id is None and not (
+        sender.sees(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+        or sender.may_on_some(AclOperation.WRITE, ResourceType.TOPIC)
+    ):
+        return fail_init_producer_id(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, context.api_version)
     if (request.producer_id == -1) != (request.producer_epoch == -1):
         return fail_init_producer_id(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if request.transactional_id is None:
@@ -104,6 +113,25 @@ def _retriable(error: ErrorCode) -> ErrorCode:
 
 # -- AddPartitionsToTxn
 
+ADDITION_RIGHTS = Rights(
+    (
+        Right(
+            AclOperation.CLUSTER_ACTION,
+            ResourceType.CLUSTER,
+            lambda _, version: () if version < _BATCHES_SINCE else (CLUSTER_NAME,),
+        ),
+        Right(
+            AclOperation.WRITE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda request, version: (
+                (request.v3_and_below_transactional_id,) if version < _BATCHES_SINCE else ()
+            ),
+        ),
+    ),
+    by_handler=True,
+)
+"""Of brokers the right to act for the cluster; clients also need the right to write to each topic."""
+
 
 def add_partitions(
     broker: Context, request: messages.AddPartitionsToTxnRequest, context: RequestContext, now: Now
@@ -145,6 +173,8 @@ def fail_add(
     request: messages.AddPartitionsToTxnRequest, error: ErrorCode, api_version: int
 ) -> messages.AddPartitionsToTxnResponse:
     """Answer every partition with `error`, also in the versions with an error of the whole request."""
+    if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return refuse(request, error, api_version)
     return refuse_each(request, _retriable(error), api_version)
 
 
@@ -170,9 +200,8 @@ def _add(
     answered  the partitions in the answer, unless one of those to add is refused
     """
     partitions = _partitions(topics)
-    forbidden = INTERNAL_TOPICS if context.api_version < _BATCHES_SINCE else ()
-    refused = refused_partitions(broker, topics, forbidden)
-    if refused:
+    forbidden = forbidden_topics(topics, context) if context.api_version < _BATCHES_SINCE else ()
+    if refused := _merged(_refused(broker, partitions, forbidden)):
         return refused, ()
     if not transactional_id:
         return _mirrored(answered, ErrorCode.INVALID_REQUEST), ()
@@ -186,12 +215,11 @@ def _add(
     return _mirrored(answered, _client_error(error, context)), logs
 
 
-def refused_partitions(broker: Context, topics: _Topics, forbidden: Collection[str]) -> _Results:
-    """Return the answer for each partition when one of them cannot be added; nothing when all can.
-
-    forbidden  topics that the sender may not write to
-    """
-    return _merged(_refused(broker, _partitions(topics), forbidden))
+def forbidden_topics(topics: _Topics, context: RequestContext) -> set[str]:
+    """Return the topics to which a client does not write; brokers add the partitions that they hold."""
+    may_write = partial(context.sender.may, AclOperation.WRITE, ResourceType.TOPIC)
+    names = {named.name for named in topics}
+    return {name for name in names if name in INTERNAL_TOPICS or not may_write(name)}
 
 
 def _refused(
@@ -199,7 +227,7 @@ def _refused(
 ) -> dict[TopicPartition, ErrorCode]:
     """Return the answer for each partition when one of them cannot be added; nothing when all can.
 
-    forbidden  topics that clients do not write to; brokers add the partitions that they hold
+    forbidden  topics that the sender may not write to
     """
     verdict = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
     for each in verdict:

@@ -15,7 +15,7 @@ from typing import Any
 from kafka_offsets.broker.context.broker_peers import is_between_brokers, is_trusted
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide, pass_on
-from kafka_offsets.broker.gates.rows import authorized
+from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import Api, Apis, Route
 from kafka_offsets.client.frames import decode_response, encode_request

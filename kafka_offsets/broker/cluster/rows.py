@@ -14,6 +14,7 @@ from typing import Any
 from kafka_offsets.broker.api.fetch import FOLLOWERS_SERVE_SINCE, Refuses
 from kafka_offsets.broker.api.replicas import unregistered
 from kafka_offsets.broker.api.topic_admin import is_too_late
+from kafka_offsets.broker.api.transactions import forbidden_topics
 from kafka_offsets.broker.cluster.envelopes import ENVELOPE
 from kafka_offsets.broker.cluster.forwarding import Forwarding
 from kafka_offsets.broker.cluster.view import ClusterView
@@ -24,6 +25,7 @@ from kafka_offsets.broker.context.intercept import (
     fail_request,
     names_of,
     pass_on,
+    refuse_unanswered,
     topic_name,
 )
 from kafka_offsets.broker.partition.partitions import Topic
@@ -41,6 +43,7 @@ from kafka_offsets.replication.partition_state import NO_LEADER
 Handle = Callable[..., Any]
 
 _PRODUCE = 0
+_ADD_PARTITIONS = 24
 _DESCRIBE_PRODUCERS = 61
 _LEADER_SINCE = {0: 10, 1: 16}
 """From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
@@ -180,11 +183,7 @@ class ClusterRows:
             return row.handle(core, request, context, now)
         struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
         if row.key == _PRODUCE and request.acks == 0:
-            # This is how a broker reports an error to a producer with acks=0.
-            if rest is not None:
-                row.handle(core, rest, Held(context, rest, lambda _: None), now)
-            core.answers.close_connection(context.connection)
-            return None
+            return refuse_unanswered(core, row, rest, context, now)
         refused = row.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
         if row.has_leader_epochs:
             self._compare_epochs(core, struck, refused)
@@ -297,6 +296,8 @@ class ClusterRows:
             keys = named.ids(request, GROUP_ID)
         if not any(is_elsewhere(key) for key in keys):
             return decide(core, row, request, context, now)
+        if row.key == _ADD_PARTITIONS and forbidden_topics(request.v3_and_below_topics, context):
+            return decide(core, row, request, context, now)  # refused, before it is told who coordinates
         if core.config.offsets_forward and row.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, core, is_transactional=False)
             self._forwarding.decide(core, row, request, context, coordinator_of)
@@ -451,7 +452,7 @@ class ClusterRows:
         asked = {topic.name: topic for topic in request.topics}
         for each in response.topics:
             wanted, found = asked[each.name], core.topics.get(each.name)
-            if each.error_code:
+            if each.error_code or each.topic_config_error_code:
                 continue
             if found is not None and not request.validate_only:
                 each.replication_factor = len(self._view.state(found, 0).replicas)

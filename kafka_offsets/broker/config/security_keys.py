@@ -1,4 +1,4 @@
-"""The keys of listeners and of security: where the broker listens, and how peers prove who they are.
+"""The keys of listeners and of security: where the broker listens, how peers prove who they are, and who may do what.
 
 A key may begin with `listener.name.NAME.`, the name of a listener in lower case, if its entry in the table says so, and
 some keys then with the mechanism: `listener.name.internal.plain.sasl.jaas.config`.
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from kafka_offsets.broker.config.authorization_keys import AuthorizationKeys
 from kafka_offsets.broker.config.listeners import (
     PROTOCOLS_OF_LISTENERS,
     Endpoint,
@@ -26,6 +25,8 @@ from kafka_offsets.broker.config.listeners import (
 from kafka_offsets.broker.config.types import Key, Type, setting
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.security.authorizer import Authorizer
+from kafka_offsets.security.principal import parse_principal
 from kafka_offsets.security.principal_mapping import parse_rules
 from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
@@ -37,6 +38,9 @@ _OAUTH = "org.apache.kafka.common.security.oauthbearer"
 UNSECURED_VALIDATOR = f"{_OAUTH}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
 TOKEN_VALIDATORS = (f"{_OAUTH}.OAuthBearerValidatorCallbackHandler", UNSECURED_VALIDATOR)
 STORE_TYPES = ("PEM", "PKCS12", "JKS")
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_WITH_ZOOKEEPER = ("kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
+"""The authorizers of Kafka before 4.0, which decide in the same way."""
 
 
 def known_rules(rules: str) -> str | None:
@@ -53,12 +57,50 @@ def known_validator(name: str) -> str | None:
     return None if name in TOKEN_VALIDATORS else f"the validators are {' and '.join(TOKEN_VALIDATORS)}"
 
 
+def _known_authorizer(name: str) -> str | None:
+    """Return why an authorizer cannot be used, else None."""
+    known = ("", STANDARD_AUTHORIZER, *_WITH_ZOOKEEPER)
+    return None if name in known else f"the only authorizer is {STANDARD_AUTHORIZER}"
+
+
+def _known_principals(text: str) -> str | None:
+    """Return why a list of principals cannot be read, else None."""
+    try:
+        _principals(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _principals(text: str) -> list[str]:
+    return [str(parse_principal(each.strip())) for each in text.split(";") if each.strip()]
+
+
 @dataclass(frozen=True, slots=True)
-class SecurityKeys(AuthorizationKeys):
+class SecurityKeys:
     """The values of the keys of listeners and of security; a part of `Config`.
 
     of_listeners  what is set for single listeners, by the whole key
     """
+
+    authorizer_class_name: str = setting(
+        Type.STRING,
+        "",
+        "The authorizer: with Kafka's StandardAuthorizer every request is checked against ACLs; empty: none is. The "
+        "names of the authorizers that Kafka had with ZooKeeper mean the same.",
+        check=_known_authorizer,
+    )
+    super_users: str = setting(
+        Type.STRING,
+        "",
+        "The principals that may do everything, User:NAME, with semicolons between them.",
+        check=_known_principals,
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        Type.BOOLEAN,
+        False,
+        "Whether a resource that no ACL names is free for all, instead of for super users.",
+    )
 
     listeners: tuple[str, ...] = setting(
         Type.LIST,
@@ -254,6 +296,12 @@ class SecurityKeys(AuthorizationKeys):
     )
 
     of_listeners: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    def authorizer(self) -> Authorizer | None:
+        """Return a new authorizer without ACLs, None without `authorizer.class.name`."""
+        if not self.authorizer_class_name:
+            return None
+        return Authorizer(_principals(self.super_users), allows_if_no_acl=self.allow_everyone_if_no_acl_found)
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Return the listeners for clients. Raises ConfigError if there is none."""

@@ -17,12 +17,15 @@ from kafka_offsets.protocol.mirroring.named import NameOf, name_in
 logger = new_logger(__name__)
 
 
-def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now) -> Any:
-    """Call the API's own handler for a request; return the response, or None if it comes later."""
+def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
+    """Call the API's own handler for a request; return the response, or None if it comes later.
+
+    more  what else the handler of Fetch takes
+    """
     if api.route is Route.SHARD:
         decide_in_shard(core, api, request, context, now)
         return None
-    return api.handle(core, request, context, now)
+    return api.handle(core, request, context, now, *more)
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
@@ -71,10 +74,28 @@ def decide_and_change(
     core: Context, row: Api, request: Any, context: RequestContext, now: Now, change: Callable[[Any], Any]
 ) -> None:
     """Decide a request, and change its answer before it is sent."""
-    held = Held(context, request, lambda response: pass_on(core, context, change(response)))
+
+    def take(response: Any) -> None:
+        """Send the changed response; one that is encoded already is b"", which is none."""
+        if response is request and row.echoed:  # it means success of every part
+            response = row.fail(request, ErrorCode.NONE, context.api_version)
+        is_encoded = isinstance(response, (bytes, bytearray, Parts))
+        pass_on(core, context, response if is_encoded else change(response))
+
+    held = Held(context, request, take)
     response = decide(core, row, request, held, now)
     if response is not None:
         held.hand_over(response)
+
+
+def refuse_unanswered(core: Context, row: Api, rest: Any, context: RequestContext, now: Now) -> None:
+    """Decide the part of a Produce with acks=0 that is not refused, None for nothing, and close the connection.
+
+    This is how a broker reports an error to such a producer.
+    """
+    if rest is not None:
+        decide(core, row, rest, Held(context, rest, lambda _: None), now)
+    core.answers.close_connection(context.connection)
 
 
 def topic_name(core: Context, topic: Any) -> str:

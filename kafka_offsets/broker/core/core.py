@@ -26,7 +26,7 @@ from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.core.api_table import row_of, served_apis
 from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
-from kafka_offsets.broker.gates.rows import authorized
+from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.gates.token_expiry import start_expiry
 from kafka_offsets.broker.groups.dead_records import DeadRecords
 from kafka_offsets.broker.groups.durability import Durability

@@ -1,13 +1,14 @@
 """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken and DescribeDelegationToken (KIP-48, KIP-373).
 
-Answers are Kafka's: tests/stories/delegation_tokens.txt has them. Rights are checked by `authorization.token_rows`.
-Sources: KafkaApis, ControllerApis, DelegationTokenControlManager of Kafka 4.3.
+Answers are Kafka's: tests/stories/delegation_tokens.txt has them.
+Sources: KafkaApis, ControllerApis, DelegationTokenManager, DelegationTokenControlManager of Kafka 4.3.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
+from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.delegation_token import DelegationToken
 from kafka_offsets.security.principal import ANONYMOUS, USER_TYPE, Principal
 
@@ -77,6 +79,9 @@ def create_delegation_token(
         return fail_create_delegation_token(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
     if not may_have_tokens(context):
         return refused_creation(context, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner)
+    may_create = partial(context.sender.may, AclOperation.CREATE_TOKENS, ResourceType.USER)
+    if owner != requester and not may_create(str(owner)):
+        return refused_creation(context, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner)
     renewers = tuple(Principal(each.principal_type, each.principal_name) for each in request.renewers)
     if any(renewer.type != USER_TYPE for renewer in renewers):
         return refused_creation(context, ErrorCode.INVALID_PRINCIPAL_TYPE, owner)
@@ -184,9 +189,19 @@ def describe_delegation_token(
     described = [
         _described(broker, token, context.api_version)
         for token in broker.directory.clients.tokens.values()
-        if request.owners is None or any(map(token.concerns, wanted))
+        if (request.owners is None or any(map(token.concerns, wanted))) and _is_seen(token, context)
     ]
     return answer(ErrorCode.NONE, described)
+
+
+def _is_seen(token: DelegationToken, context: RequestContext) -> bool:
+    """Whether a token concerns the sender, or the sender may describe it or those of its owner."""
+    sees = context.sender.sees
+    return (
+        token.concerns(context.principal)
+        or sees(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id)
+        or sees(AclOperation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner))
+    )
 
 
 def _described(broker: Context, token: DelegationToken, api_version: int) -> Any:

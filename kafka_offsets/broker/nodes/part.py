@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_offsets.broker.cluster.rows import ClusterRows
 from kafka_offsets.broker.core.api_table import served_apis
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.gates.rows import authorized
+from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.partition.replica_assignment import ClusterTopics
 from kafka_offsets.metadata.membership import ClusterMembership
 

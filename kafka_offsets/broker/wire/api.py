@@ -83,7 +83,7 @@ class Codecs(NamedTuple):
 class Api:
     """One row of the table.
 
-    rights     what its sender must be allowed to do, if there is an authorizer
+    rights     what its sender must be allowed to do before it is decided; its handler may ask for more
     versions   first and last version advertised; those that the schema lacks are advertised only, as in Kafka
     addresses  the part of a cluster that clients send it to; the names are in `named`
     fail       the response that refuses a request; for most APIs the derived one

@@ -72,7 +72,7 @@ def _join(
     if shard.settings.consumer_migration_policy == migration.DISABLED:
         raise RefusalError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     draft = ConsumerDraft(shard, group, now)
-    draft.sees = context.sees
+    draft.sender = context.sender
     is_unknown = not request.member_id
     member_id = request.member_id or new_member_id(shard)
     check_room(shard, group, member_id)

@@ -44,6 +44,7 @@ from kafka_offsets.coordinator.state.result import CoordinatorRecord, Reply, Req
 from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.java_hash import string_hash
+from kafka_offsets.security.authorizer import ANYBODY
 
 _LARGE_GROUP = 256
 _MEMBERS_A_MS = 8
@@ -85,7 +86,7 @@ class ConsumerDraft:
     records   of other kinds; they are written first
     changes   in order
     afterwards  calls that adjust timers after the decision is applied
-    sees      whether the sender of the request may describe a topic; None: it may describe all
+    sender    of the request
     """
 
     def __init__(self, shard: ShardState, group: ConsumerGroup, now: Now) -> None:
@@ -93,7 +94,7 @@ class ConsumerDraft:
         self.group = group
         self.now = now
         self.is_upgrade = False
-        self.sees: Callable[[str], bool] | None = None
+        self.sender = ANYBODY
         self.records: list[CoordinatorRecord] = []
         self.replies: list[Reply] = []
         self.changes: list[Change] = []
@@ -224,7 +225,7 @@ class ConsumerDraft:
         if is_due and wanted:
 
             def resolve() -> None:
-                group.is_resolving, group.sees = True, self.sees
+                group.is_resolving, group.sender = True, self.sender
                 self.shard.timers.schedule(self.now.mono_ms, REGEX_TIMER, group.group_id)
 
             self.afterwards.append(resolve)

@@ -10,6 +10,7 @@ Source: GroupMetadataManager.consumerGroupHeartbeat and below, GroupCoordinatorS
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.consumer import migration
@@ -44,6 +45,7 @@ from kafka_offsets.coordinator.state.topic_resolution import Resolution, StepBud
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash
+from kafka_offsets.security.acls import AclOperation, ResourceType
 
 _OWN_MEMBER_ID_SINCE = 1
 """The first version in which members choose their own member ids (KIP-1082)."""
@@ -134,7 +136,7 @@ def _beat(
         draft = migration.group_for_joining(shard, request.group_id, now, others)
     else:
         draft = _draft(shard, request, now)
-    draft.sees = context.sees
+    draft.sender = context.sender
     group = draft.group
     check_room(shard, group, request.member_id)
     owned = request.topic_partitions
@@ -345,8 +347,9 @@ def _note_resolved(shard: ShardState, group: ConsumerGroup, resolution: Resoluti
     for expression, found in resolution.found.items():
         if expression not in group.regex_members:
             continue  # its last member has left in the meantime
-        if group.sees is not None:  # as in Kafka: what the sender may not describe does not exist for it
-            found = frozenset(filter(group.sees, found))
+        if group.sender.is_restricted:  # as in Kafka: what it may not describe does not exist for it
+            sees = partial(group.sender.sees, AclOperation.DESCRIBE, ResourceType.TOPIC)
+            found = frozenset(filter(sees, found))
         known = group.regexes.get(expression)
         before = frozenset() if known is None else known.topics
         if found != before:

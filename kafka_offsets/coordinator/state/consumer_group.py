@@ -33,6 +33,7 @@ from kafka_offsets.coordinator.state.timers import Timers
 from kafka_offsets.coordinator.state.topic_resolution import Resolution
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.java_hash import string_hash
+from kafka_offsets.security.authorizer import ANYBODY
 
 SESSION_TIMER, REBALANCE_TIMER = "consumer session", "consumer rebalance"
 CLASSIC_JOIN_TIMER, CLASSIC_SYNC_TIMER = "consumer join", "consumer sync"
@@ -129,7 +130,7 @@ class ConsumerGroup:
     holders          topic id -> partition -> how many members have it or have not yet given it up
     seen_version     `TopicView.version` at which the metadata hash was computed; None: not yet
     resolved_version `TopicView.created_version` at which the expressions were resolved; None: not yet
-    sees             whether the member whose request resolves the expressions may describe a topic; None: all topics
+    sender           of the request that resolves the expressions
     is_resolving     whether the resolution of expressions is scheduled or in progress
     resolution       its progress; None before it begins
     is_dead          whether this broker is no longer the coordinator
@@ -157,7 +158,7 @@ class ConsumerGroup:
         self.seen_version: int | None = None
         self.resolved_version: int | None = None
         self.is_resolving = False
-        self.sees: Callable[[str], bool] | None = None
+        self.sender = ANYBODY
         self.resolution: Resolution | None = None
         self.is_dead = False
         self.sessions: dict[str, MemberSession] = {}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol.connection import Parts
+from kafka_offsets.security.authorizer import ANYBODY, Sender
 from kafka_offsets.security.principal import Principal
 
 
@@ -56,7 +57,7 @@ class RequestContext:
     codecs       how the answer is encoded, opaque here
     frame_bytes  size of the request's frame
     answer       the encoded response, once there is one; responses are sent in the order of their requests
-    sees         whether the sender may describe a topic; None: it may describe all
+    sender       who asks, and what it may do
     handler_ns   time that its handler has taken, if it is answered later and a quota needs it
     """
 
@@ -71,7 +72,7 @@ class RequestContext:
     frame_bytes: int = 0
     answer: bytes | bytearray | Parts | None = None
     handler_ns: int = 0
-    sees: Callable[[str], bool] | None = None
+    sender: Sender = ANYBODY
 
     @property
     def principal(self) -> Principal:
@@ -117,7 +118,7 @@ class Held(RequestContext):
             whole.frame_bytes,
         )
         self.whole = whole
-        self.sees = whole.sees
+        self.sender = whole.sender
         self._take = take
 
     @property

@@ -152,13 +152,14 @@ class Named:
         """Join the answers to both parts of a request; fields above the keys come from `other`."""
         assert self._keys is not None
         where = self._keys
-        answered = {
-            getattr(each, where.answered_key): each
-            for part in (one, other)
-            for each in getattr(part, where.answered)
-        }
+        answered: dict[str, list[Any]] = {}
+        for part in (one, other):
+            for each in getattr(part, where.answered):
+                answered.setdefault(getattr(each, where.answered_key), []).append(each)
+        found = (answered[key] for key in self.keys(request) if key in answered)
         joined = copy.copy(other)
-        setattr(joined, where.answered, [answered[key] for key in self.keys(request) if key in answered])
+        # A key that is named twice has two answers, or one.
+        setattr(joined, where.answered, [each.pop(0) if len(each) > 1 else each[0] for each in found])
         return joined
 
     def split_by_partition(self, request: Any, wants: Wants, name_of: NameOf) -> Split:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafka_offsets.broker.api import fetch
 from kafka_offsets.broker.core.api_table import SERVED, served_apis
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.gates.rows import authorized
+from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.wire.api import (
     API_VERSIONS,
     GROUP,

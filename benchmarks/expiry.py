@@ -159,7 +159,7 @@ def beside_a_client(directory: Path, offsets: int) -> None:
 
 def alone(directory: Path, offsets: int) -> None:
     """Let a core expire them as fast as it can; print its longest turn."""
-    nothing_else = {"log.cleaner.enable": False, "offsets.snapshot.interval.bytes": 0}
+    nothing_else = {"log.cleaner.enable": False}
     core = BrokerCore(Config.load(nothing_else), DiskFiles(directory), SystemClock())
     gc.collect()  # as `serve` does
     gc.freeze()

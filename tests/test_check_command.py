@@ -15,7 +15,6 @@ import pytest
 
 from kafka_offsets import cli
 from kafka_offsets.broker.api import topic_admin
-from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.commands.check import check
 from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.files import files
@@ -259,67 +258,6 @@ def test_a_directory_that_is_mounted_read_only_can_be_checked(directory: Path) -
 def test_records_that_kafka_wrote_are_whole(scenario: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = run(capsys, DATA / "logs" / scenario)
     assert (code, len(lines)) == (0, 1)
-
-
-# -- the files beside a log that spare a start reading it
-
-BESIDE = ("coordinator-snapshot", "segments-summary")
-
-
-@pytest.fixture
-def with_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory that was closed with a snapshot and a summary."""
-    monkeypatch.setattr(snapshots, "_LARGE_LOG_BYTES", 1)
-    root = tmp_path / "data"
-    core = make_core(DiskFiles(root), offsets_topic_num_partitions=1, offsets_snapshot_interval_bytes=1)
-    topic_admin.create_topic(core.context, "t", 1, {})
-    client = CoreClient(core)
-    for number in range(3):
-        client.commit("g", {("t", 0): number})
-    core.close()
-    return root
-
-
-def test_a_snapshot_and_a_summary_that_fit_their_log_are_no_finding(
-    capsys: pytest.CaptureFixture[str], with_caches: Path
-) -> None:
-    assert all((with_caches / SEGMENT).with_name(name).exists() for name in BESIDE)
-    for where in (with_caches, (with_caches / SEGMENT).parent):
-        code, said = run(capsys, where)
-        assert code == 0 and len(said) == 1 and "damage: 0, torn: 0, advice: 0" in said[0]
-
-
-@pytest.mark.parametrize("name", BESIDE)
-def test_a_flip_in_any_byte_of_a_snapshot_or_a_summary_is_reported(
-    name: str, capsys: pytest.CaptureFixture[str], with_caches: Path
-) -> None:
-    path = (with_caches / SEGMENT).with_name(name)
-    for position in range(0, path.stat().st_size, 7):
-        flip(path, position)
-        code, said = run(capsys, with_caches)
-        assert code == 0
-        assert [line for line in said if f"{name}: advice: it is not used: " in line]
-        flip(path, position)
-
-
-def test_a_snapshot_of_another_partition_or_cluster_and_one_ahead_of_its_log_are_reported(
-    capsys: pytest.CaptureFixture[str], with_caches: Path
-) -> None:
-    copy = (with_caches / "meta.properties").read_bytes()
-    lines = copy.splitlines()[:-1]
-    other = b"cluster.id=another-cluster-of-the-same"
-    changed = [other if line.startswith(b"cluster.id") else line for line in lines]
-    (with_caches / "meta.properties").write_bytes(b"\n".join(changed) + b"\n")
-    assert "it is of another cluster, topic or partition" in run(capsys, with_caches)[1][0]
-    (with_caches / "meta.properties").write_bytes(copy)
-
-    log = with_caches / SEGMENT
-    whole = log.read_bytes()
-    size = 12 + int.from_bytes(whole[8:12])
-    log.write_bytes(whole[:size])
-    said = [line for line in run(capsys, with_caches)[1] if "advice" in line and "not used" in line]
-    assert "it may hold records up to offset 3, and the log ends at 1" in said[1]
-    assert f"has {size} bytes, {len(whole)} in it" in said[0]
 
 
 # -- what a log has saved of its producers

@@ -31,7 +31,6 @@ from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
 from kafka_offsets.zookeeper.requests import Request
 from kafka_offsets.zookeeper.steps import UnavailableError
-from tests.broker.snapshot_files import kept
 from tests.drivers.core import CoreClient, commit_request
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 from tests.drivers.zookeeper_core import ZooKeeperCore
@@ -298,7 +297,7 @@ def test_a_run_to_the_log_that_is_killed_at_any_write_is_completed_by_the_next(
             for name in ("append_batch", "sync"):
                 patched.setattr(Log, name, _hooked(getattr(Log, name), hook))
             totals(to_log(files, CONFIG, zookeeper(server), EXECUTE, now))
-        left = kept(files)
+        left = MemoryFiles.copy_of(files)
         assert in_zookeeper(server) == SOURCE
         total = totals(to_log(left, CONFIG, zookeeper(server), EXECUTE, now))
         assert total.copied + total.present == 14

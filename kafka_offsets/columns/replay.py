@@ -133,11 +133,9 @@ class ColumnReplay:
 
     CollisionError, UnicodeDecodeError or ProtocolError end it. The caller must then replay the log record by record,
     which reports the error, if there is one.
-    early_deletions  groups that were deleted while they had offsets
     """
 
     def __init__(self, read: Reader) -> None:
-        self.early_deletions = 0
         self._read = read
         self._last_offset = -1
         self._key_ids = WordIds()
@@ -469,7 +467,6 @@ class ColumnReplay:
                 self._consumer.pop(group, None)
             times, counts = histories[group]
             has_offsets = counts[bisect_right(times, event.log_offset) - 1] > 0
-            self.early_deletions += has_offsets
             if record.known:
                 self._durable.pop(group, None)
                 if group in self._consumer:

@@ -8,12 +8,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.partition.producers import Producers
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_offsets.commands.options.directories import existing_directory, is_partition_folder, segment_bytes
 from kafka_offsets.commands.output.progress import progress
-from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
 from kafka_offsets.coordinator.state import consumer_records, stored
 from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
 from kafka_offsets.coordinator.transactions import records as transaction_records
@@ -23,11 +21,8 @@ from kafka_offsets.storage.directory.data_directory import (
     LOCK,
     META_PROPERTIES,
 )
-from kafka_offsets.storage.directory.folder_facts import Facts, batch_before
 from kafka_offsets.storage.files.files import ReadOnlyFiles
-from kafka_offsets.storage.log.producer_state import decode_state
 from kafka_offsets.storage.repair.check import Checker, Finding, Severity
-from kafka_offsets.storage.segments.segment_names import PRODUCER_STATE
 
 _IS_DAMAGE = (Severity.DAMAGE, Severity.TORN)
 
@@ -56,48 +51,6 @@ def check_transaction_record(record: Record) -> None:
         transaction_records.parse_value(record.value)
 
 
-def check_snapshot(data: bytes, facts: Facts) -> str | None:
-    """Return why the next start will ignore a snapshot, or None; a start also checks the log after the snapshot."""
-    try:
-        snapshot = ShardSnapshot(data)
-    except UnusableSnapshotError as error:
-        return str(error)
-    head, tail = snapshot.head, snapshot.tail
-    partition = int(facts.folder.rpartition("-")[2])
-    if (head.topic_id, head.partition) != (facts.topic_id, partition) or (
-        facts.cluster_id is not None and facts.cluster_id != head.cluster_id
-    ):
-        return "it is of another cluster, topic or partition"
-    if head.log_start_offset != facts.start_offset:
-        return f"the log begins at offset {facts.start_offset}, {head.log_start_offset} when it was taken"
-    if not facts.start_offset <= head.replay_from <= tail.end_offset <= facts.end_offset:
-        return f"it may hold records up to offset {tail.end_offset}, and the log ends at {facts.end_offset}"
-    found = batch_before(facts, tail.end_offset)
-    if found is None or tuple(found) != tuple(tail):
-        return f"the batch before offset {tail.end_offset} is another one now"
-    return None
-
-
-def check_producer_state(data: bytes, facts: Facts) -> str | None:
-    """Return why the next start will ignore the saved producers of a log, or None."""
-    saved = decode_state(data)
-    if saved is None:
-        return "its checksum or its version is wrong"
-    if not facts.start_offset < saved.end_offset <= facts.end_offset:
-        return (
-            f"it is of offset {saved.end_offset}, and the log goes "
-            f"from {facts.start_offset} to {facts.end_offset}"
-        )
-    found = batch_before(facts, saved.end_offset)
-    if found is None or (found.base_offset, found.crc) != (saved.base_offset, saved.batch_crc):
-        return f"the batch before offset {saved.end_offset} is another one now"
-    try:
-        Producers.loads(saved.known)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
 def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     """Check a directory; yield a line for each finding and a summary, each with whether it reports damage.
 
@@ -110,9 +63,7 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
     lock = files.lock(LOCK)
     try:
         records = {OFFSETS_TOPIC: check_offsets_record, TRANSACTIONS_TOPIC: check_transaction_record}
-        checker = Checker(
-            files, records, {SNAPSHOT_FILE: check_snapshot, PRODUCER_STATE: check_producer_state}
-        )
+        checker = Checker(files, records, Producers.loads)
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
         found = dict.fromkeys(Severity, 0)
         with progress("checking", segment_bytes(directory), lambda: checker.counts.bytes):

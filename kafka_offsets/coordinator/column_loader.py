@@ -74,7 +74,6 @@ class ColumnLoader:
             for group, topic, partition, committed in entries:
                 pending[stored.OffsetKey(group, topic, partition)] = OffsetAndMetadata(*committed)
         shard.unknown_records += self._unknown
-        shard.early_deletions += self._replay.early_deletions
 
 
 def _parsed_offset(record: int, key: stored.OffsetKey, value: bytes | None, log_offset: int) -> ParsedOffset:

@@ -77,8 +77,6 @@ class Shard(ShardState):
             self._replay_offset(parsed, value, log_offset, producer_id)
         elif isinstance(parsed, stored.GroupKey):
             value_read = None if value is None else stored.parse_group_value(value)
-            if value is None and self.offsets.has_group(parsed.group):
-                self.early_deletions += 1
             rebalance.replay(self, parsed.group, value_read)
         elif isinstance(parsed, ConsumerKey):
             self._replay_consumer(parsed, key, value)
@@ -111,20 +109,13 @@ class Shard(ShardState):
         if isinstance(group, ConsumerGroup):
             group.replay(key, None)
             if is_gone and self.is_loading:
-                self._remove_loaded(parsed.group)
+                del self.groups.held[parsed.group]
         elif is_gone:
             self._forget_offsets_only(parsed.group)
-
-    def _remove_loaded(self, group_id: str) -> None:
-        """Remove a group that the log deletes; its offsets, if it has any, remain."""
-        if self.offsets.has_group(group_id):
-            self.early_deletions += 1
-        del self.groups.held[group_id]
 
     def _forget_offsets_only(self, group_id: str) -> None:
         """Remove a group that had only offsets: it was of an unsupported kind, and has been deleted."""
         if self.offsets.has_group(group_id):
-            self.early_deletions += 1
             return
         group = self.groups.held.get(group_id)
         if isinstance(group, ClassicGroup) and group.durable is None and group.is_provisional:

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from kafka_offsets import Broker, ConfigError, OffsetAndMetadata, StorageError, testing
-from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
 from kafka_offsets.broker.network import embedded
 from kafka_offsets.broker.network import server as server_module
 from tests.conftest import REPOSITORY
@@ -288,25 +287,6 @@ def test_two_threads_may_stop_one_broker() -> None:
         for thread in stopping:
             thread.join(timeout=20)
         assert broker_threads() == before
-
-
-def test_a_snapshot_is_written_while_the_broker_serves(tmp_path: Path) -> None:
-    written = [tmp_path / f"__consumer_offsets-{partition}" / SNAPSHOT_FILE for partition in range(2)]
-    config = {"offsets.snapshot.interval.bytes": 1, "offsets.topic.num.partitions": 2}
-    with Broker(config, data_directory=tmp_path) as broker:
-        assert broker._loop is not None
-        for number in range(4):
-            commit(broker, f"group-{number}", number)
-        snapshots = broker._server.core.snapshots  # type: ignore[union-attr]
-        for hosted in broker._server.core.runtime.all_shards():  # type: ignore[union-attr]
-            broker._loop.call_soon_threadsafe(snapshots.want, hosted)
-        number = 4
-        while not all(path.exists() for path in written):  # ended by the timeout of the test
-            commit(broker, f"group-{number % 9}", number)
-            number += 1
-        expected = {group: broker.committed(f"group-{group}") for group in range(9)}
-    with Broker(config, data_directory=tmp_path) as broker:
-        assert {group: broker.committed(f"group-{group}") for group in range(9)} == expected
 
 
 def test_a_stop_that_cannot_write_ends_the_thread_and_says_why(

@@ -63,7 +63,6 @@ def left_by(shard: Shard) -> dict[str, Any]:
         "count": len(offsets),
         "pending": [(producer, list(pending.items())) for producer, pending in shard.pending.items()],
         "unknown": shard.unknown_records,
-        "early deletions": shard.early_deletions,
     }
 
 

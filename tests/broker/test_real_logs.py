@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.protocol import messages
@@ -180,38 +179,24 @@ def state(client: CoreClient) -> list[Any]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_start_from_a_snapshot_finds_what_a_replay_of_kafkas_records_finds(
-    scenario: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_second_start_finds_what_the_first_one_found_and_changes_no_log(
+    scenario: str, tmp_path: Path
 ) -> None:
     """Offsets, groups of every type, open transactions, and the records that are carried: share, streams, unknown."""
-    caplog.set_level("INFO", snapshots.__name__)
     client = start(scenario, tmp_path)
     client.core.close()
-    clock = client.core.clock
-
-    def again(interval_bytes: int) -> CoreClient:
-        files = DiskFiles(tmp_path / "data")
-        return CoreClient(make_core(files, clock=clock, offsets_snapshot_interval_bytes=interval_bytes))  # type: ignore[arg-type]
-
-    client = again(0)
-    replayed = state(client)
-    client.core.close()
-    again(1).core.close()  # takes the snapshots
-    logs = [path.read_bytes() for path in sorted((tmp_path / "data").glob(f"{OFFSETS_TOPIC}-*/*.log"))]
-    caplog.clear()
-    client = again(1)
-    used = [record for record in caplog.records if "is used" in record.getMessage()]
-    assert len(used) == sum(bool(hosted.log.size) for hosted in client.core.runtime.all_shards())
-    assert state(client) == replayed
-    assert not any(
-        partition.knows_producers
-        for hosted in client.core.runtime.all_shards()
-        if hosted.log.size
-        and (partition := client.core.topics.partition(OFFSETS_TOPIC, hosted.shard.partition)) is not None
-    ), "no log has been read for its producers"
-    client.core.close()
-    assert logs == [
-        path.read_bytes() for path in sorted((tmp_path / "data").glob(f"{OFFSETS_TOPIC}-*/*.log"))
-    ]
+    logs = {path: path.read_bytes() for path in (tmp_path / "data").glob(f"{OFFSETS_TOPIC}-*/*.log")}
+    found = []
+    for _ in range(2):
+        client = CoreClient(make_core(DiskFiles(tmp_path / "data"), clock=client.core.clock))  # type: ignore[arg-type]
+        found.append(state(client))
+        hosted_logs = [each for each in client.core.runtime.all_shards() if each.log.size]
+        partitions = [
+            client.core.topics.partition(OFFSETS_TOPIC, each.shard.partition) for each in hosted_logs
+        ]
+        assert not any(each is None or each.knows_producers for each in partitions), "no producers are read"
+        client.core.close()
+    assert found[0] == found[1]
     if scenario in {"share", "streams"}:
-        assert any(unknown for *_, unknown, _ in replayed), "they hold records of groups that are not served"
+        assert any(unknown for *_, unknown, _ in found[0]), "they hold records of groups that are not served"
+    assert logs == {path: path.read_bytes() for path in logs}

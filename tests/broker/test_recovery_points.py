@@ -66,7 +66,7 @@ def test_it_is_written_every_interval_for_what_was_synced(fsync: str, expected: 
 
 
 def test_without_fsync_it_is_where_the_active_segment_begins() -> None:
-    small = {"offsets_topic_segment_bytes": 1000, "offsets_snapshot_interval_bytes": 0}
+    small = {"offsets_topic_segment_bytes": 1000}
     client = committing(RecordingFiles(), 30, fsync="never", log_cleaner_enable=False, **small)
     wait(client.core, 60_000)
     assert points(client.core)[OFFSETS, 0] == log_of(client.core).segments[-1].base_offset > 0
@@ -157,10 +157,9 @@ def test_what_a_dead_process_left_is_synced_before_it_counts() -> None:
     assert client.core is not core
 
 
-@pytest.mark.parametrize("who", ["recovery points", "snapshot", "retention"])
+@pytest.mark.parametrize("who", ["recovery points", "retention"])
 def test_a_shard_whose_log_failed_a_sync_serves_no_more_requests(who: str) -> None:
     files = FaultyFiles()
-    files.outlives_process = who == "snapshot"
     config = {"fsync": "never", "offsets_topic_segment_bytes": 700, "log_cleaner_enable": False}
     if who == "retention":
         config |= {"log_retention_check_interval_ms": 1000, "offsets_topic_segment_bytes": 10**6}
@@ -174,8 +173,6 @@ def test_a_shard_whose_log_failed_a_sync_serves_no_more_requests(who: str) -> No
     if who == "recovery points":
         for number in range(10):
             client.commit("g", {("t", 0): number})
-    elif who == "snapshot":
-        core.snapshots.want(next(iter(core.runtime.all_shards())))
     else:
         topic = core.topics.get(OFFSETS)
         assert topic is not None

@@ -100,6 +100,30 @@ def test_while_a_shard_is_loaded_requests_get_a_retriable_error_and_no_session_i
     assert described.group_state == "Stable"
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_caches_of_earlier_versions_are_removed_and_change_nothing(is_clean: bool) -> None:
+    """They may be of any log: one whose end was lost, or that was compacted since."""
+    files = stopped_files()
+    caches = {"coordinator-snapshot": b"KOffSnap\2\0", "segments-summary": b"KOffSegs\1\0"}
+    for number, (name, magic) in enumerate(caches.items()):
+        for end in ("", ".tmp"):
+            write(files, f"__consumer_offsets-0/{name}{end}", magic + bytes([1 + number]) * 1000)
+    if not is_clean:
+        files.remove(".kafka_cleanshutdown")
+    for offset in (10, 11, 12):  # recover, write, die again
+        files = MemoryFiles.copy_of(files)
+        core = make_core(files)
+        assert not [
+            name for name in files.list_directory("__consumer_offsets-0") if name.startswith(tuple(caches))
+        ]
+        client = CoreClient(core)
+        assert (client.committed("g"), client.committed("s")) == (
+            {("t", 0): 1, ("t", 1): 2},
+            {("t", 0): offset},
+        )
+        assert client.commit("s", {("t", 0): offset + 1}) == {("t", 0): 0}
+
+
 def test_short_logs_are_loaded_before_the_broker_listens() -> None:
     files = stopped_files()
     background = LateBackground()
@@ -246,8 +270,8 @@ def test_what_damage_hides_is_not_reported_again_after_a_later_commit(
     client = CoreClient(core)
     records_in_force = repair.records_in_force
 
-    def and_a_commit(log: Log, shard: Shard, in_log: Shard | None) -> list[CoordinatorRecord]:
-        found = records_in_force(log, shard, in_log)
+    def and_a_commit(log: Log, shard: Shard) -> list[CoordinatorRecord]:
+        found = records_in_force(log, shard)
         assert [record.key for record in found] == [stored.offset_key("s", "t", 0)]
         assert client.commit("s", {("t", 0): 12}) == {("t", 0): 0}
         return found

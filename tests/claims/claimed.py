@@ -11,7 +11,6 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.snapshot_files import kept
 from tests.broker.test_expiry import after, delete_topic, expired
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.members import GroupMember, assignment, stable, turn
@@ -56,7 +55,7 @@ def again(core: BrokerCore, **config: Any) -> BrokerCore:
 def killed(core: BrokerCore, **config: Any) -> BrokerCore:
     """Start another broker on what one leaves that dies now."""
     assert isinstance(core.directory.files, MemoryFiles)
-    return broker(kept(core.directory.files), clock=core.clock, **config)
+    return broker(MemoryFiles.copy_of(core.directory.files), clock=core.clock, **config)
 
 
 def offsets_topic(core: BrokerCore, partition: int = 0) -> list[tuple[Any, bytes | None]]:

@@ -25,7 +25,6 @@ from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.testing import Cluster
-from tests.broker.snapshot_files import kept
 from tests.claims.claimed import CoreClient, ask_node, broker, compacted, killed, offsets_topic
 from tests.client.consumers import consumers, read
 from tests.conftest import REPOSITORY
@@ -124,7 +123,7 @@ def test_a_commit_of_several_partitions_is_in_the_log_completely_or_not_at_all()
     whole = raw(files, LOG)
     seen = set()
     for size in range(before, len(whole) + 1):
-        left = kept(files)
+        left = MemoryFiles.copy_of(files)
         replace(left, LOG, whole[:size])
         seen.add(tuple(CoreClient(broker(left)).committed("g").items()))
     assert seen == {tuple({("t", 0): n, ("t", 1): n}.items()) for n in (1, 2)}
@@ -148,7 +147,7 @@ def test_a_partial_write_never_makes_compaction_delete_the_right_value() -> None
     files = core.directory.files
     assert isinstance(files, MemoryFiles)
     client.commit("g", {("t", 0): 2, ("t", 1): 2})
-    torn = kept(files)
+    torn = MemoryFiles.copy_of(files)
     cut(torn, LOG, -1)
     later = broker(torn)
     assert [value is not None for _, value in offsets_topic(later)] == [True, True]

@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.snapshot import SnapshotHead, SnapshotTail, SnapshotWriter
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup, ConsumerGroupState
 from kafka_offsets.protocol import messages
@@ -47,7 +46,6 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, dict[bytes, list[int]]] = {}
         self.group_epoch = 0
-        self.snapshot: tuple[int, bytes] | None = None
 
     @property
     def shard(self) -> Shard:
@@ -174,21 +172,12 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if self.group is not None:
             assert self.group.is_settled
 
-    @rule()
-    def take_a_snapshot(self) -> None:
-        head = SnapshotHead(
-            "cluster", bytes(16), 0, 0, len(self.driver.durable), 0, self.shard.unknown_records
-        )
-        writer = SnapshotWriter(self.shard, head)
-        data = b"".join(writer.sections()) + writer.finish(SnapshotTail(len(self.driver.durable), 0, 0, 0))
-        self.snapshot = len(self.driver.durable), data
-
     @precondition(lambda self: not self.driver.hold)
-    @rule(from_snapshot=st.booleans())
-    def restart(self, from_snapshot: bool) -> None:
+    @rule()
+    def restart(self) -> None:
         before = self.shard.groups.get("g")
         self.driver.sync_log()
-        self.driver.load(self.snapshot if from_snapshot else None)
+        self.driver.load()
         after = self.shard.groups.get("g")
         if isinstance(before, ConsumerGroup):  # a classic group may have members before its first record
             assert isinstance(after, ConsumerGroup)

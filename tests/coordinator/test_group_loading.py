@@ -129,7 +129,6 @@ def test_offsets_of_a_group_that_the_log_deletes_remain_without_it() -> None:
     assert (again.describe().group_state, again.describe().members) == ("Empty", [])
     assert again.beat(member, 1) == E.UNKNOWN_MEMBER_ID
     assert again.commit() == 0
-    assert again.shard.early_deletions == 1
 
 
 def test_a_timer_that_fails_says_of_which_group_it_is(

@@ -384,14 +384,15 @@ def test_rows_are_found_when_all_want_one_place_and_when_kinds_run_out(
             else:
                 oracle[key] = entry_of(number, topic_id=IDS[number % 2])
                 table.put(*key, oracle[key])
-            restored = OffsetTable()
-            for name in table.groups():
-                for page in table.pages(name):
-                    restored.put_page(name, page)
-            for kept in (table, restored):
-                items = {(name, *item[:2]): item[2] for name in kept.groups() for item in kept.items(name)}
+            for kept in ([table], [table.copy_of(name) for name in table.groups()]):
+                items = {
+                    (name, *item[:2]): item[2]
+                    for part in kept
+                    for name in part.groups()
+                    for item in part.items(name)
+                }
                 assert items == oracle
-                assert len(kept) == len(oracle)
+                assert sum(map(len, kept)) == len(oracle)
         for key in oracle:
             assert table.remove(*key)
         assert not table.has_topic("t")
@@ -429,3 +430,23 @@ def test_a_page_of_entries_is_what_putting_each_of_them_leaves(partitions: list[
         table.put("g", "t", partitions[0] ^ 1, OffsetAndMetadata(9, metadata="x"))
         assert table.remove("g", "t", partitions[-1])
     assert list(bulk.items("g")) == list(one.items("g"))
+
+
+def test_a_copy_of_a_group_has_all_its_entries_and_does_not_change_with_it() -> None:
+    table = OffsetTable()
+    kept: dict[tuple[str, int], OffsetAndMetadata] = {}
+    for number, partition in enumerate((0, 1, 2, 5, 127, 128, 300)):
+        for topic in ("plain", "rare"):
+            more = {"metadata": f"m{number}", "expire_timestamp": 7 + number} if topic == "rare" else {}
+            kept[topic, partition] = entry_of(number, topic_id=IDS[number % 2], **more)
+            table.put("g", topic, partition, kept[topic, partition])
+    table.put("g", "one", 3, entry_of(9))
+    table.put("other", "plain", 0, entry_of(10))
+    copied = table.copy_of("g")
+    for topic, partition in kept:
+        table.put("g", topic, partition, entry_of(99, metadata="later"))
+    table.remove("g", "rare", 5)
+    kept["one", 3] = entry_of(9)
+    assert copied.groups() == ["g"] and len(copied) == len(kept)
+    assert {(topic, index): entry for topic, index, entry in copied.items("g")} == kept
+    assert len(OffsetTable().copy_of("g")) == 0

@@ -10,20 +10,12 @@ from kafka_offsets.coordinator.offsets.expiry import UnderWay, expire
 from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.errors import ErrorCode as E
-from tests.coordinator.test_snapshot import snapshot_of
 from tests.drivers.shard import TOPIC, ShardDriver
 
 
-def after_a_snapshot(driver: ShardDriver) -> ShardDriver:
-    driver.load((len(driver.durable), snapshot_of(driver.shard)))
-    return driver
-
-
-@pytest.fixture(
-    params=[lambda driver: driver, ShardDriver.restart, after_a_snapshot], ids=["live", "load", "snapshot"]
-)
+@pytest.fixture(params=[lambda driver: driver, ShardDriver.restart], ids=["live", "load"])
 def driver(request: pytest.FixtureRequest) -> ShardDriver:
-    """A shard with a group that has only committed, now, after a load, and after a snapshot was restored."""
+    """A shard with a group that has only committed, now, and after a load."""
     made = ShardDriver()
     made.commit()
     found: ShardDriver = request.param(made)

@@ -16,7 +16,6 @@ from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
 from kafka_offsets.coordinator.offsets import deletion
 from kafka_offsets.coordinator.offsets import requests as offsets
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.snapshot import ShardSnapshot
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, RequestContext, Result
 from kafka_offsets.coordinator.state.shard_state import GroupSettings
@@ -243,14 +242,10 @@ class ShardDriver:
         other.load()
         return other
 
-    def load(self, snapshot: tuple[int, bytes] | None = None) -> None:
-        """Load a shard from the log, or from a snapshot and what the log has from its offset on."""
+    def load(self) -> None:
+        """Load a shard from the log."""
         self.shard = self.new_shard()
-        start = 0
-        if snapshot is not None:
-            start, data = snapshot
-            ShardSnapshot(data).restore(self.shard)
-        for offset, record in enumerate(self.durable[start:], start):
+        for offset, record in enumerate(self.durable):
             self.shard.replay(record.key, record.value, offset)
         for result in self.shard.finish_loading(self.clock.now()):
             self.take(result)

@@ -38,7 +38,7 @@ PARTITIONS = 3
 TOPIC = "kill-loop"
 KILL_AFTER_S = (0.005, 0.200)
 PATIENCE_S = 60.0  # a busy disk may hold an fsync for long
-# Small segments, a cleaner that does not rest and a snapshot at each start, so that rounds crash beside all of them.
+# Small segments and a cleaner that does not rest, so that rounds crash beside both.
 COMPACTING_S = 5.0
 COMPACTING_PAUSE_S = 0.01  # eight clients without a pause write quicker than a busy machine compacts
 COMPACTING_SETTINGS = {
@@ -49,7 +49,6 @@ SETTINGS = {
     "offsets.topic.segment.bytes": "1048576" if broker_process.OVERRIDE else "65536",  # Kafka refuses less
     "log.cleaner.backoff.ms": "20",
     "log.cleaner.min.cleanable.ratio": "0.01",
-    "offsets.snapshot.interval.bytes": "65536",
     "fsync.interval.ms": "20",
 }
 

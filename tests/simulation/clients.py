@@ -370,6 +370,8 @@ class Client:
             if version < 8:
                 assert version < 2 or answer.error_code == 0
                 return {self.group: fetched_view(answer.topics, names)}
+            # The answer may also name topics that were made while the request waited.
+            names.update({topic_id: topic for topic, topic_id in self.world.oracle.topic_ids.items()})
             return {g.group_id: g.error_code or fetched_view(g.topics, names) for g in answer.groups}
 
         call.ask, call.view = ask, view

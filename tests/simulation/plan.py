@@ -50,7 +50,6 @@ class Plan(NamedTuple):
     initial_delay_ms: int = 0
     max_size: int = 2_147_483_647
     segment_bytes: int = 100_000
-    snapshot_bytes: int = 16 << 20
     disk_ms: int = 0
     power: bool = False
     delete_retention_ms: int = 86_400_000

@@ -36,7 +36,6 @@ WEIGHTS = {
     "power": 0.5,
     "stop": 0.4,
     "compact": 1,
-    "snapshot": 0.7,
     "expire": 0.7,
     "quiet": 0.06,
 }
@@ -53,7 +52,6 @@ def plan_of(seed: int) -> Plan:
         initial_delay_ms=r.choice([0, 0, 3000]),
         max_size=r.choice([2_147_483_647, 2_147_483_647, 2]),
         segment_bytes=r.choice([600, 2000, 100_000]),
-        snapshot_bytes=r.choice([0, 200, 16 << 20]),
         disk_ms=r.choice([0, 12, 400]),
         power=fsync == "commit" and r.random() < 0.5,
         delete_retention_ms=r.choice([0, 60_000, 86_400_000]),

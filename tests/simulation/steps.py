@@ -173,11 +173,6 @@ class TimeDriver(World):
                 self.core.log_cleaner.compact(partition, self.clock.now(), ended=lambda *_: None)
         self.advance(r.choice([0, 3, 40]))
 
-    def _do_snapshot(self, client: Client, r: random.Random, how: int) -> None:
-        for hosted in self.core.runtime.all_shards():
-            self.core.snapshots.want(hosted)
-        self.advance(r.choice([0, 12, 40]))
-
     def _do_quiet(self, client: Client, r: random.Random, how: int) -> None:
         """All clients do what is proper, and nothing else happens: in the end every partition has its member."""
         calm = Calm(r.getrandbits(32))

@@ -151,7 +151,6 @@ class World:
             "offsets.topic.num.partitions": plan.shards,
             "offsets.topic.segment.bytes": plan.segment_bytes,
             "offsets.topic.compression.codec": plan.codec,
-            "offsets.snapshot.interval.bytes": plan.snapshot_bytes,
             "group.initial.rebalance.delay.ms": plan.initial_delay_ms,
             "group.max.size": plan.max_size,
             "group.consumer.max.size": plan.max_consumers,

@@ -35,7 +35,7 @@ from tests.storage.crash_story import (
 
 POLICIES = ("commit", "interval", "never")
 STEPS = 32
-"""Of a story: enough for rolls, topics that come and go, snapshots, cleaning, and several lives."""
+"""Of a story: enough for rolls, topics that come and go, cleaning, and several lives."""
 
 DEEP_DRAWS = 10_000
 DEEP_SHARE = 16

@@ -28,7 +28,6 @@ from unittest.mock import patch
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.groups import snapshots
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.turn.workers import Done, Work, run_inline, sync_all
 from kafka_offsets.clock import ManualClock
@@ -50,15 +49,13 @@ METADATA_SIZES = (0, 0, 200, 900)
 
 FIRST_INCARNATION = 10**12
 INTERVAL_MS = 1000
-LARGE_LOG_BYTES = 1000
 SEGMENT_BYTES, MERGED_SEGMENT_BYTES = 1000, 9000
 """Of the offsets topic: about three commits, and while the cleaner makes one segment of several."""
-LOOK_MS, PAUSE_MS = 5000, 10
+PAUSE_MS = 10
 SETTINGS = {
     "offsets.topic.num.partitions": SHARDS,
     "offsets.topic.segment.bytes": SEGMENT_BYTES,
     "fsync.interval.ms": INTERVAL_MS,
-    "offsets.snapshot.interval.bytes": 1000,
     "log.cleaner.backoff.ms": 1,
     "log.cleaner.min.cleanable.ratio": 0.2,
     "log.cleaner.delete.retention.ms": 2000,
@@ -163,14 +160,8 @@ class LateWork:
 
 @contextmanager
 def ids_from(chance: random.Random) -> Iterator[None]:
-    """Ids of topics and clusters come from `chance`, so that a story has the same bytes whenever it is told.
-
-    Its logs are large enough for a summary of their segments.
-    """
-    with (
-        patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=chance.randbytes(16))),
-        patch.object(snapshots, "_LARGE_LOG_BYTES", LARGE_LOG_BYTES),
-    ):
+    """Ids of topics and clusters come from `chance`, so that a story has the same bytes whenever it is told."""
+    with patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=chance.randbytes(16))):
         yield
 
 
@@ -383,13 +374,8 @@ class Story:
                 history.promised = history.acknowledged
             self.mark()
 
-    def look(self) -> None:
-        """So much time goes by that the broker looks whether a snapshot is due."""
-        self.clock.advance(LOOK_MS)
-        self.pause()
-
     def pause(self) -> None:
-        """A moment goes by: a snapshot and the cleaner take a step, unless they wait for the disk."""
+        """A moment goes by: the cleaner takes a step, unless it waits for the disk."""
         for step, chance in ((self.work.start, 0.6), (self.work.finish, 0.6)):
             if self.chance.random() < chance:
                 step()
@@ -398,7 +384,7 @@ class Story:
         self.turn()
 
     def rest(self) -> None:
-        """No request arrives for a while: the cleaner and a snapshot may come to their end."""
+        """No request arrives for a while: the cleaner may come to its end."""
         for _ in range(self.chance.choice((2, 5, 30))):
             self.pause()
 
@@ -503,7 +489,6 @@ STEPS: tuple[tuple[Callable[[Story], None], int], ...] = (
     (Story.delete_topic, 1),
     (Story.grow_topic, 1),
     (Story.wait, 1),
-    (Story.look, 1),
     (Story.pause, 4),
     (Story.rest, 4),
     (Story.merge_segments, 2),

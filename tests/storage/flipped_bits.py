@@ -3,8 +3,8 @@
 python -m tests.storage.flipped_bits                 every byte of 100 KiB; goes on where it stopped, in .crash/
 python -m tests.storage.flipped_bits --sample 1000   so many bytes of a directory of 8 MiB
 python -m tests.storage.flipped_bits --large 100000  so many bytes of two directories of 100 MiB: of a flip in a segment
-                                                     or a snapshot only what it can affect is judged, see
-                                                     flipped_segments.py; of every 5,000th byte, and of other files, all
+                                                     only what it can affect is judged, see flipped_segments.py; of
+                                                     every 5,000th byte, and of other files, all
 
 Each directory is opened twice. `strict` refuses it, naming the file, or serves exactly what was there. `keep-valid`
 opens it unless a small file is hit, serves for each key the last offset or one that was in force before, and what is

@@ -3,9 +3,8 @@
 A segment of a log, or an index of it, is opened as a log of its own that begins there, its follower after it, so that
 it has the place in its log that it had: the same `Log.open`, with what the checkpoints say of that log, and the same
 reading of every batch with its checksum. What is known of the segments is cached with the checksum of their contents.
-A snapshot is given to the code that decides whether one is used. All other files are small, and flips in them rare:
-these, and every flip of a byte whose number FULL_EACH divides, are judged by `Campaign.check`, which starts a broker on
-the whole directory, twice.
+All other files are small, and flips in them rare: these, and every flip of a byte whose number FULL_EACH divides, are
+judged by `Campaign.check`, which starts a broker on the whole directory, twice.
 """
 
 from collections import Counter
@@ -14,8 +13,6 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from kafka_offsets.broker.groups.snapshots import SNAPSHOT_FILE
-from kafka_offsets.coordinator.snapshot import ShardSnapshot, UnusableSnapshotError
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.files.files import MemoryFiles
@@ -97,13 +94,6 @@ class Pieces:
 
     def judge(self, path: str, data: bytes) -> bool | None:
         """Judge the flip that made `data` of a file; return whether it is refused, None when all is to be judged."""
-        if path.endswith(f"/{SNAPSHOT_FILE}"):
-            try:
-                ShardSnapshot(data)
-            except UnusableSnapshotError:
-                self.judged["snapshot"] += 1
-                return False
-            return None
         piece = self._of.get(path)
         if piece is None or path not in self._contents:
             return None

@@ -219,9 +219,6 @@ class ReplicaStory:
             if callable(job):
                 job()
 
-    def leave_summary(self) -> None:
-        self.log.summary.leave(ended_only=True)
-
     def stop(self) -> None:
         self.directory.close()
         self.synced = len(self.batches)
@@ -248,7 +245,6 @@ STEPS: tuple[tuple[Callable[[ReplicaStory], None], int], ...] = (
     (ReplicaStory.replicate, 2),
     (ReplicaStory.delete_before, 1),
     (ReplicaStory.clean, 5),
-    (ReplicaStory.leave_summary, 1),
     (ReplicaStory.stop, 1),
     (ReplicaStory.die, 1),
     (ReplicaStory.settle, 1),

@@ -24,7 +24,7 @@ Table = Mapping[Key, int]
 
 
 class Durable(MemoryFiles):
-    """Files in memory of which the broker believes that another process reads them, so it writes snapshots."""
+    """Files in memory of which the broker believes that another process reads them, so it writes recovery points."""
 
     outlives_process = True
 
@@ -89,9 +89,7 @@ def make_store(chance: random.Random, size: int, *, clean: bool, segment_bytes: 
     clean  stop the broker; else the process is gone without a word
     """
     files = Durable()
-    core = committing_core(
-        files, offsets_topic_segment_bytes=segment_bytes, offsets_snapshot_interval_bytes=1024
-    )
+    core = committing_core(files, offsets_topic_segment_bytes=segment_bytes)
     topic_admin.create_topic(core.context, TOPIC, PARTITIONS, {})
     client = CoreClient(core)
     table: dict[Key, int] = {}

@@ -210,9 +210,17 @@ def test_index_files_leftovers_and_epoch_checkpoints_are_worth_advice_alone(stor
     write(files, "t-0/leader-epoch-checkpoint", b"0\n1\n7 0\n")
     assert [each[2] for each in advice()] == ["the batches have other leader epochs"]
     files.remove("t-0/leader-epoch-checkpoint")
-    for name in ("x.log.cleaned", "x.index.swap", "topics.tmp", "1-2.damaged", "x.log.deleted"):
+    for name in (
+        "x.log.cleaned",
+        "x.index.swap",
+        "topics.tmp",
+        "1-2.damaged",
+        "x.log.deleted",
+        "segments-summary",
+        "coordinator-snapshot",
+    ):
         write(files, f"t-0/{name}", b"")
-    assert len(advice()) == 5
+    assert len(advice()) == 7
 
 
 def test_records_that_do_not_parse_after_a_valid_checksum_are_damaged() -> None:

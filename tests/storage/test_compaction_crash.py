@@ -161,7 +161,6 @@ def test_a_power_failure_at_any_call_leaves_the_log_as_before_or_as_after(rng: r
     log.close()
     synced = log.log_end_offset
     log = Log.open(files, "t-0", MERGED, synced_offset=synced)
-    log.summary.leave(ended_only=True)
     files.settle()
     first = len(files.operations)
     compact(log, CONFIG, WALL)

@@ -37,7 +37,6 @@ BESIDE_A_LOG = (
     f"{FIRST}.index",
     f"{FIRST}.timeindex",
     "leader-epoch-checkpoint",
-    "segments-summary",
     "producer-state",
 )
 
@@ -83,7 +82,6 @@ def test_a_large_file_beside_a_log_is_made_again_or_ignored(tmp_path: Path, name
     fill(log, 20)
     expected = content(log)
     log.sync()
-    log.summary.leave()
     producer_state_writer(log, b"known")()
     log.close()
     enlarge(tmp_path / "t-0" / name)

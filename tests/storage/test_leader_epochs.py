@@ -1,7 +1,13 @@
+import random
+
 import pytest
 
+from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.files.checkpoints import EpochEntry
+from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.storage.segments.leader_epochs import EpochRun, LeaderEpochs
+from kafka_offsets.storage.segments.segment import Segment, SegmentExpectations
+from tests.storage.batches import batch, write
 
 ENTRIES = [EpochEntry(1, 10), EpochEntry(4, 20), EpochEntry(6, 30)]
 
@@ -72,3 +78,34 @@ def test_entries_agree_with_batches_of_the_same_epochs_only() -> None:
     assert not epochs.agrees_with([EpochRun(2, 10, 19)])
     assert not epochs.agrees_with([EpochRun(1, 9, 19)])
     assert LeaderEpochs.of_runs([EpochRun(1, 10, 19), EpochRun(4, 20, 20)]).entries == ENTRIES[:2]
+
+
+@pytest.mark.parametrize("may_fall", [False, True])
+def test_the_epochs_of_a_segment_are_those_of_its_batches(may_fall: bool, rng: random.Random) -> None:
+    """Batches without an epoch are in no run, or within that of the batches around them."""
+    for _ in range(200):
+        epochs = [rng.choice((-1, 0, 0, 3, 4)) for _ in range(rng.randrange(8))]
+        if not may_fall:
+            epochs.sort()
+        files, data, end, expected = MemoryFiles(), bytearray(), 0, list[EpochRun]()
+        for epoch in epochs:
+            count = rng.randrange(1, 4)
+            data += batch([b"v"] * count, base_offset=end, leader_epoch=epoch)
+            if epoch >= 0:
+                is_same = bool(expected) and expected[-1].epoch == epoch
+                first = expected.pop().first_offset if is_same else end
+                expected.append(EpochRun(epoch, first, end + count - 1))
+            end += count
+        write(files, "t-0/00000000000000000000.log", bytes(data))
+        segment = Segment(files, "t-0", 0, 4096)
+        assert segment.load(last=True, known=SegmentExpectations(epochs_may_fall=may_fall)) is None
+        assert (segment.epoch_runs, segment.end_offset) == (expected, end)
+
+
+def test_a_batch_without_an_epoch_after_one_that_has_it_is_refused() -> None:
+    for earlier in (0, 5):
+        files = MemoryFiles()
+        write(files, "t-0/00000000000000000000.log", bytes(batch([b"v"], leader_epoch=-1)))
+        segment = Segment(files, "t-0", 0, 4096)
+        with pytest.raises(StorageError, match=f"leader epoch -1 after {earlier}"):
+            segment.load(last=True, known=SegmentExpectations(least_epoch=earlier))

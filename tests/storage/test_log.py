@@ -411,7 +411,7 @@ def test_index_files_are_made_again_and_never_believed(damage: bytes | None) -> 
     assert {name: files.read_all(f"t-0/{name}") for name in names} == whole
 
 
-def test_what_an_interrupted_operation_left_is_removed(files: Files) -> None:
+def test_what_an_interrupted_operation_or_an_earlier_version_left_is_removed(files: Files) -> None:
     log = Log.open(files, "t-0", SMALL)
     fill(log, 7)
     log.close()
@@ -420,6 +420,8 @@ def test_what_an_interrupted_operation_left_is_removed(files: Files) -> None:
         "00000000000000000003.index",
         "leader-epoch-checkpoint.tmp",
         "00000000000000000000.log.deleted",
+        "segments-summary",
+        "coordinator-snapshot",
     ):
         files.open(f"t-0/{name}", create=True).close()
     Log.open(files, "t-0", SMALL).close()

@@ -107,21 +107,18 @@ def test_a_batch_that_reaches_over_the_log_start_is_removed_and_the_start_stays(
 
 def test_files_that_describe_removed_records_are_removed() -> None:
     log = filled()
-    for name in ("producer-state", "coordinator-snapshot", "00000000000000000013.snapshot"):
+    for name in ("producer-state", "00000000000000000013.snapshot"):
         write(log.files, f"t-0/{name}", b"outdated")
     write(log.files, "t-0/00000000000000000012.snapshot", b"kept")
     aborted = [(1, 5, 6, 7), (1, 8, 11, 12), (1, 9, 12, 13)]
     write(log.files, "t-0/00000000000000000010.txnindex", encode_aborted(aborted))
     write(log.files, "t-0/00000000000000000015.txnindex", encode_aborted(aborted))
-    log.summary.leave()
-    assert log.files.exists("t-0/segments-summary")
     log.truncate(12)
     names = log.files.list_directory("t-0")
     assert sorted(name for name in names if name.endswith((".snapshot", "state", ".txnindex"))) == [
         "00000000000000000010.txnindex",
         "00000000000000000012.snapshot",
     ]
-    assert not {"coordinator-snapshot", "segments-summary"} & {*names}
     assert log.files.read_all("t-0/00000000000000000010.txnindex") == encode_aborted(aborted[:2])
     log.restart_at(50)
     assert sorted(log.files.list_directory("t-0")) == ["00000000000000000050.log", "leader-epoch-checkpoint"]

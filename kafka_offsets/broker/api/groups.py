@@ -458,10 +458,9 @@ def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
 
 
 def _copy(broker: Context, shard: Shard, group_id: str) -> Shard:
-    """Return a shard with a copy of the offsets of this group alone; it takes 10 us for 128 of them."""
+    """Return a shard with a copy of the offsets of this group alone."""
     kept = Shard(shard.partition, shard.settings, shard.new_member_id, broker.topics)
-    for page in shard.offsets.pages(group_id):
-        kept.offsets.put_page(group_id, page)
+    kept.replace_offsets(shard.offsets.copy_of(group_id))
     for producer_id, pending in shard.pending.items():
         kept.pending[producer_id] = {key: entry for key, entry in pending.items() if key.group == group_id}
     return kept

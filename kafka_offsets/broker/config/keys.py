@@ -469,14 +469,6 @@ class Config(SecurityKeys):
         "Whether classic groups are in ZooKeeper too, with its offsets, as JSON.",
         is_ours=True,
     )
-    offsets_snapshot_interval_bytes: int = setting(
-        Type.LONG,
-        16_777_216,
-        "On disk: a snapshot of a partition of the offsets topic is taken each time it has grown by this much; a "
-        "start continues from the snapshot. 0: no snapshots.",
-        at_least=0,
-        is_ours=True,
-    )
     group_consumer_regex_pause_ms: int = setting(
         Type.INT,
         500,

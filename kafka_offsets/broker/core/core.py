@@ -35,7 +35,6 @@ from kafka_offsets.broker.groups.growth import Growth, MemoryLimit
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
-from kafka_offsets.broker.groups.snapshots import Snapshots
 from kafka_offsets.broker.groups.transactions import TransactionCoordinator
 from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.offset_manager.log_manager import LogOffsetManager
@@ -166,7 +165,6 @@ class BrokerCore:
             )
         try:
             now = self.clock.now()
-            self.snapshots.start(now)
             self.loader.load_short(now)
             self.transactions.start()
         except BaseException:
@@ -214,13 +212,6 @@ class BrokerCore:
         self.authorizer = config.authorizer()
         self.settings = SharedSettings(self.directory, self.group_configs, self.authorizer)
         self.runtime = self._new_runtime()
-        self.snapshots = Snapshots(
-            config.offsets_snapshot_interval_bytes,
-            self.directory,
-            self.scheduler,
-            self.workers,
-            self.runtime,
-        )
         self.shards = Shards(config, self.topics, self.scheduler, self.runtime, self.growth)
         self.loader = ShardLoader(
             config, self.topics, self.scheduler, self.workers, self.runtime, self.shards
@@ -266,13 +257,11 @@ class BrokerCore:
             self.topics,
             self.scheduler,
             self.workers,
-            self.snapshots.large_logs,
             self.runtime.give_up_failed,
         )
         self.dead_records: DeadRecords | None = None
         if not self.directory.files.outlives_process:
             self.dead_records = DeadRecords(config, self.topics, self.runtime, self.log_cleaner)
-        self.log_cleaner.on_cleaned.append(self.snapshots.log_cleaned)
         self.log_cleaner.on_deleted.append(self.growth.note_deletion)
 
     def _new_runtime(self) -> CoordinatorRuntime:
@@ -286,7 +275,6 @@ class BrokerCore:
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
-            lambda hosted: self.snapshots.restore(hosted),  # noqa: PLW0108 - created later
             self.clock,
             commits_while_loading=config.offsets_commit_while_loading,
         )
@@ -469,7 +457,6 @@ class BrokerCore:
         try:
             self.end_turn()
             self.expiry.stop()
-            self.snapshots.stop()
             self.topics.leave_producers()
         finally:
             self.offset_manager.shutdown()

@@ -7,14 +7,14 @@ is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.protocol.records import read_records
+from kafka_offsets.protocol.records import BatchHeader, Record, read_records
 from kafka_offsets.storage.log.log import Log
 
 QUICK_FROM_BYTES = 1 << 20
@@ -33,15 +33,15 @@ class LoadAbandonedError(Exception):
     """The shard is not needed any more."""
 
 
-def load(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
-    """Replay a log into a shard: all of it, or from `start_offset`, if the shard has the records before it.
+def load(shard: Shard, log: Log, abandoned: Sequence[object] = ()) -> None:
+    """Replay a log into an empty shard.
 
     abandoned  not empty when the load must stop: LoadAbandonedError
     Raises StorageError, with file and position, when a record of a known type does not parse.
     """
-    is_long = start_offset is None and log.size >= QUICK_FROM_BYTES
+    is_long = log.size >= QUICK_FROM_BYTES
     if not (is_long and _has_numpy(log, log.size) and replay_in_columns(shard, log, abandoned)):
-        replay(shard, log, start_offset, abandoned)
+        replay(shard, log, abandoned)
     if shard.unknown_records:
         logger.warning(
             "%s: %d records of group types that are not served stay in the log and are not read",
@@ -66,29 +66,35 @@ def _tell_of_numpy(log: str) -> None:
     )
 
 
-def replay(shard: Shard, log: Log, start_offset: int | None = None, abandoned: Sequence[object] = ()) -> None:
+def replay(shard: Shard, log: Log, abandoned: Sequence[object] = ()) -> None:
     """Replay a log record by record; StorageError, with file and position, for what does not parse."""
-    for batch in log.batches(start_offset):
+    for batch in log.batches():
         if abandoned:
             raise LoadAbandonedError
-        header = batch.header
-        producer_id = header.producer_id if header.is_transactional else -1
         path = f"{log.directory}/{batch.segment}"
         try:
-            records = read_records(batch.data, 0, header)
+            records = read_records(batch.data, 0, batch.header)
         except ProtocolError as error:
             raise StorageError(f"damaged batch: {error}", path, batch.position) from error
-        for record in records:
-            try:
-                if record.key is None:
-                    raise ProtocolError("it has no key")
-                if not header.is_control:
-                    shard.replay(record.key, record.value, record.offset, producer_id)
-                elif record.key[2:4] in _MARKERS:
-                    shard.end_transaction(producer_id, committed=_MARKERS[record.key[2:4]])
-            except ProtocolError as error:
-                problem = f"record {record.offset} of the offsets topic: {error}"
-                raise StorageError(problem, path, batch.position) from error
+        try:
+            replay_records(shard, batch.header, records)
+        except ProtocolError as error:
+            raise StorageError(str(error), path, batch.position) from error
+
+
+def replay_records(shard: Shard, header: BatchHeader, records: Iterable[Record]) -> None:
+    """Replay the records of one batch; ProtocolError, with the offset, for one that does not parse."""
+    producer_id = header.producer_id if header.is_transactional else -1
+    for record in records:
+        try:
+            if record.key is None:
+                raise ProtocolError("it has no key")
+            if not header.is_control:
+                shard.replay(record.key, record.value, record.offset, producer_id)
+            elif record.key[2:4] in _MARKERS:
+                shard.end_transaction(producer_id, committed=_MARKERS[record.key[2:4]])
+        except ProtocolError as error:
+            raise ProtocolError(f"record {record.offset} of the offsets topic: {error}") from error
 
 
 def replay_in_columns(shard: Shard, log: Log, abandoned: Sequence[object] = ()) -> bool:

@@ -20,11 +20,9 @@ from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.state.consumer_records import ConsumerKey
-from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.state.result import CoordinatorRecord
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.compression import Compression, decompress
 from kafka_offsets.protocol.records import (
     HEADER_BYTES,
@@ -115,70 +113,12 @@ def _is_key(data: bytes, at: int, end: int) -> bool:
     return position == strings_end and count in wanted
 
 
-def records_in_force(log: Log, shard: Shard, in_log: Shard | None = None) -> list[CoordinatorRecord]:
-    """Return the records to append to the log because damage may have hidden them; usually none.
+def records_in_force(log: Log, shard: Shard) -> list[CoordinatorRecord]:
+    """Return a record with the current value for each key that damaged bytes may have hidden; usually none.
 
-    shard   the log's, loaded
-    in_log  a shard loaded from the log alone, if `shard` comes from a snapshot that contains what the damage removed:
-            where they differ, `shard` is right
+    shard  the log's, loaded
     Reads the log again if damaged bytes of it were set aside; otherwise it only lists the log's folder.
     """
-    known = [] if in_log is None else list(_differences(log, shard, in_log))
-    known_keys = {record.key for record in known}
-    return known + [record for record in _before_damage(log, shard) if record.key not in known_keys]
-
-
-def _differences(log: Log, shard: Shard, in_log: Shard) -> Iterator[CoordinatorRecord]:
-    """Yield the records after which a replay of the log gives the state of the shard: offsets and groups."""
-    found = {"offsets": 0, "groups": 0}
-    for group in sorted({*shard.offsets.groups(), *in_log.offsets.groups()}):
-        right, wrong = _offsets(shard, group), _offsets(in_log, group)
-        for topic, partition in sorted(right.keys() | wrong.keys()):
-            entry = right.get((topic, partition))
-            if entry != wrong.get((topic, partition)):
-                found["offsets"] += 1
-                if entry is None:
-                    yield stored.offset_tombstone(group, topic, partition)
-                else:
-                    yield stored.offset_record(group, topic, partition, entry)
-    for group in sorted({*shard.groups, *in_log.groups}):
-        value, other = _durable(shard, group), _durable(in_log, group)
-        if value != other:
-            found["groups"] += 1
-            yield stored.group_tombstone(group) if value is None else stored.group_record(group, value)
-        held, others = _consumer_records(shard, group), _consumer_records(in_log, group)
-        if held != others:
-            found["groups"] += 1
-            for key in sorted(held.keys() | others.keys()):
-                if held.get(key) != others.get(key):
-                    yield CoordinatorRecord(key, held.get(key))
-    if any(found.values()):
-        logger.warning(
-            "%s: %d offsets and %d groups are those of the snapshot: damage has removed their records",
-            log.directory,
-            *found.values(),
-        )
-
-
-def _offsets(shard: Shard, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:
-    return {
-        (topic, partition): entry._replace(log_offset=-1)
-        for topic, partition, entry in shard.offsets.items(group)
-    }
-
-
-def _durable(shard: Shard, group: str) -> messages.GroupMetadataValue | None:
-    known = shard.groups.get(group)
-    return known.durable if isinstance(known, ClassicGroup) else None
-
-
-def _consumer_records(shard: Shard, group: str) -> dict[bytes, bytes]:
-    known = shard.groups.get(group)
-    return known.durable if isinstance(known, ConsumerGroup) else {}
-
-
-def _before_damage(log: Log, shard: Shard) -> list[CoordinatorRecord]:
-    """Return a record with the current value for each key that damaged bytes may contain."""
     first_offsets: dict[bytes, int] = {}
     for first_offset, data in log.set_aside():
         for key in readable_keys(data):
@@ -224,8 +164,8 @@ def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) 
 def _in_force(shard: Shard, key: bytes, found: _Last | None) -> CoordinatorRecord | None:
     """Return a record with the current value of a key, or None if it is not needed.
 
-    found  the last record of the key in the log. The shard takes precedence: a snapshot may contain what the damage
-           removed.
+    found  the last record of the key in the log. The shard takes precedence: the record in force of an offset may have
+           a key of another version.
     """
     try:
         parsed = stored.parse_key(key)

@@ -111,7 +111,6 @@ class HostedShard:
     is_loading      another thread replays the log into the shard: no other thread may access it
     shard_while_loading  an empty shard that decides commits while the log is being loaded, if that is configured
     _early          by key: records that became durable while the shard was being loaded
-    knows_more_than_log  it comes from a snapshot, and damage was removed from the log since that was written
     replica         leads the partition as one replica of several: records take effect when the others have them
     on_wait         called at the end of a turn if decisions wait for the other replicas
     _latest         cache by key: the last records that are decided and not in effect, among the first
@@ -132,7 +131,7 @@ class HostedShard:
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
         self.durable_offset = log.log_end_offset
-        self.failed = self.knows_more_than_log = False
+        self.failed = False
         self.replica: LeaderReplica | None = None
         self.offset_batches = None if log.files.outlives_process else OffsetBatches()
         self.on_wait: Callable[[], None] = lambda: None
@@ -469,7 +468,6 @@ class CoordinatorRuntime:
     open_log       partition -> its log
     new_member_id  prefix -> a new unique member id
     compression, max_batch_bytes  of the batches that are written
-    restore        restores the snapshot of a log into its empty shard; returns the offset to replay from, or None
     clock          measures how long a log takes to load
     commits_while_loading  whether a shard that is being loaded accepts commits
     new_host       connects a shard with its log
@@ -489,7 +487,6 @@ class CoordinatorRuntime:
         new_member_id: Callable[[str], str],
         compression: Compression,
         max_batch_bytes: int,
-        restore: Callable[[HostedShard], int | None],
         clock: Clock,
         *,
         commits_while_loading: bool = False,
@@ -503,7 +500,6 @@ class CoordinatorRuntime:
         self._new_member_id = new_member_id
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
-        self._restore = restore
         self._clock = clock
         self.load_times_ms: list[int] = []
         self.meters = Meters()
@@ -544,16 +540,10 @@ class CoordinatorRuntime:
         Raises StorageError, with file and position, when a record of a known type does not parse.
         """
         began_ms = self._clock.now().mono_ms
-        start_offset = self._restore(hosted)
         if hosted.is_loading and self._commits_while_loading:
-            # Not earlier: restoring may read the log again, and must not miss records appended in the meantime.
             hosted.shard_while_loading = self._new_shard(hosted.shard.partition)
-        loading.load(hosted.shard, hosted.log, start_offset, abandoned)
-        in_log = None
-        if hosted.knows_more_than_log:
-            in_log = self._new_shard(hosted.shard.partition)
-            loading.load(in_log, hosted.log, None, abandoned)
-        lost_to_damage = repair.records_in_force(hosted.log, hosted.shard, in_log)
+        loading.load(hosted.shard, hosted.log, abandoned)
+        lost_to_damage = repair.records_in_force(hosted.log, hosted.shard)
         results = hosted.shard.finish_loading(now())
         if lost_to_damage:
             results.append(Result(records=tuple(lost_to_damage)))

@@ -85,7 +85,6 @@ class LogCleaner:
 
     give_up_failed  called when a log may have failed during work for which no request waited
     is_started  whether the logs may be cleaned: before, the coordinator is reading them
-    on_cleaned  called with each partition whose log was compacted
     on_deleted  called with each partition whose log start has moved
     on_stopped  called once it has been stopped
     """
@@ -102,7 +101,6 @@ class LogCleaner:
         self.topics = topics
         self.scheduler = scheduler
         self.is_started = False
-        self.on_cleaned: list[Callable[[Partition], None]] = []
         self.on_deleted: list[Callable[[Partition], None]] = []
         self.on_stopped: list[Callable[[], None]] = []
         self._workers = workers
@@ -299,8 +297,6 @@ class LogCleaner:
             result.segments_kept,
         )
         partition.note_cleaned()
-        for call in self.on_cleaned:
-            call(partition)
 
     # -- retention
 

@@ -1,8 +1,7 @@
 """Recovery points: the offsets up to which logs are synced, written to a checkpoint in the background.
 
-Two more things are written with it: the known segments before that point, for large logs with a snapshot; and the
-producers of logs that have grown much. So a start after a crash need not read them. Before the checkpoint is written,
-the logs are checked for folders that somebody has removed.
+The producers of logs that have grown much are written with it, so that a start after a crash need not read them. Before
+the checkpoint is written, the logs are checked for folders that somebody has removed.
 
 After a crash a start verifies the log after that point; damage before it is not a torn tail. Only synced data counts:
 with `fsync=commit` or `interval` nearly all of a log, with `never` its closed segments.
@@ -32,7 +31,6 @@ class RecoveryPoints:
 
     The recovery-point-offset-checkpoint is written every `log.flush.offset.checkpoint.interval.ms`.
 
-    large_logs      logs whose segments need not be read at the next start
     give_up_failed  called when a log may have failed during work for which no request waited
     """
 
@@ -42,14 +40,12 @@ class RecoveryPoints:
         topics: Topics,
         scheduler: Scheduler,
         workers: Workers,
-        large_logs: Callable[[], list[Log]],
         give_up_failed: Callable[[], None],
     ) -> None:
         self._topics = topics
         self._directory = topics.directory
         self._scheduler = scheduler
         self._workers = workers
-        self._large_logs = large_logs
         self._give_up_failed = give_up_failed
         self._interval_ms = max(config.log_flush_offset_checkpoint_interval_ms, 1)
         self._stopped = False
@@ -88,19 +84,12 @@ class RecoveryPoints:
         if self._stopped:
             return
         write_points = self._directory.recovery_points_writer()
-        logs = self._large_logs()
         open_logs = list(self._directory.logs.values())
 
         def write() -> None:
-            """Save the recovery points and the summaries of large logs, in a worker thread. Raises StorageError."""
+            """Save the recovery points, in a worker thread. Raises StorageError."""
             _check_present(open_logs)
             write_points()
-            for log in logs:
-                try:
-                    log.summary.leave(ended_only=True)
-                except StorageError as error:
-                    if not log.closed:
-                        logger.warning("%s: a start after a crash will be slow: %s", log.directory, error)
 
         self._workers.background(write, self._written)
 

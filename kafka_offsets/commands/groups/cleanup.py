@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from kafka_offsets.broker.groups.loading import replay_records
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.clock import utc_text
@@ -22,7 +23,7 @@ from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state.shard_state import GroupSettings
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.protocol.java_hash import partition_for
-from kafka_offsets.protocol.records import batch_headers, read_marker, read_records
+from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.terminal import note
 
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -154,13 +155,5 @@ def _replayed(cluster: ClusterClient, place: tuple[str, int]) -> Shard:
     shard = Shard(place[1], GroupSettings(), lambda prefix: prefix, _NoTopics())
     for data in cluster.batches(place):
         for position, header in batch_headers(data):
-            producer_id = header.producer_id if header.is_transactional else -1
-            for record in read_records(data, position, header):
-                if not header.is_control:
-                    assert record.key is not None, (
-                        f"record {record.offset} of {place[0]}-{place[1]} has no key"
-                    )
-                    shard.replay(record.key, record.value, record.offset, producer_id)
-                elif (marker := read_marker(record)) is not None:
-                    shard.end_transaction(producer_id, committed=marker[0])
+            replay_records(shard, header, read_records(data, position, header))
     return shard

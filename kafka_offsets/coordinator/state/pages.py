@@ -3,7 +3,7 @@
 import struct
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, final
+from typing import Final, final
 
 ROW: Final = struct.Struct("=qiqq")
 """offset int64, leader epoch int32, commit timestamp int64, log offset int64."""
@@ -38,6 +38,13 @@ class Rare:
         self.topic_ids: dict[int, bytes] = {}
         self.expires: array[int] | None = None
 
+    def copy(self) -> "Rare":
+        """Return a copy."""
+        copied = Rare()
+        copied.metadata, copied.topic_ids = {**self.metadata}, {**self.topic_ids}
+        copied.expires = None if self.expires is None else self.expires[:]
+        return copied
+
     def is_empty(self) -> bool:
         """Whether no entry needs this any more."""
         return not self.metadata and not self.topic_ids and self.expires is None
@@ -63,27 +70,6 @@ class Rare:
                 self.expires = None
 
 
-class StoredPage(NamedTuple):
-    """All entries of up to 128 neighbouring partitions of one topic in one group, in stored form; for snapshots.
-
-    number     first partition >> 7
-    topic_id   of the entries that have no own topic id
-    present    bit set of (partition - first partition); None: the first partitions, without a gap
-    rows       28 bytes for each, see table.py
-    metadata, topic_ids  of the entries that have their own, by (partition - first partition)
-    expires    an expiry for each row; None when no entry has one
-    """
-
-    topic: str
-    number: int
-    topic_id: bytes
-    present: int | None
-    rows: bytes | memoryview
-    metadata: dict[int, str]
-    topic_ids: dict[int, bytes]
-    expires: "array[int] | None"
-
-
 @final
 class Page:
     """The entries of up to 128 neighbouring partitions of one topic in one group; never empty for long.
@@ -102,6 +88,11 @@ class Page:
         self.present: int | None = None
         self.rare: Rare | None = None
         self.others: dict[int, Page] | None = None
+
+    def copy_rows_of(self, page: "Page") -> None:
+        """Take over the entries of another page."""
+        self.rows, self.present = page.rows[:], page.present
+        self.rare = None if page.rare is None else page.rare.copy()
 
     def position(self, slot: int) -> int:
         """Return where in `rows` the slot's row begins; -1 when it has none."""

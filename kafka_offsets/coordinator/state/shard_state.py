@@ -101,8 +101,6 @@ class ShardState:
     is_loading     True: the records of the log decide which groups exist; afterwards decisions do, before their
                    records are durable
     unchanged      group -> a new object, for groups whose offsets were noted as the same; each change removes it
-    early_deletions  how many records of this run deleted a group that still had offsets: the state of such a group
-                     depends on the order of records with different keys
     """
 
     def __init__(
@@ -130,7 +128,6 @@ class ShardState:
         self.ended: dict[int, list[Callable[[], None]]] = {}
         self.unknown_records = 0
         self.late_replies: list[Reply] = []
-        self.early_deletions = 0
         self.is_loading = True
 
     def replace_offsets(self, offsets: OffsetTable) -> None:

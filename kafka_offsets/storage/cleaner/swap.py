@@ -6,10 +6,9 @@
     4  00…00.log           is its final name; the rename replaces the old segment of that name
 
 The directory is synced between any two steps, so that no crash leaves a later one without the earlier, and before the
-next cleaning of the log: see `remove_leftovers`. Before step 2 the summary of the segments is removed, and that is
-synced as well. Opening a log removes `.cleaned` and completes a `.swap`. Kafka's rule decides which segments it
-replaces, so Kafka's own interrupted compactions are completed in the same way. The log can be read throughout: the
-segments in memory change between 2 and 3.
+next cleaning of the log: see `remove_leftovers`. Opening a log removes `.cleaned` and completes a `.swap`. Kafka's rule
+decides which segments it replaces, so Kafka's own interrupted compactions are completed in the same way. The log can be
+read throughout: the segments in memory change between 2 and 3.
 
 Sources: LocalLog.replaceSegments and LogLoader of Kafka 4.3; Kafka renames the old segments to `.deleted` instead of
 removing them, for readers in other threads.
@@ -89,23 +88,18 @@ def swap_in(log: Log, cleaned: Segment, old: Sequence[Segment], transactions: by
     yield cleaned.file.sync
     cleaned.close()
     swap = join(directory, final + SWAP_SUFFIX)
-    try:
-        yield log.summary.forget
-        if is_closed() or is_void():  # their records were deleted, and `cleaned` with them
-            return
-        files.rename(cleaned.path, swap)
-        cleaned.path = swap
-        yield lambda: files.sync_directory(directory)
-        if is_closed():
-            return
-        if is_void():
-            if files.exists(swap):
-                files.remove(swap)
-            return
-        log.replace_segments(old, cleaned)
-    finally:  # also when it is given up: a start that finds a `.swap` believes no summary
-        log.summary.resume()
-
+    if is_closed() or is_void():  # their records were deleted, and `cleaned` with them
+        return
+    files.rename(cleaned.path, swap)
+    cleaned.path = swap
+    yield lambda: files.sync_directory(directory)
+    if is_closed():
+        return
+    if is_void():
+        if files.exists(swap):
+            files.remove(swap)
+        return
+    log.replace_segments(old, cleaned)
     yield partial(_remove_replaced, log, old)
     if is_closed() or not log.holds([cleaned]):
         return

@@ -13,8 +13,7 @@ Sources: UnifiedLog, LogLoader, LogSegments of Kafka 4.3; KIP-98, KIP-101, KIP-1
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
@@ -30,12 +29,11 @@ from kafka_offsets.storage.log.opening import (
     tidy,
 )
 from kafka_offsets.storage.log.readable_log import ReadableLog
-from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY, Summary, summarized_segments
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
 from kafka_offsets.storage.segments.assign_offsets import CheckedBatch, place, place_one, placed_pieces
 from kafka_offsets.storage.segments.closed_segments import NONE_KNOWN, Sizes
 from kafka_offsets.storage.segments.epoch_checkpoint import EpochCheckpoint
-from kafka_offsets.storage.segments.leader_epochs import LEADER_EPOCH_CHECKPOINT, EpochRun
+from kafka_offsets.storage.segments.leader_epochs import LEADER_EPOCH_CHECKPOINT
 from kafka_offsets.storage.segments.recover_valid import Damage, damaged_files
 from kafka_offsets.storage.segments.replicated import replicated
 from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
@@ -63,8 +61,6 @@ class Log(ReadableLog):
     appended_bytes    since it was opened; `size` is less by the deleted bytes
     recovery          the torn tail that opening truncated, or None
     damages           the damaged parts that opening removed, with `keep_valid`
-    is_verified       whether opening has read the segments, and not only a summary of some: see `verify`
-    summary           the file that may save the next opening from reading them
     topic_id          16 bytes, or None when neither the caller nor partition.metadata has one
     config            may be replaced at any time; the next roll uses it
     files, file_lock  for the cleaner, which works on the files of sealed segments; removals hold the lock
@@ -81,9 +77,7 @@ class Log(ReadableLog):
         self.appended_bytes = 0
         self.recovery: Recovery | None = None
         self.damages: list[Damage] = []
-        self.is_verified = True
         self.topic_id: bytes | None = None
-        self.summary = Summary(files, directory, self._summarizable, self.epoch_runs)
         self._epochs = EpochCheckpoint(files, directory)
         self.stored_point = 0
         self.truncations = 0
@@ -123,13 +117,12 @@ class Log(ReadableLog):
         verify_from       as in `DurabilityHint`
         closed            sizes of segments at the clean stop
         keep_valid        remove damaged parts from the log, see `damages`, instead of refusing it
-        is_abandoned      called for each batch that is read; if it returns true, OpeningAbandonedError
+        is_abandoned      called for each MiB that is read; if it returns true, OpeningAbandonedError
         A torn tail is truncated, see `recovery`. After a clean stop, or before `synced_offset`, nothing can be torn: a
         log that ends elsewhere is damaged. All segments after a torn tail are removed, and all after a gap beyond
         `synced_offset`. Index files and the leader epoch checkpoint are rebuilt. StorageError with file and position
         when anything else is damaged. Every header is read, and every checksum in the last segment and, unless the stop
-        was clean, from `synced_offset` on: two seconds for 100 MiB of small batches. Segments that a summary describes
-        are not read.
+        was clean, from `synced_offset` on: 0.6 s for 100 MiB of small batches.
         """
         log = cls(files, directory, config)
         log._keep_valid, log._is_abandoned = keep_valid, is_abandoned
@@ -159,9 +152,6 @@ class Log(ReadableLog):
             self.stored_point = synced_offset
         has_swaps = any(name.endswith(SWAP_SUFFIX) for name in names)
         hint = hint._replace(closed=NONE_KNOWN if has_swaps else closed)
-        if SEGMENTS_SUMMARY in names and (has_swaps or self._keep_valid):
-            self.summary.forget()
-            self.summary.resume()
         in_swaps: list[Damage] = []
         if has_swaps:
             in_swaps = complete_swaps(
@@ -172,10 +162,7 @@ class Log(ReadableLog):
         found = tidy(self._files, self.directory, names)
         self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
         if found:
-            believed = {}
-            if SEGMENTS_SUMMARY in names:
-                believed = summarized_segments(self._files, self.directory, found, hint, interval_bytes)
-            self._load_segments(found, hint, believed)
+            self._load_segments(found, hint)
         self.damages = in_swaps + self.damages
         self._check_end(hint, log_start_offset)
         if not self._segments:
@@ -223,26 +210,7 @@ class Log(ReadableLog):
 
     # --- opening
 
-    def verify(self) -> None:
-        """Read the segments that a summary saved `open` from reading; StorageError as from `open`."""
-        if not self.is_verified:
-            read = Log(self._files, self.directory, self.config)
-            hint = DurabilityHint(self.log_end_offset, self.log_end_offset)
-            read._load_segments([segment.base_offset for segment in self._segments], hint)
-            read._check_end(hint, self.log_start_offset)
-            ended = {segment.base_offset for segment in self._unsynced.ended}
-            self._unsynced.ended = [segment for segment in read._segments if segment.base_offset in ended]
-            self._segments, self.is_verified = read._segments, True
-            begun = self.leader_epoch
-            self._load_epochs(exists=self._files.exists(join(self.directory, LEADER_EPOCH_CHECKPOINT)))
-            self.start_epoch(max(begun, self.leader_epoch), at_once=False)  # a flipped bit may be later
-
-    def _load_segments(
-        self,
-        names: Sequence[int],
-        hint: DurabilityHint,
-        believed: Mapping[int, Segment] = MappingProxyType({}),
-    ) -> None:
+    def _load_segments(self, names: Sequence[int], hint: DurabilityHint) -> None:
         self._segments, self.recovery, self.damages = load_segments(
             self._files,
             self.directory,
@@ -250,10 +218,8 @@ class Log(ReadableLog):
             self.config.index_interval_bytes,
             hint,
             keep_valid=self._keep_valid,
-            believed=believed,
             is_abandoned=self._is_abandoned,
         )
-        self.is_verified = not believed
         if self._segments:
             self.log_end_offset = self._segments[-1].end_offset
 
@@ -287,16 +253,6 @@ class Log(ReadableLog):
             self._segments.clear()
             self._create_segment(log_start_offset)
         self.log_start_offset = max(log_start_offset, self._segments[0].base_offset)
-
-    def _summarizable(self, ended_only: bool) -> list[Segment]:
-        """Return the segments for a summary: all, or those that have ended and are on the disk."""
-        if not ended_only:
-            return list(self._segments)
-        return [segment for segment in self._segments[:-1] if segment.end_offset <= self.recovery_point]
-
-    def epoch_runs(self, segment: Segment) -> list[EpochRun]:
-        """Return the leader epochs that wrote a segment of this log."""
-        return self._epochs.runs(segment.base_offset, segment.end_offset)
 
     def _load_epochs(self, *, exists: bool) -> None:
         runs = [run for segment in self._segments for run in segment.epoch_runs]
@@ -645,7 +601,6 @@ class Log(ReadableLog):
         self._unsynced.cut(cut.removed, end_offset)
         try:
             self._store_recovery_point()
-            self.summary.forget()
             forget_described(self._files, self.directory, self._segments, snapshots_to)
             self._segments[len(cut.kept) :] = [cut.active]
             self._descriptors = [segment for segment in self._descriptors if segment in cut.kept]
@@ -658,8 +613,6 @@ class Log(ReadableLog):
         except StorageError as error:
             self._fail(error)
             raise
-        finally:
-            self.summary.resume()
 
     def _begin_again(self, empty: Segment, offset: int) -> None:
         """Let the log, which is one empty segment, begin at an offset."""

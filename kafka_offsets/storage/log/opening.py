@@ -8,7 +8,6 @@ Sources: LogLoader of Kafka 4.3, which truncates at the first bad batch after th
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_offsets.errors import StorageError
@@ -32,13 +31,14 @@ from kafka_offsets.storage.segments.segment_names import (
     LOG_SUFFIX,
     NAME_DIGITS,
     NEW_SUFFIX,
+    OLD_CACHES,
 )
 from kafka_offsets.storage.segments.syncing import try_write_index_files
 
 PARTITION_METADATA = "partition.metadata"
 
 _SEGMENT_FILE = re.compile(rf"(\d{{{NAME_DIGITS}}})(\.\w+)({re.escape(NEW_SUFFIX)})?")
-_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX)
+_LEFTOVERS = (TEMPORARY_SUFFIX, ".deleted", CLEANED_SUFFIX, *OLD_CACHES)
 
 
 class DurabilityHint(NamedTuple):
@@ -94,7 +94,7 @@ class Loaded(NamedTuple):
 
 
 def tidy(files: Files, directory: str, names: Sequence[str]) -> list[int]:
-    """Remove the remains of an interrupted operation, rename old names; return the base offsets of the segments."""
+    """Remove the remains of interrupted operations and earlier versions, rename old names; return the base offsets."""
     found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
     segments = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
     known = set(segments)
@@ -124,13 +124,11 @@ def load_segments(
     hint: DurabilityHint,
     *,
     keep_valid: bool,
-    believed: Mapping[int, Segment] = MappingProxyType({}),
     is_abandoned: Callable[[], bool] = lambda: False,
 ) -> Loaded:
     """Read the segments of these base offsets; see `Log.open`. Raises StorageError.
 
-    believed      by base offset those that need not be read
-    is_abandoned  called for each batch; if it returns true, OpeningAbandonedError
+    is_abandoned  called for each MiB; if it returns true, OpeningAbandonedError
     Beyond the recovery point segments may be missing, and each may be torn. What follows a gap or a tear there is
     removed: it was never guaranteed to be durable.
     """
@@ -138,7 +136,7 @@ def load_segments(
     is_clean = hint.clean_end_offset is not None
     changed = _changed(files, directory, names, hint, keep_valid=keep_valid)
     end_offset, least_epoch, was_damaged = 0, NO_EPOCH, False
-    segments = [believed.get(name) or Segment(files, directory, name, interval_bytes) for name in names]
+    segments = [Segment(files, directory, name, interval_bytes) for name in names]
     for index, segment in enumerate(segments):
         following = segments[index + 1 :]
         may_be_torn = hint.may_be_torn(names[index + 1 :])
@@ -161,9 +159,7 @@ def load_segments(
             is_followed=partial(_is_any_whole, following),
             is_abandoned=is_abandoned,
         )
-        if segment.base_offset in believed:
-            recovery = None
-        elif keep_valid:
+        if keep_valid:
             recovery = _load_what_is_valid(files, segment, may_be_torn, is_clean, known, loaded.damages)
         else:
             recovery = segment.load(last=may_be_torn, clean=is_clean, known=known)

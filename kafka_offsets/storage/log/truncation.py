@@ -25,7 +25,6 @@ from kafka_offsets.storage.segments.index_files import aborted_before
 from kafka_offsets.storage.segments.segment import Segment, SegmentExpectations
 from kafka_offsets.storage.segments.segment_names import (
     CLEANED_SUFFIX,
-    COORDINATOR_SNAPSHOT,
     PRODUCER_STATE,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
@@ -79,7 +78,7 @@ def forget_described(files: Files, directory: str, segments: Sequence[Segment], 
         if name.endswith(SNAPSHOT_SUFFIX):
             is_void = base_offset is not None and base_offset > snapshots_to
         elif base_offset is None or name.endswith(CLEANED_SUFFIX):
-            is_void = name in (PRODUCER_STATE, COORDINATOR_SNAPSHOT)
+            is_void = name == PRODUCER_STATE
         else:
             is_void = path not in paths and (base_offset not in bases or name.endswith(SWAP_SUFFIX))
         if is_void:

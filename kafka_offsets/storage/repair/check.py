@@ -14,7 +14,6 @@ This module does not know what the records of a topic mean; a caller that knows 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from kafka_offsets.errors import OldFormatError, ProtocolError, StorageError, UnreadableError
@@ -40,7 +39,6 @@ from kafka_offsets.storage.directory.data_directory import (
     decode_meta_properties,
     partition_folders,
 )
-from kafka_offsets.storage.directory.folder_facts import Facts, FileCheck, check_summary
 from kafka_offsets.storage.directory.offset_checkpoints import (
     CLEANER_CHECKPOINT,
     GAPS_BEFORE,
@@ -57,8 +55,7 @@ from kafka_offsets.storage.files.checkpoints import (
 )
 from kafka_offsets.storage.files.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, DurabilityHint
-from kafka_offsets.storage.log.producer_state import snapshot_problems
-from kafka_offsets.storage.log.summary import SEGMENTS_SUMMARY
+from kafka_offsets.storage.log.producer_state import SavedState, decode_state, snapshot_problems
 from kafka_offsets.storage.repair.index_check import IndexCheck, TimeIndexCheck, TransactionIndexCheck
 from kafka_offsets.storage.segments.closed_segments import (
     CLOSED_SEGMENTS,
@@ -80,6 +77,8 @@ from kafka_offsets.storage.segments.segment_names import (
     LOG_SUFFIX,
     NAME_DIGITS,
     NEW_SUFFIX,
+    OLD_CACHES,
+    PRODUCER_STATE,
     SNAPSHOT_SUFFIX,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -101,6 +100,7 @@ _LEFTOVERS = {
     ".swap": "a compaction that was interrupted",
     ".deleted": "a deletion that was interrupted",
     DAMAGED_SUFFIX: "bytes that recovery=keep-valid set aside",
+    **dict.fromkeys(OLD_CACHES, "a cache of an earlier version"),
 }
 
 _NOT_SERVED = {
@@ -111,6 +111,9 @@ _NOT_SERVED = {
 
 RecordCheck = Callable[[Record], None]
 """Raises ProtocolError for an invalid record."""
+
+ProducersCheck = Callable[[bytes], object]
+"""Raises ValueError for a saved state of producers that does not parse."""
 
 T = TypeVar("T")
 
@@ -170,20 +173,19 @@ class Expected(NamedTuple):
 class Checker:
     """Checks one directory; changes nothing.
 
-    record_checks  by topic: called with each of its records, except for control records
-    file_checks    by name: for files beside a log that describe its content; the summary of its segments is built in
-    counts         of what has been read so far
+    record_checks    by topic: called with each of its records, except for control records
+    check_producers  called with each saved state of producers that is of its log
+    counts           of what has been read so far
     """
 
     def __init__(
         self,
         files: Files,
         record_checks: Mapping[str, RecordCheck],
-        file_checks: Mapping[str, FileCheck] = MappingProxyType({}),
+        check_producers: ProducersCheck = lambda known: None,
     ) -> None:
         self.counts = CheckCounts()
-        self._file_checks = {SEGMENTS_SUMMARY: check_summary, **file_checks}
-        self._cluster_id: str | None = None
+        self._check_producers = check_producers
         self._files = files
         self._record_checks = record_checks
 
@@ -198,8 +200,7 @@ class Checker:
         # Never synced, and not required: without it the next cleaning of a log begins at its start.
         self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, found)
         found = [finding._replace(kind=Severity.ADVICE) for finding in found]
-        properties = self._parsed(META_PROPERTIES, names, decode_meta_properties, found) or {}
-        self._cluster_id = properties.get("cluster.id")
+        self._parsed(META_PROPERTIES, names, decode_meta_properties, found)
         points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, found) or {}
         starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, found) or {}
         watermarks = self._parsed(HIGH_WATERMARK_CHECKPOINT, names, decode_offsets, found) or {}
@@ -309,24 +310,21 @@ class Checker:
         segments = sorted({*kept, *swapped[0].logs})
         if swapped[0].logs:  # they replace segments of the stop
             expected = expected._replace(closed=NONE_KNOWN)
-        topic_id = self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found) or bytes(16)
+        self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found)
         yield from found
         reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
         reader.suffixes = suffixes
+        producers = self._saved_producers(folder) if PRODUCER_STATE in names else None
+        if isinstance(producers, SavedState):
+            reader.identified_end = producers.end_offset
         yield from reader.read()
         yield from self._epochs(folder, names, reader)
-        facts = Facts(
-            self._files,
-            folder,
-            topic_id,
-            self._cluster_id,
-            {base_offset: reader.path(base_offset) for base_offset in segments},
-            max(expected.start, segments[0] if segments else 0),
-            reader.end_offset,
-            expected.clean_end,
-        )
-        yield from self._beside(names, facts)
-        yield from self._of_producers([name for name in names if name not in gone], facts)
+        if isinstance(producers, SavedState):
+            start_offset = max(expected.start, segments[0] if segments else 0)
+            producers = self._problem_of(producers, start_offset, reader)
+        if producers is not None:
+            yield _advice(join(folder, PRODUCER_STATE), None, f"it is not used: {producers}")
+        yield from self._of_producers(folder, [name for name in names if name not in gone], segments, reader)
         if expected.start > reader.end_offset:
             yield _advice(
                 folder, None, f"it starts at offset {expected.start}, after its end: all records are removed"
@@ -347,31 +345,44 @@ class Checker:
             found.append(_of_error(error, folder))
             return Swaps({}, [], []), 0
 
-    def _beside(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
-        """Check the files that save a start from reading the log; one that cannot be trusted is ignored."""
-        for name, check in self._file_checks.items():
-            if name in names:
-                path = join(facts.folder, name)
-                try:
-                    problem = check(self._files.read_large(path), facts)
-                except UnreadableError:
-                    raise
-                except StorageError as error:
-                    problem = str(error)
-                if problem is not None:
-                    yield _advice(path, None, f"it is not used: {problem}")
+    def _saved_producers(self, folder: str) -> SavedState | str:
+        """Return the saved state of producers of a log, or why it cannot be read."""
+        try:
+            saved = decode_state(self._files.read_large(join(folder, PRODUCER_STATE)))
+        except UnreadableError:
+            raise
+        except StorageError as error:
+            return str(error)
+        return saved or "its checksum or its version is wrong"
 
-    def _of_producers(self, names: Sequence[str], facts: Facts) -> Iterator[Finding]:
+    def _problem_of(self, saved: SavedState, start_offset: int, reader: "_LogReader") -> str | None:
+        """Return why the next start will ignore the saved state of producers, or None."""
+        if not start_offset < saved.end_offset <= reader.end_offset:
+            return (
+                f"it is of offset {saved.end_offset}, and the log goes "
+                f"from {start_offset} to {reader.end_offset}"
+            )
+        if reader.identified != (saved.base_offset, saved.batch_crc):
+            return f"the batch before offset {saved.end_offset} is another one now"
+        try:
+            self._check_producers(saved.known)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def _of_producers(
+        self, folder: str, names: Sequence[str], segments: Sequence[int], reader: "_LogReader"
+    ) -> Iterator[Finding]:
         """Check the files that only Kafka reads; they are not synced, and a crash may leave them in any state.
 
         Deleted records leave a snapshot of an offset before the log's start.
         """
         for name in names:
-            path = join(facts.folder, name)
-            if (match := _TRANSACTION_INDEX.fullmatch(name)) and int(match[1]) not in facts.paths:
+            path = join(folder, name)
+            if (match := _TRANSACTION_INDEX.fullmatch(name)) and int(match[1]) not in segments:
                 yield _advice(path, None, f"no segment begins at offset {int(match[1])}")
             if match := _PRODUCERS.fullmatch(name):
-                yield from self._snapshot(path, int(match[1]), facts.end_offset)
+                yield from self._snapshot(path, int(match[1]), reader.end_offset)
 
     def _snapshot(self, path: str, offset: int, end_offset: int) -> Iterator[Finding]:
         if offset > end_offset:
@@ -408,6 +419,7 @@ class _LogReader:
     end_offset  one more than the last offset found
     epoch_runs  the leader epochs of the batches
     suffixes    by base offset, the suffix after the final name of a segment file that does not have that name yet
+    identified  base offset and checksum of the batch that ends at `identified_end`; None when there is none
     """
 
     def __init__(
@@ -422,6 +434,8 @@ class _LogReader:
         self.end_offset = 0
         self.epoch_runs: list[EpochRun] = []
         self.suffixes: Mapping[int, str] = {}
+        self.identified_end: int | None = None
+        self.identified: tuple[int, int] | None = None
         self._files = files
         self._folder = folder
         self._segments = segments
@@ -536,6 +550,8 @@ class _LogReader:
     def _batch(self, path: str, batch: WholeBatch) -> Iterator[Finding]:
         at = batch.at
         self.end_offset = at.last_offset + 1
+        if self.end_offset == self.identified_end:
+            self.identified = at.base_offset, read_batch_header(batch.data).crc
         self._counts.batches += 1
         latest = self.epoch_runs[-1].epoch if self.epoch_runs else NO_EPOCH
         if at.leader_epoch < latest:

@@ -68,18 +68,6 @@ class LeaderEpochs:
         self.entries.append(EpochEntry(epoch, start_offset))
         return True
 
-    def runs(self, first_offset: int, end_offset: int) -> list[EpochRun]:
-        """Return the runs that these epochs make of the offsets from `first_offset` up to `end_offset`."""
-        runs = []
-        for number, (epoch, start_offset) in enumerate(self.entries):
-            following = (
-                self.entries[number + 1].start_offset if number + 1 < len(self.entries) else end_offset
-            )
-            first, end = max(start_offset, first_offset), min(following, end_offset)
-            if first < end:
-                runs.append(EpochRun(epoch, first, end - 1))
-        return runs
-
     def epoch_at(self, offset: int) -> int:
         """Return the epoch that wrote `offset`, or -1."""
         return next(

@@ -17,6 +17,7 @@ import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import google_crc32c
@@ -74,6 +75,10 @@ class BatchAt(NamedTuple):
     max_timestamp: int
 
 
+_new_batch_at: Callable[[tuple[int, ...]], BatchAt] = partial(tuple.__new__, BatchAt)
+"""Make one of its fields; `BatchAt(...)` takes three times as long."""
+
+
 class Recovery(NamedTuple):
     """The torn tail that opening a log truncated: a batch that a crash left incomplete, and everything after it.
 
@@ -109,7 +114,7 @@ class SegmentExpectations(NamedTuple):
     least_epoch     the leader epoch of the batch before this segment
     is_followed     called when a batch is bad: whether the segments after this one contain whole batches
     epochs_may_fall a leader epoch lower than the previous one is not an error
-    is_abandoned    called for each batch; if it returns true, OpeningAbandonedError ends the reading
+    is_abandoned    called for each MiB; if it returns true, OpeningAbandonedError ends the reading
     """
 
     verify_from: int = MAX_OFFSET
@@ -122,28 +127,6 @@ class SegmentExpectations(NamedTuple):
 
 
 _UNKNOWN = SegmentExpectations()
-
-
-class IndexEntries(NamedTuple):
-    """The index of a segment in columns, in the form that segment.py uses."""
-
-    offsets: "array[int]"
-    positions: "array[int]"
-    timestamps: "array[int]"
-    time_offsets: "array[int]"
-
-
-class SegmentSummary(NamedTuple):
-    """The results of `Segment.load`; the fields are the segment's."""
-
-    base_offset: int
-    end_offset: int
-    size: int
-    max_timestamp: int
-    max_timestamp_offset: int
-    bytes_since_entry: int
-    entries: IndexEntries
-    epoch_runs: list[EpochRun]
 
 
 class DamagedBatchError(StorageError):
@@ -200,11 +183,8 @@ def walk(file: File, position: int, stop: int, *, whole: bool = True) -> Iterato
                 position,
                 0,
             )
-        yield (
-            BatchAt(position, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp),
-            buffer,
-            at,
-        )
+        batch = position, size, base_offset, base_offset + last_delta, leader_epoch, max_timestamp
+        yield _new_batch_at(batch), buffer, at
         position += size
 
 
@@ -489,39 +469,50 @@ class Segment:
         stop = file.size if stop is None else stop
         before = self.base_offset, 0
         verify_from = 0 if last else known.verify_from
+        in_order_to = self.base_offset + MAX_RELATIVE_OFFSET + 1
+        if known.limit is not None:
+            in_order_to = min(in_order_to, known.limit.offset)
         least_epoch = _LOWEST_EPOCH if known.epochs_may_fall else known.least_epoch
+        latest_epoch, last_buffer = _LOWEST_EPOCH - 1, b""
         try:
             for batch, buffer, at in walk(file, 0, stop):
-                if known.is_abandoned():
-                    raise OpeningAbandonedError(self.path)
-                problem = order_problem(batch, self.base_offset, self.end_offset, known.limit)
-                if problem is not None:
-                    raise DamagedBatchError(problem, self.path, batch.position)
-                if batch.last_offset >= verify_from and not has_valid_crc(buffer, at, batch.size):
-                    raise DamagedBatchError(WRONG_CHECKSUM, self.path, batch.position)
-                if batch.leader_epoch < least_epoch:
-                    raise StorageError(
-                        f"leader epoch {batch.leader_epoch} after {least_epoch}", self.path, batch.position
-                    )
-                before = self.end_offset, batch.position
-                self.note(batch)
-                self._note_epoch(batch)
-                if not known.epochs_may_fall:
-                    least_epoch = batch.leader_epoch
+                position, size, base_offset, last_offset, epoch, max_timestamp = batch
+                if buffer is not last_buffer:
+                    last_buffer = buffer
+                    if known.is_abandoned():
+                        raise OpeningAbandonedError(self.path)
+                if base_offset < self.end_offset or last_offset >= in_order_to:
+                    problem = order_problem(batch, self.base_offset, self.end_offset, known.limit)
+                    if problem is not None:
+                        raise DamagedBatchError(problem, self.path, position)
+                if last_offset >= verify_from and not has_valid_crc(buffer, at, size):
+                    raise DamagedBatchError(WRONG_CHECKSUM, self.path, position)
+                if epoch != latest_epoch:
+                    if epoch < least_epoch:
+                        raise StorageError(f"leader epoch {epoch} after {least_epoch}", self.path, position)
+                    least_epoch = least_epoch if known.epochs_may_fall else epoch
+                    self._end_epoch(latest_epoch)
+                    self._begin_epoch(epoch, base_offset)
+                    latest_epoch = epoch
+                before = self.end_offset, position
+                self.note_written(position, size, base_offset, last_offset, max_timestamp)
         except DamagedBatchError as damage:
             if not last or clean:
                 raise
             return self._cut_torn_tail(file, damage, *before, known)
+        finally:
+            self._end_epoch(latest_epoch)
         return None
 
-    def _note_epoch(self, batch: BatchAt) -> None:
-        runs = self.epoch_runs
-        if batch.leader_epoch < 0:
-            return
-        first_offset = batch.base_offset
-        if runs and runs[-1].epoch == batch.leader_epoch:
-            first_offset = runs.pop().first_offset
-        runs.append(EpochRun(batch.leader_epoch, first_offset, batch.last_offset))
+    def _begin_epoch(self, epoch: int, offset: int) -> None:
+        """Note that the batches from `offset` on have another leader epoch; a negative one is none."""
+        if epoch >= 0 and not (self.epoch_runs and self.epoch_runs[-1].epoch == epoch):
+            self.epoch_runs.append(EpochRun(epoch, offset, offset))
+
+    def _end_epoch(self, epoch: int) -> None:
+        """Note that the last batch so far is that of the leader epoch with which the next one does not begin."""
+        if epoch >= 0:
+            self.epoch_runs[-1] = self.epoch_runs[-1]._replace(last_offset=self.end_offset - 1)
 
     def _cut_torn_tail(
         self,
@@ -647,33 +638,6 @@ class Segment:
         timestamps = [*self._entry_timestamps, self.max_timestamp]
         offsets = [*self._entry_time_offsets, self.max_timestamp_offset - self.base_offset]
         return encode_time_index(timestamps, offsets)
-
-    def summary(self, epoch_runs: list[EpochRun]) -> SegmentSummary:
-        """Return the results of `load`, without the epochs; the columns are the segment's own."""
-        return SegmentSummary(
-            self.base_offset,
-            self.end_offset,
-            self.size,
-            self.max_timestamp,
-            self.max_timestamp_offset,
-            self._bytes_since_entry,
-            IndexEntries(
-                self._entry_offsets, self._entry_positions, self._entry_timestamps, self._entry_time_offsets
-            ),
-            epoch_runs,
-        )
-
-    def restore(self, summary: SegmentSummary) -> None:
-        """Use a summary instead of `load`."""
-        self._reset()
-        self.end_offset = summary.end_offset
-        self.size = summary.size
-        self.max_timestamp = summary.max_timestamp
-        self.max_timestamp_offset = summary.max_timestamp_offset
-        self.epoch_runs = summary.epoch_runs
-        self._bytes_since_entry = summary.bytes_since_entry
-        self._entry_offsets, self._entry_positions = summary.entries[:2]
-        self._entry_timestamps, self._entry_time_offsets = summary.entries[2:]
 
     def write_index_files(self) -> None:
         """Write both index files where they are missing or differ. They are not synced: `load` rebuilds them."""

@@ -21,8 +21,9 @@ TIME_INDEX_SUFFIX = ".timeindex"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 PRODUCER_STATE = "producer-state"
-COORDINATOR_SNAPSHOT = "coordinator-snapshot"
-"""Files beside the segments: Kafka's state of producers and ours, and the groups of an offsets partition."""
+"""Files beside the segments: Kafka's state of producers, and ours."""
+OLD_CACHES = ("coordinator-snapshot", "segments-summary")
+"""Files that earlier versions wrote beside the segments: never read, and removed when the log is opened."""
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 NAME_DIGITS = 20
 

@@ -166,7 +166,8 @@ class Core:
     def _turn(self, pieces: list[bytes]) -> None:
         for connection, piece in zip(self._connections, pieces, strict=False):
             self._core.receive(connection, piece)
-        self._core.end_turn()
+        while self._core.end_turn():  # a machine with other work may need several for the requests
+            pass
         self.answered = [self._core.drain(each) for each in self._answers.take_output()]
 
     def turns(self, frames: list[bytes], count: int) -> None:

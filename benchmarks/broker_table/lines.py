@@ -46,9 +46,21 @@ _CONSUMER: Options = {
     "steps": FETCHES,
 }
 
+_MEMBERS: Options = {"members": "true", "groups": 200}
+
 LINES = (
     Line("commit-1", "OffsetCommit, 1 partition", "commit", {"parts": 1}),
+    Line("commit-3", "OffsetCommit, 3 partitions", "commit", {"parts": 3}),
+    Line("commit-10", "OffsetCommit, 10 partitions", "commit", {"parts": 10}),
+    Line("commit-30", "OffsetCommit, 30 partitions", "commit", {"parts": 30}),
     Line("commit-100", "OffsetCommit, 100 partitions", "commit", {"parts": 100}),
+    Line("metadata-10", "OffsetCommit, 10 partitions, metadata", "commit", {"parts": 10, "metadata": 20}),
+    Line("metadata-100", "OffsetCommit, 100 partitions, metadata", "commit", {"parts": 100, "metadata": 20}),
+    Line("topics-5", "OffsetCommit, 30 partitions in 5 topics", "commit", {"parts": 30, "topics": 5}),
+    Line(
+        "many-groups", "OffsetCommit, 10 partitions, 50,000 groups", "commit", {"parts": 10, "groups": 50_000}
+    ),
+    Line("members", "OffsetCommit, 10 partitions, group members", "commit", {"parts": 10, **_MEMBERS}),
     Line("lock-step", "OffsetCommit, 1 connection x 1", "commit", {"parts": 1, "conns": 1, "window": 1}),
     Line("fetch-1", "OffsetFetch, 1 partition", "fetch", {"parts": 1}),
     Line("fetch-all", "OffsetFetch, all 100 of a group", "fetchall", {"parts": 100}),

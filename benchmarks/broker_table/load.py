@@ -65,7 +65,9 @@ class Driver:
             self._once((server, FETCHED), lambda: self._fill(server))
             return
         count = TOPIC_PARTITIONS if topic == TOPIC else parts
-        self._once((server, topic), lambda: create_topic(server, topic, count))
+        for number in range(int(options.get("topics", 1))):
+            name = f"{topic}.{number}" if number else topic
+            self._once((server, name), lambda name=name: create_topic(server, name, count))
         if line.mode in {"commit", "fetch", "fetchall"}:
             groups = int(options.get("groups", GROUPS))
             named = {name: options[name] for name in ("parts", "prefix", "topic") if name in options}

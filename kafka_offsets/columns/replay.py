@@ -57,7 +57,7 @@ Reader = Callable[[int, bytes, bytes | None, int], ParsedOffset | GroupRecord | 
 class OffsetRows(NamedTuple):
     """Offsets of a group for consecutive partitions of a topic, without metadata and expire timestamps.
 
-    rows  for each partition offset, leader epoch, commit timestamp and log offset, as `=qiqq`
+    rows  for each partition offset, leader epoch, commit timestamp and log offset, as `>qiqq`
     id    of the topic, 16 bytes
     """
 
@@ -547,7 +547,7 @@ class ColumnReplay:
 
     def _pages(self, live: Integers, begins: Integers, ends: Integers) -> Iterator[OffsetRows]:
         columns = self._keys
-        rows = np.empty(len(live), [("o", "=i8"), ("e", "=i4"), ("t", "=i8"), ("l", "=i8")])
+        rows = np.empty(len(live), [("o", ">i8"), ("e", ">i4"), ("t", ">i8"), ("l", ">i8")])
         rows["o"], rows["e"] = columns.offset[live], columns.leader_epoch[live]
         rows["t"], rows["l"] = columns.commit_timestamp[live], columns.last[live]
         packed, size = rows.tobytes(), rows.dtype.itemsize

@@ -7,7 +7,7 @@ shard knows no log: it returns records in Results, and the caller replays them w
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.consumer import heartbeat as consumer_heartbeat
-from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
+from kafka_offsets.coordinator.offsets.shapes import ShapedRecords
 from kafka_offsets.coordinator.state import consumer_records, stored
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
@@ -134,12 +134,10 @@ class Shard(ShardState):
         self.offsets.put(group, topic, partition, entry, log_offset)
         self.unchanged.pop(group, None)
 
-    def replay_columns(self, columns: OffsetRecords, log_offset: int) -> None:
-        """Apply offsets that have just become durable, as `replay_written` does with each record."""
-        columns.put_into(self.offsets, log_offset)
-        if self.unchanged:
-            for group in columns.groups:
-                self.unchanged.pop(group, None)
+    def replay_shaped(self, records: ShapedRecords, log_offset: int) -> None:
+        """Apply a commit that has just become durable, as `replay_written` does with each of its records."""
+        records.put_into(self.offsets, log_offset)
+        self.unchanged.pop(records.group, None)
 
     def _replay_offset(
         self, key: stored.OffsetKey, value: bytes | None, log_offset: int, producer_id: int

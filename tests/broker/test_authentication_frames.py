@@ -11,7 +11,6 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ def guarded() -> BrokerCore:
                 seen["without a principal"] += context.connection.principal == ANONYMOUS
             return row.handle(where, request, context, now)
 
-        return replace(row, handle=handle)
+        return row.handled_by(handle, row.route)
 
     seen: Counter[str] = Counter()
     core.context.apis = Apis(guard(row) for row in core.context.apis)

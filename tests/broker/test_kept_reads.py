@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.api import groups, log_offsets
+from kafka_offsets.broker.api import groups, kept_responses, log_offsets
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.wire import kept_responses
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.state import shard_state as state
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
-from tests.broker.test_kept_responses import Forgetful, Pair
+from tests.broker.test_kept_responses import Pair, kept
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.transactions import Producer
 
+LIST_OFFSETS, OFFSET_FETCH = 2, 9
 TOPICS = ("t", "u")
 PARTITIONS = 20
 RETENTION_MS = 60_000
@@ -70,7 +70,6 @@ class Reads:
             offsets_retention_check_interval_ms=1000,
         )
         self.pair = Pair(self.core)
-        self.pair._anew._kept_while = Forgetful(tuple)
         self.client = CoreClient(self.core)
         for name in TOPICS:
             self.create(name)
@@ -140,7 +139,7 @@ def test_kept_reads_are_those_made_anew_after_any_changes(changes: list[tuple[st
     reads = Reads()
     requests = [*fetches(reads.core), *lists()]
     reads.check(requests * 2, "start")
-    assert len(reads.core.requests._kept_while) >= 20
+    assert len(kept(reads.core, OFFSET_FETCH)) + len(kept(reads.core, LIST_OFFSETS)) >= 20
     with mock.patch.object(kept_responses, "_AFTER_CHANGE", 0):
         for what, *arguments in changes:
             getattr(reads, what)(*arguments)
@@ -209,26 +208,24 @@ def test_the_end_of_a_log_is_found_again_after_a_record() -> None:
 def test_a_response_that_changes_between_its_requests_is_rarely_kept() -> None:
     """A consumer that commits and fetches in turn would discard it each time."""
     reads = Reads()
-    kept = reads.core.requests._kept_while
     counts = []
     for offset in range(40):
         reads.commit("t", (1,), offset)
         reads.client.committed("g")
-        counts.append(len(kept))
+        counts.append(len(kept(reads.core, OFFSET_FETCH)))
     assert sum(counts) == 3 and counts[1] == 1
 
 
 def test_of_more_groups_than_fit_none_are_kept_in_turn() -> None:
     """Each would be discarded before it is repeated; with 10,000 groups that once took half as long again."""
     reads = Reads()
-    kept = reads.core.requests._kept_while
     with mock.patch.object(kept_responses, "_MOST_BYTES", 10_000):
         counts = []
         for _ in range(6):
             for number in range(100):
                 reads.client.committed(f"group-{number}")
-            counts.append(len(kept))
-    assert counts == [0] * 6 and kept._pause > 500
+            counts.append(len(kept(reads.core, OFFSET_FETCH)))
+    assert counts == [0] * 6 and kept(reads.core, OFFSET_FETCH)._pause > 500
 
 
 def test_the_groups_that_are_known_as_unchanged_have_a_bound() -> None:

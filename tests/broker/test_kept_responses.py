@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.api import metadata
+from kafka_offsets.broker.api import kept_responses, metadata
+from kafka_offsets.broker.api.kept_responses import KeptResponses
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.core.requests import RequestDispatcher
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.wire import kept_responses
-from kafka_offsets.broker.wire.api import Apis
-from kafka_offsets.broker.wire.kept_responses import KeptResponses
+from kafka_offsets.broker.wire.api import Api, Apis
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.directory.catalogue import NewTopic
 from tests.drivers.core import CoreClient, make_core, request_frame
 
+METADATA, FIND_COORDINATOR = 3, 10
 NAMES = ("a", "b", "c")
 CHANGES = ("create", "delete", "grow", "open", "configure", "table", "refuse")
 TARGETS = (*NAMES, OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
@@ -46,11 +46,18 @@ def asked() -> Iterator[tuple[messages.MessageValue, int]]:
 REQUESTS = list(asked())
 
 
-class Forgetful(KeptResponses):
+class Forgetful(RequestDispatcher):
     """Keeps nothing."""
 
-    def find(self, frame: bytes, body: int) -> bytes | None:
+    def _shortcut_of(self, api: Api) -> None:
         return None
+
+
+def kept(core: BrokerCore, key: int) -> KeptResponses:
+    """Return the kept responses of an API."""
+    shortcut = core.requests._shortcuts[key]
+    assert isinstance(shortcut, KeptResponses)
+    return shortcut
 
 
 class Pair:
@@ -59,9 +66,7 @@ class Pair:
     def __init__(self, core: BrokerCore) -> None:
         self.core = core
         self.keeping, self.fresh = CoreClient(core), CoreClient(core)
-        self.kept = core.requests._kept
-        self._anew = RequestDispatcher(core.context)
-        self._anew._kept = Forgetful(tuple)
+        self._anew = Forgetful(core.context)
 
     def responses(self, request: messages.MessageValue, version: int) -> tuple[bytes | None, bytes | None]:
         """Return the response that may be kept, and the one made anew afterwards."""
@@ -110,9 +115,9 @@ def test_a_kept_response_is_the_one_made_anew_after_any_changes(changes: list[tu
             change(core, what, name)
         with mock.patch.object(core.topics, "install", refusing) if refuses else mock.MagicMock():
             for request, version in REQUESTS * 2:
-                kept, anew = pair.responses(request, version)
-                assert kept is not None
-                assert kept == anew, (what, name, request, version)
+                first, anew = pair.responses(request, version)
+                assert first is not None
+                assert first == anew, (what, name, request, version)
 
 
 def test_a_response_is_kept_until_something_changes() -> None:
@@ -121,7 +126,7 @@ def test_a_response_is_kept_until_something_changes() -> None:
     core.topics.create("a", 2)
     request = messages.MetadataRequest([messages.MetadataRequest.Topic(name="a")])
     pair.keeping.call(request, 9)
-    assert len(pair.kept) == 1
+    assert len(kept(core, METADATA)) == 1
     with mock.patch.object(metadata, "_answered", mock.Mock(side_effect=AssertionError)):
         assert len(pair.keeping.call(request, 9).topics[0].partitions) == 2
     core.topics.add_partitions("a", 3)
@@ -146,8 +151,8 @@ def test_kept_responses_have_a_bound() -> None:
     with mock.patch.object(kept_responses, "_MOST_BYTES", 10_000):
         for number in range(100):
             client.call(messages.FindCoordinatorRequest(f"group-{number}"), 3)
-        assert 1 <= len(core.requests._kept) < 50
+        assert 1 <= len(kept(core, FIND_COORDINATOR)) < 50
         with mock.patch.object(kept_responses, "_LONGEST_BYTES", 10):
-            before = len(core.requests._kept)
+            before = len(kept(core, FIND_COORDINATOR))
             client.call(messages.FindCoordinatorRequest("another"), 3)
-            assert len(core.requests._kept) == before
+            assert len(kept(core, FIND_COORDINATOR)) == before

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kafka_offsets.coordinator.state import offset_table, packed_rows
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
+from kafka_offsets.coordinator.state.pages import ROW, ROW_BYTES, page_runs
 from tests.cases import each_case
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -78,18 +79,30 @@ class TableMachine(RuleBasedStateMachine):
         first=st.integers(-2, 130),
         size=st.integers(0, 9),
         entry=entries,
+        texts=st.none() | st.lists(st.sampled_from(["", "x", "text"]), min_size=1, max_size=4),
     )
-    def put_rows(
-        self, group: str, topic: str, numbers: list[int], first: int, size: int, entry: OffsetAndMetadata
+    def put_runs(
+        self,
+        group: str,
+        topic: str,
+        numbers: list[int],
+        first: int,
+        size: int,
+        entry: OffsetAndMetadata,
+        texts: list[str] | None,
     ) -> None:
         numbers = [*numbers[:3], *range(first, first + size), *numbers[3:]]
         entry = entry._replace(metadata="", expire_timestamp=-1)
         rows = b""
+        metadata = None if texts is None else [texts[at % len(texts)] for at in range(len(numbers))]
         for at, partition in enumerate(numbers):
-            put = entry._replace(offset=at)
-            rows += struct.pack("=qiqq", at, put.leader_epoch, put.commit_timestamp, put.log_offset)
+            put = entry._replace(offset=at, metadata=metadata[at] if metadata else "")
+            rows += ROW.pack(at, put.leader_epoch, put.commit_timestamp, put.log_offset)
             self.oracle.setdefault(group, {}).setdefault(topic, {})[partition] = put
-        self.table.put_rows(group, topic, numbers, rows, entry.topic_id)
+        for run, begin, end in page_runs(numbers):
+            texts = metadata and metadata[begin:end]
+            run_rows = rows[begin * ROW_BYTES : end * ROW_BYTES]
+            self.table.put_run(group, topic, run, run_rows, entry.topic_id, texts)
         self.changed.add(group)
 
     @rule(group=groups, topic=topics, partition=partitions)
@@ -421,7 +434,7 @@ def test_a_page_of_entries_is_what_putting_each_of_them_leaves(partitions: list[
     for partition, entry in zip(partitions, entries, strict=True):
         one.put("g", "t", partition, entry)
         rows += struct.pack(
-            "=qiqq", entry.offset, entry.leader_epoch, entry.commit_timestamp, entry.log_offset
+            ">qiqq", entry.offset, entry.leader_epoch, entry.commit_timestamp, entry.log_offset
         )
     bulk.add_page("g", "t", partitions, rows, b"i" * 16)
     assert list(bulk.items("g")) == list(one.items("g"))

@@ -7,7 +7,6 @@ answer names brokers, leaders or replicas, it names those of the metadata.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from kafka_offsets.broker.context.intercept import (
 )
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.wire.api import Addresses, Api, Apis, Route
+from kafka_offsets.broker.wire.api import Addresses, Api, Apis
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode
@@ -126,9 +125,9 @@ class ClusterRows:
     def _row(self, row: Api) -> Api:
         made = self._made_row(row)
         if row.decided_by_controller:
-            return replace(made, handle=partial(self._if_reachable, made))
+            return made.handled_by(partial(self._if_reachable, made), made.route)
         if row.name in _CREATES:
-            return replace(made, handle=partial(self._if_known, made, _CREATES[row.name]))
+            return made.handled_by(partial(self._if_known, made, _CREATES[row.name]), made.route)
         return made
 
     def _if_reachable(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> None:
@@ -167,7 +166,7 @@ class ClusterRows:
             handle = partial(self._describe, self._described[row.name])
         else:
             return row
-        return replace(row, route=Route.BROKER, handle=partial(handle, row))
+        return row.handled_by(partial(handle, row))
 
     # -- requests for leaders
 

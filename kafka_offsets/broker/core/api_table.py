@@ -20,6 +20,8 @@ from kafka_offsets.broker.api import quotas as admin_quotas
 from kafka_offsets.broker.api import replicas as admin_replicas
 from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
+from kafka_offsets.broker.api.commit_shapes import CommitShapes
+from kafka_offsets.broker.api.kept_responses import kept_while, kept_without_error
 from kafka_offsets.broker.gates import acl_requests, authentication, token_requests
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import BROKER, GROUP, GROUPS, PARTITIONS, SHARD, TRANSACTION, Api, Apis
@@ -34,15 +36,18 @@ from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
 SERVED = Apis((
     Api(0, "Produce", (0, 13), BROKER, produce.produce, produce.RIGHTS, produce.fail_produce, addresses=PARTITIONS,
         pipelined=True),
-    Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, rights.BY_HANDLER, fetch.fail_fetch, addresses=PARTITIONS),
+    Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, rights.BY_HANDLER, fetch.fail_fetch, addresses=PARTITIONS,
+        end_wait=fetch.end_wait),
     Api(2, "ListOffsets", (1, 11), BROKER, log_offsets.list_offsets, rights.DESCRIBE_TOPICS, addresses=PARTITIONS,
-        has_leader_epochs=True),
-    Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, rights.BY_HANDLER, metadata.fail_metadata),
+        has_leader_epochs=True, shortcut=kept_while(log_offsets.unchanged_end)),
+    Api(3, "Metadata", (0, 13), BROKER, metadata.metadata, rights.BY_HANDLER, metadata.fail_metadata,
+        shortcut=kept_without_error("topics")),
     Api(8, "OffsetCommit", (0, 10), SHARD, offsets.commit, rights.COMMIT, addresses=GROUP, pipelined=True,
-        echoed=True, forwarded=True),
-    Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.FETCH_RIGHTS, addresses=GROUPS, forwarded=True),
+        echoed=True, forwarded=True, shortcut=CommitShapes),
+    Api(9, "OffsetFetch", (0, 10), BROKER, groups.offset_fetch, groups.FETCH_RIGHTS, addresses=GROUPS, forwarded=True,
+        shortcut=kept_while(groups.unchanged_offsets)),
     Api(10, "FindCoordinator", (0, 6), BROKER, groups.find_coordinator, rights.BY_HANDLER,
-        groups.fail_find_coordinator),
+        groups.fail_find_coordinator, shortcut=kept_without_error("coordinators")),
     Api(11, "JoinGroup", (0, 9), SHARD, group_requests.join, rights.MEMBER, join.fail_join, addresses=GROUP,
         asides=join.take_asides),
     Api(12, "Heartbeat", (0, 4), SHARD, group_requests.heartbeat, rights.MEMBER, membership.fail_heartbeat,
@@ -52,7 +57,8 @@ SERVED = Apis((
     Api(15, "DescribeGroups", (0, 6), BROKER, groups.describe_groups, rights.DESCRIBE_GROUPS, addresses=GROUPS),
     Api(16, "ListGroups", (0, 5), BROKER, groups.list_groups, rights.BY_HANDLER),
     Api(17, "SaslHandshake", (0, 1), BROKER, authentication.sasl_handshake, rights.NONE),
-    Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, rights.NONE, metadata.fail_api_versions),
+    Api(18, "ApiVersions", (0, 4), BROKER, metadata.api_versions, rights.NONE, metadata.fail_api_versions,
+        shortcut=kept_without_error("")),
     Api(19, "CreateTopics", (2, 7), BROKER, topic_admin.create_topics, rights.BY_HANDLER, decided_by_controller=True),
     Api(20, "DeleteTopics", (1, 6), BROKER, topic_admin.delete_topics, rights.BY_HANDLER, decided_by_controller=True),
     Api(21, "DeleteRecords", (0, 2), BROKER, log_offsets.delete_records, rights.DELETE_IN_TOPICS, addresses=PARTITIONS),

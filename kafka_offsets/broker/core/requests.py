@@ -4,22 +4,13 @@ The protocol defines frames; the table of APIs names the handler. Nothing here a
 """
 
 import struct
-from collections.abc import Callable
-from typing import Any
 
-from kafka_offsets.broker.api import fetch, groups, log_offsets, metadata, produce
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide_in_shard, fail_request
 from kafka_offsets.broker.gates.authentication import admits
-from kafka_offsets.broker.groups.known_commits import KnownCommits
-from kafka_offsets.broker.partition.known_produces import PLACES, KnownProduces
-from kafka_offsets.broker.partition.repeated_produces import RepeatedProduces
-from kafka_offsets.broker.wire.api import API_VERSIONS, Api, Route
+from kafka_offsets.broker.wire.api import API_VERSIONS, Api, Route, Shortcut
 from kafka_offsets.broker.wire.connection import ClientConnection, KnownHeader
-from kafka_offsets.broker.wire.kept_responses import Condition, KeptResponses
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets import requests as offsets
-from kafka_offsets.coordinator.offsets.repeated_commits import TAILS, Numbers, RepeatableCommit
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
@@ -41,24 +32,6 @@ _SHARD = Route.SHARD
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
-_KEPT: dict[Callable[..., Any], str] = {
-    metadata.api_versions: "",
-    metadata.metadata: "topics",
-    groups.find_coordinator: "coordinators",
-}
-"""The handlers whose responses are kept, with the array of the response whose elements have error codes.
-
-Each client that connects sends the same requests as those before it, and their responses depend only on the table of
-APIs and on the topics. A handler that replaces one of these, such as that of a fault or of a cluster, is not here.
-"""
-
-_KEPT_WHILE: dict[Callable[..., Any], Callable[[Context, Any, int, Any], Condition | None]] = {
-    groups.offset_fetch: groups.unchanged_offsets,
-    log_offsets.list_offsets: log_offsets.unchanged_end,
-}
-"""The handlers whose responses are kept while a condition holds, with what returns it: (broker, request, version,
-response) -> the condition, None if the response is not kept. It is for one that has no error."""
-
 logger = new_logger(__name__)
 
 
@@ -68,22 +41,14 @@ class RequestDispatcher:
     def __init__(self, broker: Context) -> None:
         self._broker = broker
         self._answers = broker.answers
-        self._commits = {version: KnownCommits(version) for version in TAILS}
-        self._produces = {version: KnownProduces(version) for version in PLACES}
-        self._repeated_produces = RepeatedProduces(broker, self._decide_again)
         self._throttling = broker.throttling
-
-        def state() -> tuple[object, ...]:
-            return broker.apis, broker.topics.version, broker.topics.opened
-
-        self._kept, self._kept_while = KeptResponses(state), KeptResponses(state)
+        self._shortcuts: dict[int, Shortcut] = {}
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
         """Decide the complete requests, as far as earlier ones allow; release their answers."""
         try:
             self._decide_frames(connection, now)
         finally:  # a request may close the connection: earlier responses are still sent
-            self._repeated_produces.write(connection, now)
             if self._answers.answered:
                 self._answers.release()
 
@@ -104,7 +69,7 @@ class RequestDispatcher:
                 frame = next_frame(key)
             if frame is None:
                 if unanswered and unanswered[0].answer is None and connection.reader.buffered_bytes:
-                    fetch.end_wait(self._broker, connection, now)
+                    self._end_wait(connection, now)
                 if unanswered and self._answers.answered:
                     self._answers.release()
                     if not unanswered:
@@ -126,95 +91,60 @@ class RequestDispatcher:
         except ProtocolError as error:
             self._answers.refuse(connection, error)
 
+    def _end_wait(self, connection: ClientConnection, now: Now) -> None:
+        """Tell the API of a request that waits that another one has arrived behind it."""
+        api = self._broker.apis.by_key.get(connection.unanswered[0].api_key)
+        if api is not None and api.end_wait is not None:
+            api.end_wait(self._broker, connection, now)
+
     def _decide(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
-        """Decide one request; a repeated Produce is written later, together with those that follow it."""
-        repeated = self._repeated_produces
-        if connection.authentication is not None:
-            repeated.write(connection, now)
-            if not admits(self._broker, connection, frame, now):
-                return
+        """Decide one request."""
+        if connection.authentication is not None and not admits(self._broker, connection, frame, now):
+            return
         known = connection.known_header
         if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
-            repeated.write(connection, now)
             known = self._read_header(connection, frame)
             if known is None:
                 return  # answered already
         connection.last_used_ms = self._broker.scheduler.last_request_ms = now.mono_ms
-        if (
-            known.produces is None
-            or connection.unanswered
-            or self._throttling.is_active
-            or not repeated.take(known.produces, connection, frame, known.size, now)
-        ):
-            repeated.write(connection, now)
-            self._decode(connection, frame, known, now)
-
-    def _decide_again(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
-        """Decide a repeated Produce whose batch the log has refused."""
-        known = self._read_header(connection, frame)
-        assert known is not None, "the broker has served it before"
         self._decode(connection, frame, known, now)
 
     def _decode(self, connection: ClientConnection, frame: bytes, known: KnownHeader, now: Now) -> None:
-        """Decode one request, unless its response is known, and decide it."""
-        _, _, body, api, version, codecs, client_id, kept, commits, produces = known
+        """Decide one request; decode it, unless there is a shortcut."""
+        _, _, body, api, version, codecs, client_id, shortcut = known
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         if self._throttling.times_requests:
-            kept = commits = None  # stored responses have no `throttle_time_ms` of this request
-        known_answer = None if kept is None else kept.find(frame, body)
-        repeated = None if commits is None else commits.find(frame, body)
-        request: Any = None
-        if repeated is not None:
-            request = repeated[0].request
-        elif known_answer is None:
-            request = codecs.decode(frame, body)[0]
-        size = len(frame)
+            shortcut = None  # its responses have no `throttle_time_ms` of this request
+        size, broker = len(frame), self._broker
         context = RequestContext(
-            connection, api.key, version, correlation_id, client_id, connection.host, request, codecs, size
+            connection, api.key, version, correlation_id, client_id, connection.host, None, codecs, size
         )
+        bug: Exception | None = None
+        try:
+            is_decided = shortcut is not None and shortcut.decide(context, frame, body, now)
+        except Exception as error:  # noqa: BLE001 - fail_request logs it
+            is_decided, bug = False, error
+        if not is_decided:
+            context.request = codecs.decode(frame, body)[0]
         connection.unanswered.append(context)
         connection.pipelined_key = api.key if api.pipelined and not self._throttling.is_active else None
         connection.decided_bytes += size
-        broker = self._broker
-        if known_answer is not None:
-            self._answers.reply_encoded(context, known_answer)
+        if is_decided:
             return
         try:
-            if commits is not None:
-                decide_commit(broker, commits, repeated, api, context, frame, body, now)
-            elif api.route is _SHARD:
-                decide_in_shard(broker, api, request, context, now)
+            if bug is not None:
+                raise bug
+            response = None
+            if api.route is _SHARD:
+                decide_in_shard(broker, api, context.request, context, now)
             else:
-                response = api.handle(broker, request, context, now)
-                if produces is not None:
-                    produces.note(broker.topics, context, frame, body)
+                response = api.handle(broker, context.request, context, now)
                 if response is not None:
                     self._answers.reply(context, response)
-                    if kept is not None:
-                        self._keep(kept, api, context, response, frame, body)
+            if shortcut is not None:
+                shortcut.learn(context, response, frame, body)
         except Exception as error:  # noqa: BLE001 - fail_request logs it
             fail_request(broker, api, context, error)
-
-    def _keep(
-        self,
-        kept: KeptResponses,
-        api: Api,
-        context: RequestContext,
-        response: Any,
-        frame: bytes,
-        body: int,
-    ) -> None:
-        """Keep a response, if it may be repeated."""
-        answer, condition_of = context.answer, _KEPT_WHILE.get(api.handle)
-        if not isinstance(answer, bytearray):
-            return
-        if condition_of is None:
-            if not _has_error(api, response):
-                kept.keep(frame, body, answer)
-        elif kept.was_seen(frame, body):
-            condition = condition_of(self._broker, context.request, context.api_version, response)
-            if condition is not None:
-                kept.keep(frame, body, answer, condition)
 
     def _read_header(self, connection: ClientConnection, frame: bytes) -> KnownHeader | None:
         """Parse a request's header, and remember it; None if the request is not served and was answered.
@@ -238,32 +168,21 @@ class RequestDispatcher:
             _, client_id, size = read_request_header(frame, codecs.has_tagged_request_header)
         except ProtocolError as error:
             raise ProtocolError(f"{api.name} v{version}, header: {error}") from error
-        kept = self._kept if api.handle in _KEPT and self._names_first_listener(connection) else None
-        if api.handle in _KEPT_WHILE:
-            kept = self._kept_while
-        commits = self._commits.get(version) if api.handle is offsets.commit else None
-        produces = self._produces_of(api, version)
-        known = KnownHeader(
-            frame[:4], frame[8:size], size, api, version, codecs, client_id, kept, commits, produces
-        )
+        shortcut = self._shortcut_of(api)
+        if shortcut is not None and not shortcut.serves(connection):
+            shortcut = None
+        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, shortcut)
         connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
         return known
 
-    def _produces_of(self, api: Api, version: int) -> KnownProduces | None:
-        """Return the requests that a Produce may repeat; None where answers wait for the disk or for replicas."""
-        broker = self._broker
-        if (
-            api.handle is not produce.produce
-            or broker.replicas is not None
-            or broker.config.fsync == "commit"
-        ):
+    def _shortcut_of(self, api: Api) -> Shortcut | None:
+        """Return the shortcut of an API; all its requests to this broker share it."""
+        if api.shortcut is None:
             return None
-        return self._produces.get(version)
-
-    def _names_first_listener(self, connection: ClientConnection) -> bool:
-        """Whether its responses contain the address of the first listener, as the kept ones do."""
-        broker = self._broker
-        return broker.address_for(connection) == (broker.host, broker.port)
+        shortcut = self._shortcuts.get(api.key)
+        if shortcut is None:
+            shortcut = self._shortcuts[api.key] = api.shortcut(self._broker)
+        return shortcut
 
     def _decide_unserved(self, connection: ClientConnection, api: Api, version: int, frame: bytes) -> None:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""
@@ -279,39 +198,3 @@ class RequestDispatcher:
         )
         connection.unanswered.append(context)
         self._answers.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
-
-
-def _has_error(api: Api, response: Any) -> bool:
-    """Whether a response has an error, whose cause may pass: it is not kept."""
-    array = _KEPT[api.handle]
-    elements = getattr(response, array) if array else ()
-    return bool(getattr(response, "error_code", 0) or any(each.error_code for each in elements))
-
-
-def decide_commit(
-    broker: Context,
-    commits: KnownCommits,
-    repeated: tuple[RepeatableCommit, Numbers] | None,
-    api: Api,
-    context: RequestContext,
-    frame: bytes,
-    body: int,
-    now: Now,
-) -> None:
-    """Decide an OffsetCommit.
-
-    repeated     what it repeats, and its own numbers; the context has the repeated request, as long as that suffices
-    frame, body  its bytes, and where they begin after the header
-    """
-    hosted = broker.runtime.by_group.get(context.request.group_id)
-    if repeated is not None:
-        if hosted is not None and not hosted.failed:
-            commit, numbers = repeated
-            answer = commit.answer[:4] + frame[4:8] + commit.answer[8:]
-            if hosted.commit_again(commit, context, numbers, answer, now):
-                broker.shards.dirty[hosted] = None
-                return
-        context.request = context.codecs.decode(frame, body)[0]
-    elif hosted is not None:
-        commits.note(frame, body, context.request, context.codecs, hosted)
-    decide_in_shard(broker, api, context.request, context, now)

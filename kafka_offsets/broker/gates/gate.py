@@ -8,14 +8,13 @@ learns from these what it may not see. Handlers ask for all other rights. A brok
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide, decide_and_change, names_of, refuse_unanswered
 from kafka_offsets.broker.wire import rights
-from kafka_offsets.broker.wire.api import Api, Apis, Route
+from kafka_offsets.broker.wire.api import Api, Apis
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
@@ -30,9 +29,7 @@ def authorized(authorizer: Authorizer | None, apis: Apis) -> Apis:
     if authorizer is None:
         return apis
     return Apis(
-        api
-        if api.rights == rights.NONE
-        else replace(api, route=Route.BROKER, handle=partial(_decide, authorizer, api))
+        api if api.rights == rights.NONE else api.handled_by(partial(_decide, authorizer, api))
         for api in apis
     )
 

@@ -18,29 +18,22 @@ from kafka_offsets.broker.groups.shared_batches import (
     apart,
     encode,
     note_offsets,
-    one_by_one,
     share_batches,
 )
 from kafka_offsets.clock import Clock, Now
-from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
-from kafka_offsets.coordinator.offsets.repeated_commits import Numbers, RepeatableCommit, RepeatedCommits
-from kafka_offsets.coordinator.offsets.requests import accepts_again
+from kafka_offsets.coordinator.offsets.shapes import ShapedRecords
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state.meters import Meters
 from kafka_offsets.coordinator.state.result import (
     CoordinatorRecord,
-    Reply,
     RequestContext,
     Result,
     TransactionalResult,
-    new_reply,
-    reply_with,
 )
 from kafka_offsets.coordinator.state.shard_state import GroupSettings, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.protocol.codecs.plain_rows import PlainRows
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import BatchTooLargeError, encode_batch, encode_marker
@@ -50,9 +43,6 @@ from kafka_offsets.storage.log.log import Log
 
 _FEW = 4
 """Up to this many decisions always share a batch, without a check of their size."""
-
-_MOST_REPEATED = 256
-"""Repeated commits that are one decision: about 200 KiB at most."""
 
 _REMEMBERED_GROUPS = 1 << 16
 """Size of the cache of shards by group."""
@@ -116,7 +106,6 @@ class HostedShard:
     _latest         cache by key: the last records that are decided and not in effect, among the first
                     `_looked_through` decisions; None after a change
     offset_batches  the batches in its log that hold nothing but committed offsets; None for a log on disk
-    _repeated       the repeated commits that are the last decision of this turn, and their replies
     """
 
     decides_at_once = True
@@ -142,8 +131,6 @@ class HostedShard:
         self._has_transactional = False
         self._latest: LatestRecords | None = None
         self._looked_through = 0
-        self._repeated: RepeatedCommits | None = None
-        self._repeated_replies: list[Reply] = []
         shard.latest_record = self.latest_record
         shard.decided_offsets = self.decided_offsets
         self.is_loading = False
@@ -228,33 +215,10 @@ class HostedShard:
 
     def decide(self, result: Result | Read) -> None:
         """Add a decision, or a read that must see the effects of earlier decisions, to this turn."""
-        self._repeated = None
         self._decided.append(result)
-
-    def commit_again(
-        self, commit: RepeatableCommit, context: RequestContext, numbers: Numbers, answer: bytes, now: Now
-    ) -> bool:
-        """Add a repeat of a commit to this turn; return False, with no effect, if it must be decoded.
-
-        numbers  its own
-        answer   the response if it is accepted
-        """
-        topic_id = accepts_again(self.shard, commit, now)
-        if topic_id is None:
-            return False
-        if type(numbers) is PlainRows:
-            self.decide(reply_with(context, answer, commit.columns(numbers, topic_id, now.wall_ms)))
-            return True
-        if self._repeated is None or len(self._repeated_replies) >= _MOST_REPEATED:
-            self._repeated, self._repeated_replies = RepeatedCommits(), []
-            self._decided.append(Result(self._repeated, self._repeated_replies))
-        self._repeated.add(commit, numbers, topic_id, now.wall_ms)
-        self._repeated_replies.append(new_reply((context, answer)))
-        return True
 
     def decide_transactional(self, result: TransactionalResult) -> None:
         """Add a batch of a transaction to this turn, after the earlier decisions."""
-        self._repeated = None
         self._has_transactional = True
         self._decided.append(result)
 
@@ -271,7 +235,6 @@ class HostedShard:
 
     def _find_latest(self) -> LatestRecords:
         """Return the latest records: the first call of a turn visits all decisions, later calls only the new ones."""
-        self._repeated = None  # later repeated commits make a new decision: this call does not visit them
         if self._latest is None:
             self._latest = LatestRecords()
             self._looked_through = 0
@@ -284,7 +247,7 @@ class HostedShard:
     def append(self, now: Now) -> None:
         """Append the decisions of this turn; undo those that the log refuses, and answer them with an error."""
         decided, self._decided = self._decided, []
-        self._latest = self._repeated = None
+        self._latest = None
         if self.failed:
             self._has_transactional = False
             self._refuse(decided, ErrorCode.NOT_COORDINATOR)
@@ -317,8 +280,8 @@ class HostedShard:
                     if self.offset_batches is not None:
                         note_offsets(self.offset_batches, records, base_offset, end_offset)
             except StorageError as error:
-                if isinstance(error, TooLargeError) and len(apart := [*one_by_one(results)]) > 1:
-                    batches.extendleft(reversed(apart))
+                if isinstance(error, TooLargeError) and len(results) > 1:
+                    batches.extendleft([result] for result in reversed(results))
                     continue
                 logger.error("%s: %s", self.log.directory, error)
                 # Later decisions of the turn depend on these: they are undone too.
@@ -400,8 +363,8 @@ class HostedShard:
                     result(ErrorCode.NONE)
                     continue
                 records, replies, _ = result
-                if isinstance(records, OffsetRecords) and not self.is_loading:
-                    self.shard.replay_columns(records, offset)
+                if isinstance(records, ShapedRecords) and not self.is_loading:
+                    self.shard.replay_shaped(records, offset)
                     offset += len(records)
                 else:
                     for record in records:
@@ -443,7 +406,6 @@ class HostedShard:
         self._has_transactional = False
         self._appended.clear()
         self._decided.clear()
-        self._repeated = None
         self._refuse(lost, error)
         for context, response in self.shard.unload().replies:
             self._replies.reply(context, response)
@@ -603,10 +565,23 @@ class CoordinatorRuntime:
             hosted = self.shard_at(partition_for(group_id, self.partition_count), now)
             if hosted.is_loading or not hosted.decides_at_once:
                 return hosted
-            if len(self.by_group) >= _REMEMBERED_GROUPS:
-                self.by_group.clear()
-            self.by_group[group_id] = hosted
+            self._remember(group_id, hosted)
         return hosted
+
+    def serving_shard(self, group_id: str) -> HostedShard | None:
+        """Return the shard of a group if it decides a request at once; None otherwise, and nothing is loaded for it."""
+        hosted = self.by_group.get(group_id)
+        if hosted is None and self.partition_count:
+            hosted = self.shards.get(partition_for(group_id, self.partition_count))
+            if hosted is None or hosted.is_loading or not hosted.decides_at_once:
+                return None
+            self._remember(group_id, hosted)
+        return None if hosted is None or hosted.failed else hosted
+
+    def _remember(self, group_id: str, hosted: HostedShard) -> None:
+        if len(self.by_group) >= _REMEMBERED_GROUPS:
+            self.by_group.clear()
+        self.by_group[group_id] = hosted
 
     def shard_at(self, partition: int, now: Now) -> HostedShard:
         """Return the shard of a partition."""

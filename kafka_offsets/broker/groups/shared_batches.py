@@ -1,11 +1,10 @@
 """Shared batches: which decisions of a turn go into one batch, and their records as they are in it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from kafka_offsets.coordinator.offsets.commit_columns import OffsetRecords, record_bytes
-from kafka_offsets.coordinator.offsets.repeated_commits import RepeatedCommits
+from kafka_offsets.coordinator.offsets.shapes import ShapedRecords
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result, TransactionalResult
@@ -16,6 +15,9 @@ from kafka_offsets.storage.cleaner.memory_cleaning import OffsetBatches
 
 _TARGET_BATCH_BYTES = 1 << 20
 """Decisions of one turn share a batch up to about this size; a larger decision has its own batch."""
+
+_RECORD_OVERHEAD = 40
+"""An upper bound of what a record adds to its key and value."""
 
 Read = Callable[[ErrorCode], None]
 """A read that waits until earlier decisions have taken effect; called with the error if they fail."""
@@ -62,8 +64,8 @@ def encode(
 ) -> bytes:
     """Return the batch with the records of several decisions. BatchTooLargeError if it is larger than `max_bytes`."""
     for records in decided:
-        if isinstance(records, OffsetRecords):
-            body, count = _encode_columns(decided)
+        if isinstance(records, ShapedRecords):
+            body, count = _encode_shaped(decided)
             return keyed_batch(body, count, wall_ms, base_offset, leader_epoch, compression, max_bytes)
     records = decided[0] if len(decided) == 1 else [*chain.from_iterable(decided)]
     return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
@@ -77,7 +79,7 @@ def note_offsets(
 ) -> None:
     """Add a batch with the records of several decisions, unless it holds anything but committed offsets."""
     for records in decided:
-        if not isinstance(records, OffsetRecords) and any(record.entry is None for record in records):
+        if not isinstance(records, ShapedRecords) and any(record.entry is None for record in records):
             return
     batches.add(base_offset, end_offset)
 
@@ -140,29 +142,19 @@ class LatestRecords:
             self.offsets.setdefault(key.group, {})[key.topic, key.partition] = record.value is None
 
 
-def one_by_one(results: Sequence[Decided]) -> Iterator[list[Decided]]:
-    """Return the decisions each for a batch of its own; commits that were decided together are separated."""
-    for result in results:
-        if isinstance(result, Result) and type(result.records) is RepeatedCommits:
-            for commit, reply in zip(result.records.one_by_one(), result.replies, strict=True):
-                yield [Result(commit, (reply,))]
-        else:
-            yield [result]
-
-
 def _size_of(records: Sequence[CoordinatorRecord]) -> int:
     """Return about how many bytes records take in a batch, and no fewer."""
-    return records.nbytes if isinstance(records, OffsetRecords) else record_bytes(records)
+    if isinstance(records, ShapedRecords):
+        return records.nbytes
+    return sum(len(r.key) + len(r.value or b"") + _RECORD_OVERHEAD for r in records)
 
 
-def _encode_columns(decided: Sequence[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
+def _encode_shaped(decided: Sequence[Sequence[CoordinatorRecord]]) -> tuple[bytes, int]:
     """Return the records of decisions as they are in a batch, and how many there are."""
-    if len(decided) == 1 and isinstance(first := decided[0], OffsetRecords):
-        return first.encode(0), len(first)
     encoded: list[bytes] = []
     count = 0
     for records in decided:
-        if isinstance(records, OffsetRecords):
+        if isinstance(records, ShapedRecords):
             encoded.append(records.encode(count))
         else:
             encoded.append(encode_keyed(records, None, count))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 from kafka_offsets.broker.wire.rights import Rights
+from kafka_offsets.clock import Now
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.codec import Decoder, Encoder
@@ -79,6 +81,25 @@ class Codecs(NamedTuple):
     asides: TakeAsides | None = None
 
 
+class Shortcut(Protocol):
+    """Decides requests of an API by their bytes alone, because they are like earlier ones; any other is decoded."""
+
+    def serves(self, connection: Any) -> bool:
+        """Whether the requests of a connection may be decided here."""
+        ...
+
+    def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
+        """Decide a request; return False, with no effect, if it must be decoded.
+
+        frame, body  the request without its size, and the position after its header
+        """
+        ...
+
+    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+        """Note a request that was decoded and decided; `response` is None if it comes later."""
+        ...
+
+
 @dataclass(frozen=True)
 class Api:
     """One row of the table.
@@ -95,6 +116,8 @@ class Api:
     echoed     whether a handler may return the request itself, which means that all of it succeeded
     asides     takes out of a response what is too large to be copied; None where nothing is
     is_between_brokers  whether only brokers send it: it is not advertised
+    shortcut   broker -> what decides requests without `handle`; None where each is decoded
+    end_wait   (broker, connection, now): called when a request arrives behind one of this API that waits
     """
 
     key: int
@@ -112,6 +135,12 @@ class Api:
     echoed: bool = False
     asides: TakeAsides | None = None
     is_between_brokers: bool = False
+    shortcut: Callable[[Any], Shortcut] | None = None
+    end_wait: Callable[[Any, Any, Any], None] | None = None
+
+    def handled_by(self, handle: Callable[..., Any], route: Route = Route.BROKER) -> Api:
+        """Return the row with another handler, which sees every request: no shortcut avoids it."""
+        return replace(self, handle=handle, route=route, shortcut=None)
 
     @property
     def min_version(self) -> int:

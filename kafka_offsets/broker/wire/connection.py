@@ -3,11 +3,8 @@
 from collections import deque
 from typing import Any, NamedTuple
 
-from kafka_offsets.broker.groups.known_commits import KnownCommits
-from kafka_offsets.broker.partition.known_produces import KnownProduces
 from kafka_offsets.broker.turn.scheduler import Deadline
-from kafka_offsets.broker.wire.api import Api, Apis, Codecs
-from kafka_offsets.broker.wire.kept_responses import KeptResponses
+from kafka_offsets.broker.wire.api import Api, Apis, Codecs, Shortcut
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
 from kafka_offsets.security.principal import ANONYMOUS, Principal
@@ -18,9 +15,7 @@ class KnownHeader(NamedTuple):
     """A parsed request header without its correlation id; most requests repeat the previous one.
 
     start, rest  its bytes before and after the correlation id, `size` in all
-    kept         responses to the same request, if the API has any
-    commits      earlier commits that the request may repeat, if it is an OffsetCommit
-    produces     earlier requests that it may repeat, if it is a Produce
+    shortcut     that of the API, if it serves the connection
     """
 
     start: bytes
@@ -30,9 +25,7 @@ class KnownHeader(NamedTuple):
     version: int
     codecs: Codecs
     client_id: str
-    kept: KeptResponses | None
-    commits: KnownCommits | None
-    produces: KnownProduces | None
+    shortcut: Shortcut | None
 
 
 class ClientConnection:

@@ -46,14 +46,10 @@ class _AnsweredRows(Rows):
         rows, at = bytearray(), places[_ERROR]
         for partitions, error in self._runs:
             code = error.to_bytes(_ERROR_BYTES, "big", signed=True)
-            indexes = Numbers(
-                array("i", partitions).tobytes(),
-                0,
-                _INDEX_BYTES,
-                _INDEX_BYTES,
-                places[_INDEX],
-                sys.byteorder == "little",
-            )
+            found = array("i", partitions)
+            if sys.byteorder == "little":
+                found.byteswap()
+            indexes = Numbers(found.tobytes(), 0, _INDEX_BYTES, _INDEX_BYTES, places[_INDEX])
             rows += filled_rows(row[:at] + code + row[at + _ERROR_BYTES :], len(partitions), [indexes])
         return rows
 

@@ -33,14 +33,16 @@ class FetchedRows(Rows):
 
     def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
         """Return copies of a row with fields of the elements, as in `Rows`."""
-        is_little = sys.byteorder == "little"
+        indexes = array("i", self.partitions)
+        if sys.byteorder == "little":
+            indexes.byteswap()
         columns = (
-            ("partition_index", array("i", self.partitions).tobytes(), 0, _INDEX_BYTES, _INDEX_BYTES),
+            ("partition_index", indexes.tobytes(), 0, _INDEX_BYTES, _INDEX_BYTES),
             ("committed_offset", self.rows, 0, ROW_BYTES, _OFFSET_BYTES),
             ("committed_leader_epoch", self.rows, _OFFSET_BYTES, ROW_BYTES, _EPOCH_BYTES),
         )
         numbers = [
-            Numbers(source, begin, step, width, places[name], is_little)
+            Numbers(source, begin, step, width, places[name])
             for name, source, begin, step, width in columns
             if name in places
         ]

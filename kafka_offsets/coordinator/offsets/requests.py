@@ -8,19 +8,18 @@ Source: KafkaApis.handleOffsetCommitRequest, OffsetMetadataManager and ClassicGr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
 from kafka_offsets.coordinator.offsets.fetched_rows import FetchedRows
-from kafka_offsets.coordinator.offsets.repeated_commits import RepeatableCommit
+from kafka_offsets.coordinator.offsets.shapes import Committer, Cut, Shape, ShapedRecords
 from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.consumer_group import CheckPartition, ConsumerGroup
 from kafka_offsets.coordinator.state.groups import Group
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, RequestContext, Result, reply_with
-from kafka_offsets.coordinator.state.shard_state import ShardState
+from kafka_offsets.coordinator.state.shard_state import GroupSettings, ShardState
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST
@@ -64,86 +63,92 @@ def commit(
     shard: ShardState, request: messages.OffsetCommitRequest, context: RequestContext, now: Now
 ) -> Result:
     """Commit offsets for a group: one record for each partition that is accepted, one reply for all."""
-    group_id, retention, wall_ms = request.group_id, request.retention_time_ms, now.wall_ms
-    expires = _NO_RETENTION if retention == _NO_RETENTION else min(wall_ms + retention, _NEVER)
-    longest = shard.settings.offset_metadata_max_bytes
-    group_error = _check_group(shard, request, context.api_version)
-    takes_columns = group_error is _NONE and expires == _NO_RETENTION
-    takes_columns = takes_columns and not shard.settings.offsets_commit_owner_check
-    alone: list[CoordinatorRecord] = []  # of the partitions after the last column
-    parts: list[TopicColumn | list[CoordinatorRecord]] = []
+    group_id, version = request.group_id, context.api_version
+    group_error = _check_group(shard, request, version)
+    records: list[CoordinatorRecord] = []
     refused: dict[int, ErrorCode] = {}  # by identity of the partition
     is_echo = True
     for topic in request.topics:
         if not topic.partitions:
             is_echo = False
             continue
-        name, topic_id, count, unknown = _resolve(shard, topic, context.api_version)
-        partitions = topic.partitions
-        if takes_columns and type(partitions) is not list and (column := existing_column(partitions, count)):
-            parts += alone, TopicColumn(group_id, name, topic_id, *column, wall_ms)
-            alone = []
-            continue
+        name, topic_id, count, unknown = _resolve(shard, topic, version)
         prefix = stored.offset_key_prefix(group_id, name)
-        for partition in partitions:
+        for partition in topic.partitions:
             if partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags:
                 return _commit_if(shard, request, context, now)
-            index, metadata = partition.partition_index, partition.committed_metadata or ""
-            if (index >= count or index < 0) and not takes_unknown(shard, index, unknown):
-                refused[id(partition)] = unknown
-            elif group_error is not _NONE:
-                refused[id(partition)] = group_error
-            elif metadata and is_too_long(metadata, longest):
-                refused[id(partition)] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            index = partition.partition_index
+            error = group_error
+            if not 0 <= index < count and not takes_unknown(shard, index, unknown):
+                error = unknown
+            elif error is _NONE and is_too_long(partition.committed_metadata, shard.settings):
+                error = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            if error is _NONE:
+                entry = _entry(partition, topic_id, request.retention_time_ms, now)
+                records.append(stored.offset_record(group_id, name, index, entry, prefix))
             else:
-                timestamp = partition.commit_timestamp
-                if timestamp == -1:
-                    timestamp = wall_ms
-                offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-                values = offset, leader_epoch, metadata, timestamp, expires, topic_id, -1
-                entry = tuple.__new__(OffsetAndMetadata, values)  # half the time of calling the class
-                alone.append(stored.offset_record(group_id, name, index, entry, prefix))
-    records: Sequence[CoordinatorRecord] = CommitColumns([*parts, alone]) if parts else alone
+                refused[id(partition)] = error
     if request.member_id and group_error is _NONE and (records or not _UNKNOWN.issuperset(refused.values())):
         records = _note_member(shard, request, records, refused, now)
     response: messages.MessageValue = request
     if refused or not is_echo:
         records = _all_or_none(shard, request, records, refused)
-        response = _commit_response(shard, request, refused, context.api_version)
+        response = _commit_response(shard, request, refused, version)
     shard.meters.offset_commits += len(records)
     return reply_with(context, response, records)
 
 
-def accepts_again(shard: ShardState, commit: RepeatableCommit, now: Now) -> bytes | None:
-    """Accept a repeat of a commit and return the id of its topic; None if `commit` must decide about it."""
-    request, version = commit.request, commit.version
-    if _check_group(shard, request, version) is not _NONE or shard.settings.offsets_commit_owner_check:
-        return None
-    topic_id, count = shard.topics.id_and_partition_count(commit.topic)
-    if not 0 <= commit.partition < count or (
-        version >= _TOPIC_IDS_SINCE and topic_id != request.topics[0].topic_id
-    ):
-        return None
-    if request.member_id:
-        _note_member(shard, request, (), {}, now)
-    shard.meters.offset_commits += 1 if commit.column is None else len(commit.column.rows)
-    return topic_id
+def _entry(
+    partition: messages.OffsetCommitRequest.Partition, topic_id: bytes, retention_ms: int, now: Now
+) -> OffsetAndMetadata:
+    """Return what is stored for a partition of a commit."""
+    timestamp = partition.commit_timestamp
+    expires = _NO_RETENTION if retention_ms == _NO_RETENTION else min(now.wall_ms + retention_ms, _NEVER)
+    return OffsetAndMetadata(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        now.wall_ms if timestamp == -1 else timestamp,
+        expires,
+        topic_id
+        if expires == _NO_RETENTION
+        else NO_TOPIC_ID,  # the record of an expiry has no place for an id
+    )
 
 
-def topic_name(shard: ShardState, request: messages.OffsetCommitRequest, api_version: int) -> str | None:
-    """Return the name of the only topic of a commit; None if there are several, or if it is not known."""
-    if len(request.topics) != 1:
+def commit_shaped(
+    shard: ShardState, committer: Committer, shape: Shape, cut: Cut, api_version: int, now: Now
+) -> ShapedRecords | None:
+    """Return the records of a commit of a known shape; None, with no effect, if `commit` must decide about it.
+
+    All of it is accepted here, or nothing.
+    """
+    settings = shard.settings
+    if settings.offsets_commit_owner_check or shape.longest > settings.offset_metadata_max_bytes:
         return None
-    return _resolve(shard, request.topics[0], api_version)[0] or None
+    if _verdict(shard, committer, api_version) is not _NONE:
+        return None
+    templates = shape.templates(shard.topics)
+    if templates is None:
+        return None
+    if committer.member_id and (group := shard.groups.held.get(committer.group_id)) is not None:
+        group.on_commit(committer.member_id, now, shard.timers)
+    shard.meters.offset_commits += shape.count
+    return ShapedRecords(committer.group_id, shape.count, cut, templates, now.wall_ms)
+
+
+def topic_names(shard: ShardState, request: messages.OffsetCommitRequest, api_version: int) -> list[str]:
+    """Return the names of the topics of a commit; "" where an id is not known."""
+    return [_resolve(shard, topic, api_version)[0] for topic in request.topics]
 
 
 def _note_member(
     shard: ShardState,
     request: messages.OffsetCommitRequest,
-    records: Sequence[CoordinatorRecord],
+    records: list[CoordinatorRecord],
     refused: dict[int, ErrorCode],
     now: Now,
-) -> Sequence[CoordinatorRecord]:
+) -> list[CoordinatorRecord]:
     """Note that a member is alive. Return the records that it may write."""
     group = shard.groups.held.get(request.group_id)
     if group is None:
@@ -164,7 +169,7 @@ def _refuse_others(
     shard: ShardState,
     group: Group,
     request: messages.OffsetCommitRequest,
-    records: Sequence[CoordinatorRecord],
+    records: list[CoordinatorRecord],
     refused: dict[int, ErrorCode],
 ) -> list[CoordinatorRecord]:
     """Add the partitions that the member does not own to `refused`; return the records of those that it does.
@@ -177,7 +182,7 @@ def _refuse_others(
     else:
         owned = group.owned_partitions(request.member_id)
     if owned is None:
-        return [*records]
+        return records
     kept = []
     accepted = [p for topic in request.topics for p in topic.partitions if id(p) not in refused]
     for partition, record in zip(accepted, records, strict=True):
@@ -193,9 +198,9 @@ def _refuse_others(
 def _all_or_none(
     shard: ShardState,
     request: messages.OffsetCommitRequest,
-    records: Sequence[CoordinatorRecord],
+    records: list[CoordinatorRecord],
     refused: dict[int, ErrorCode],
-) -> Sequence[CoordinatorRecord]:
+) -> list[CoordinatorRecord]:
     """Return the records; none, and all other partitions are added to `refused`, if that is configured.
 
     Source: the offset API proposal, transactionality across updates.
@@ -306,18 +311,25 @@ def _resolve(
 
 def _check_group(shard: ShardState, request: messages.OffsetCommitRequest, api_version: int) -> ErrorCode:
     """Decide whether the sender may commit for the group at all."""
-    group = shard.groups.held.get(request.group_id)
-    generation = request.generation_id_or_member_epoch
+    generation, instance_id = request.generation_id_or_member_epoch, request.group_instance_id
+    committer = Committer(request.group_id, generation, request.member_id, instance_id)
+    verdict = _verdict(shard, committer, api_version)
+    if isinstance(verdict, ErrorCode):
+        return verdict
+    return first_error(verdict, _existing(shard, request, api_version))
+
+
+def _verdict(shard: ShardState, committer: Committer, api_version: int) -> ErrorCode | CheckPartition:
+    """Return the error of a commit, as the group gives it, or what checks each partition of it."""
+    group_id, generation, member_id, instance_id = committer
+    group = shard.groups.held.get(group_id)
     if group is not None:
-        verdict = group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
-        if isinstance(verdict, ErrorCode):
-            return verdict
-        return first_error(verdict, _existing(shard, request, api_version))
+        return group.check_commit(member_id, instance_id, generation, api_version)
     if generation < 0 or shard.is_loading:
         # The first offset creates a simple group, even if the request names a member. While a group is loading its
         # members are unknown; a commit that gets here then is accepted in any case.
         return _NONE
-    if shard.groups.is_simple(request.group_id):
+    if shard.groups.is_simple(group_id):
         return ErrorCode.UNKNOWN_MEMBER_ID
     if api_version >= _MISSING_GROUP_SINCE:
         return ErrorCode.GROUP_ID_NOT_FOUND
@@ -328,12 +340,11 @@ def _existing(
     shard: ShardState, request: messages.OffsetCommitRequest, api_version: int
 ) -> Iterator[tuple[bytes, int]]:
     """Yield the topic id and index of each partition that exists and whose metadata are not too long."""
-    longest = shard.settings.offset_metadata_max_bytes
     for topic in request.topics:
         _, topic_id, count, _ = _resolve(shard, topic, api_version)
         for partition in topic.partitions:
             index = partition.partition_index
-            if 0 <= index < count and not is_too_long(partition.committed_metadata or "", longest):
+            if 0 <= index < count and not is_too_long(partition.committed_metadata, shard.settings):
                 yield topic_id, index
 
 
@@ -342,11 +353,12 @@ def first_error(check: CheckPartition, partitions: Iterable[tuple[bytes, int]]) 
     return next((error for each in partitions if (error := check(*each)) is not _NONE), _NONE)
 
 
-def is_too_long(metadata: str, limit: int) -> bool:
+def is_too_long(metadata: str | None, settings: GroupSettings) -> bool:
     """Whether metadata has more characters than allowed, counted as Java does: in UTF-16 code units."""
-    if len(metadata) > limit:
-        return True
-    return 2 * len(metadata) > limit and len(metadata.encode("utf-16-le")) // 2 > limit
+    limit = settings.offset_metadata_max_bytes
+    if not metadata or 2 * len(metadata) <= limit:
+        return False
+    return len(metadata) > limit or len(metadata.encode("utf-16-le")) // 2 > limit
 
 
 def fetch(

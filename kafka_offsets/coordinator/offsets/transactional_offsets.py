@@ -56,7 +56,6 @@ def commit(
     error = _check_group(shard, request, known)
     if error:
         return TransactionalResult(*producer, replies=(Reply(context, answer(request, known, error)),))
-    longest = shard.settings.offset_metadata_max_bytes
     records: list[CoordinatorRecord] = []
     refused: dict[_Partition, ErrorCode] = {}
     for topic in request.topics:
@@ -65,7 +64,7 @@ def commit(
             metadata = partition.committed_metadata or ""
             if partition.partition_index not in known.get(topic.name, ()):
                 continue
-            if is_too_long(metadata, longest):
+            if is_too_long(metadata, shard.settings):
                 refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             entry = OffsetAndMetadata(
@@ -92,7 +91,6 @@ def _check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest, kn
     verdict = group.check_commit(request.member_id, request.group_instance_id, generation, None)
     if isinstance(verdict, ErrorCode):
         return verdict
-    longest = shard.settings.offset_metadata_max_bytes
     return first_error(
         verdict,
         (
@@ -100,7 +98,7 @@ def _check_group(shard: ShardState, request: messages.TxnOffsetCommitRequest, kn
             for topic in request.topics
             for partition in topic.partitions
             if partition.partition_index in known.get(topic.name, ())
-            and not is_too_long(partition.committed_metadata or "", longest)
+            and not is_too_long(partition.committed_metadata, shard.settings)
         ),
     )
 

@@ -3,7 +3,7 @@
 The table knows no protocol, no log and no time; it does not decide what may be committed. A million entries are
 common, and a dict of tuples takes 490 bytes for each. So an entry is a row of 28 bytes::
 
-    offset int64 | leader_epoch int32 | commit_timestamp int64 | log_offset int64
+    offset int64 | leader_epoch int32 | commit_timestamp int64 | log_offset int64      (big-endian, as in a request)
 
 The rows of up to 128 neighbouring partitions of one topic in one group are one bytearray, in the order of the
 partitions: a *page*. (The headers of four arrays, one for each column, would take 320 bytes, more than the rows of
@@ -22,7 +22,7 @@ names included; with one partition 62, plus the name of its group (benchmarks/of
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import NamedTuple
 
 from kafka_offsets.coordinator.state.packed_rows import (
@@ -41,7 +41,6 @@ from kafka_offsets.coordinator.state.pages import (
     LOG_OFFSET,
     PAGE_BITS,
     PAGE_MASK,
-    PAGE_PARTITIONS,
     ROW,
     ROW_BYTES,
     Page,
@@ -173,10 +172,12 @@ class OffsetTable:
         if metadata or expire_timestamp != -1 or topic_id != page.topic_id or page.rare is not None:
             self._put_rare(page, slot, at // _ROW_BYTES, entry)
 
-    def replace_row(self, group: str, topic: str, partition: int, row: bytes, topic_id: bytes) -> bool:
+    def replace_row(
+        self, group: str, topic: str, partition: int, row: bytes | bytearray, topic_id: bytes
+    ) -> bool:
         """Replace the row of an entry, in constant time; return False, with no effect, if that is not all it takes.
 
-        row  as for :meth:`put_rows`; the entry has neither metadata nor an expiry
+        row  as for :meth:`put_run`; the entry has neither metadata nor an expiry
         """
         held = self._groups.get(group)
         place = hash(group)
@@ -222,8 +223,7 @@ class OffsetTable:
         """Store the entries of a page that does not exist yet; several times faster than :meth:`put`.
 
         partitions  ascending, at least one, all with the same `partition // PAGE_PARTITIONS`
-        rows        ROW_BYTES for each, in the order and byte order of the machine: offset int64, leader epoch int32,
-                    commit timestamp int64, log offset int64
+        rows        ROW_BYTES for each, in the order of the partitions
         topic_id    of all of them
         For metadata and expiries use `put`.
         """
@@ -242,55 +242,46 @@ class OffsetTable:
             page.present = present
         self._count += count
 
-    def put_rows(
+    def put_run(
         self,
         group: str,
         topic: str,
-        partitions: Sequence[int],
+        first: int,
         rows: bytes | bytearray,
         topic_id: bytes = NO_TOPIC_ID,
+        metadata: Sequence[str] | None = None,
     ) -> None:
-        """Store entries without metadata and expiry, with the same result as :meth:`put` for each.
+        """Store entries without expiry of neighbouring partitions of a page, with the same result as :meth:`put`.
 
-        partitions  in any order, repeats allowed; fastest when they are consecutive and ascending
-        rows        as for :meth:`add_page`
+        first     partition; see `page_runs`
+        rows      as for :meth:`add_page`
+        metadata  of each entry; None: no entry has any
         """
-        begin, count = 0, len(partitions)
-        while begin < count:
-            first = partitions[begin]
-            end = min(count, begin + PAGE_PARTITIONS - (first & _PAGE_MASK))
-            neighbours = range(first, first + end - begin)
-            if partitions[begin:end] != neighbours and (*partitions[begin:end],) != (*neighbours,):
-                end = begin + 1
-                while (
-                    end < count
-                    and partitions[end] == partitions[end - 1] + 1
-                    and partitions[end] & _PAGE_MASK
-                ):
-                    end += 1
-            self._put_run(group, topic, first, rows[begin * _ROW_BYTES : end * _ROW_BYTES], topic_id)
-            begin = end
+        if len(rows) == _ROW_BYTES and not metadata and self.replace_row(group, topic, first, rows, topic_id):
+            return
+        page = self._find(group, topic, first)
+        if page is None and len(rows) > _ROW_BYTES:
+            page = self._add_page(group, topic, first >> _PAGE_BITS, topic_id)
+        if type(page) is Page and page.topic_id == topic_id:
+            rare, slot = page.rare, first & _PAGE_MASK
+            if rare is None or (rare.expires is None and not rare.topic_ids):
+                self._count += page.put_run(slot, rows)
+                if metadata or rare is not None:
+                    page.put_texts(slot, metadata or [""] * (len(rows) // _ROW_BYTES), self._shared_metadata)
+                return
+        texts = metadata or repeat("")
+        for partition, (row, text) in enumerate(zip(ROW.iter_unpack(rows), texts, strict=False), first):
+            offset, leader_epoch, commit_timestamp, log_offset = row
+            entry = OffsetAndMetadata(offset, leader_epoch, text, commit_timestamp, -1, topic_id, log_offset)
+            self.put(group, topic, partition, entry)
 
     def plain_rows(self, group: str, topic: str, partitions: Sequence[int]) -> bytes | None:
-        """Return the rows of entries, as `put_rows` takes them; None if one is missing, has metadata or is packed.
+        """Return the rows of entries, as `put_run` takes them; None if one is missing, has metadata or is packed.
 
         Fastest for partitions that are consecutive and ascending.
         """
         head = self._held(group, topic)
         return head.plain_rows(partitions) if type(head) is Page else None
-
-    def _put_run(self, group: str, topic: str, first: int, rows: bytes | bytearray, topic_id: bytes) -> None:
-        """Store the rows of neighbouring partitions of one page."""
-        page = self._find(group, topic, first)
-        if page is None and len(rows) > _ROW_BYTES:
-            page = self._add_page(group, topic, first >> _PAGE_BITS, topic_id)
-        if type(page) is Page and page.rare is None and page.topic_id == topic_id:
-            self._count += page.put_run(first & _PAGE_MASK, rows)
-            return
-        for partition, row in enumerate(ROW.iter_unpack(rows), first):
-            offset, leader_epoch, commit_timestamp, log_offset = row
-            entry = OffsetAndMetadata(offset, leader_epoch, "", commit_timestamp, -1, topic_id, log_offset)
-            self.put(group, topic, partition, entry)
 
     # ---- groups and topics -------------------------------------------------------------------------------------
 
@@ -460,11 +451,6 @@ class OffsetTable:
         """Return the position of a group's packed row in its block."""
         return place_among(group, topic) if isinstance(self._groups[group], dict) else place_of(group)
 
-    def _is_row_of(self, block: Block, at: int, topic: str, partition: int) -> bool:
-        """Whether the packed row of a group is for this topic and partition."""
-        kind = self._kinds[block[at + KIND_AT] | block[at + KIND_AT + 1] << 8]
-        return kind.partition == partition and kind.topic == topic
-
     def _packed_entry(self, block: Block, at: int, topic: str, partition: int) -> OffsetAndMetadata | None:
         kind = self._kinds[block[at + KIND_AT] | block[at + KIND_AT + 1] << 8]
         if kind.partition != partition or kind.topic != topic:
@@ -528,7 +514,8 @@ class OffsetTable:
 
     def _remove_packed(self, block: Block, group: str, topic: str, partition: int) -> bool:
         at = self._place(group, topic)
-        if not self._is_row_of(block, at, topic, partition):
+        kind = self._packed.kind(block, at)
+        if kind.partition != partition or kind.topic != topic:
             return False
         gone = self._packed.remove(block, at)
         self._remove_topic(group, topic)

@@ -2,15 +2,15 @@
 
 import struct
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, final
 
-ROW: Final = struct.Struct("=qiqq")
-"""offset int64, leader epoch int32, commit timestamp int64, log offset int64."""
+ROW: Final = struct.Struct(">qiqq")
+"""offset int64, leader epoch int32, commit timestamp int64, log offset int64: big-endian, as in requests."""
 
 ROW_BYTES: Final = ROW.size
 
-LOG_OFFSET: Final = struct.Struct("=20xq")
+LOG_OFFSET: Final = struct.Struct(">20xq")
 """The log offset of a row."""
 
 assert LOG_OFFSET.size == ROW_BYTES
@@ -135,6 +135,24 @@ class Page:
         self._set_present(present | run, held + new)
         return new
 
+    def put_texts(self, first: int, texts: Sequence[str], shared: Callable[[str], str]) -> None:
+        """Store the metadata of neighbouring rows from slot `first` on; the page must have nothing else that is rare.
+
+        shared  text -> an equal one that other pages may hold too
+        """
+        rare = self.rare
+        if rare is None:
+            rare = self.rare = Rare()
+        held = rare.metadata
+        for slot, text in enumerate(texts, first):
+            if held.get(slot, "") != text:
+                if text:
+                    held[slot] = shared(text)
+                else:
+                    del held[slot]
+        if not held:
+            self.rare = None
+
     def delete(self, slot: int, at: int) -> None:
         """Remove the slot's row, which begins at `at`."""
         count = len(self.rows) // ROW_BYTES
@@ -182,6 +200,16 @@ class Page:
             rows.append(page.rows[at : at + size])
             begin = end
         return b"".join(rows)
+
+
+def page_runs(partitions: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield runs of neighbours in one page, in the order of the partitions: the first, and where they begin and end."""
+    begin = 0
+    for end in range(1, len(partitions) + 1):
+        last = partitions[end - 1]
+        if end == len(partitions) or partitions[end] != last + 1 or not partitions[end] & PAGE_MASK:
+            yield partitions[begin], begin, end
+            begin = end
 
 
 def sizeof_dict(value: object) -> int:

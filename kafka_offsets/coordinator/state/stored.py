@@ -91,12 +91,17 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
 
 def offset_key_prefix(group: str, topic: str) -> bytes:
     """Return the common prefix of the keys of one group and topic."""
+    return offset_key_start(group) + encode_name(topic)
+
+
+def offset_key_start(group: str) -> bytes:
+    """Return the common prefix of the keys of one group."""
     group_bytes = group.encode()
-    return _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)) + group_bytes + _encode_name(topic)
+    return _TYPE_AND_LENGTH.pack(OFFSET, len(group_bytes)) + group_bytes
 
 
 @lru_cache(maxsize=1024)
-def _encode_name(name: str) -> bytes:
+def encode_name(name: str) -> bytes:
     """Encode a string of a key; cached, because topic names recur in every commit."""
     encoded = name.encode()
     return _INT16.pack(len(encoded)) + encoded

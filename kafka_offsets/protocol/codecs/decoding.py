@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.codecs import flexible
 from kafka_offsets.protocol.codecs.codec_text import FIXED, CodecWriter
-from kafka_offsets.protocol.codecs.plain_rows import FEWEST, RowLayout, plain_rows
+from kafka_offsets.protocol.codecs.plain_rows import FEWEST, PlainRows, RowLayout
 from kafka_offsets.protocol.codecs.schema import Field, Struct
 
-PLAIN_ROWS = frozenset({("OffsetCommitRequest", "partitions"), ("OffsetDeleteRequest", "partitions")})
+PLAIN_ROWS = frozenset({("OffsetDeleteRequest", "partitions")})
 """Arrays whose handlers take them in columns, by message and field; see plain_rows.py."""
 
 
@@ -47,7 +47,7 @@ class Decoding(CodecWriter):
         "repeat": repeat,
         "errors": (struct.error, IndexError, ProtocolError),
         "refusal": refusal,
-        "plain_rows": plain_rows,
+        "PlainRows": PlainRows,
         **{
             function.__name__: function
             for function in (
@@ -325,11 +325,11 @@ class Decoding(CodecWriter):
     def rows_or_structs(self, struct_: Struct, place: str, count: str) -> None:
         """Write the reading of an array as plain rows, and the loop for another one."""
         out = self.out
-        layout = RowLayout(struct_, self.version, is_flexible=self.flexible)
+        layout = RowLayout(struct_, self.version)
         out.names["layout"] = layout
         read = self.share(struct_)
         out.add(
-            f"r = {count} >= {FEWEST} and plain_rows(buf, {self.at()}, {count}, layout, {read}, {self.meeting})"
+            f"r = {count} >= {FEWEST} and PlainRows(buf, {self.at()}, {count}, layout, {read}, {self.meeting})"
         )
         out.add("if not r:")
         with self.way(self.meeting):

@@ -5,9 +5,8 @@ commit the topics and partitions, each with error code 0. The compiled function 
 """
 
 from kafka_offsets.protocol.codecs.codec import Encoder
-from kafka_offsets.protocol.codecs.decoding import PLAIN_ROWS
 from kafka_offsets.protocol.codecs.encoding import Encoding
-from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
+from kafka_offsets.protocol.codecs.schema import Message, Struct
 from kafka_offsets.protocol.mirroring.pairs import pairs, repeated
 
 
@@ -17,7 +16,6 @@ class _Echoing(Encoding):
     def __init__(self, request: Message, response: Message, version: int, classes: dict[str, type]) -> None:
         super().__init__(response, version, classes)
         self.repeats: dict[str, set[str]] = {}
-        self._request = request.name
         self._mirror(response.struct, request.struct)
 
     def _mirror(self, struct_: Struct, request: Struct) -> None:
@@ -28,15 +26,6 @@ class _Echoing(Encoding):
             assert pair.asked.struct is not None and pair.answered.struct is not None
             assert pair.asked.name == pair.answered.name, "an echo reads the array by the response's name"
             self._mirror(pair.answered.struct, pair.asked.struct)
-
-    def takes_rows(self, field: Field) -> bool:
-        """Whether the request may have an array as rows."""
-        return (self._request, field.name) in PLAIN_ROWS
-
-    def row(self, struct_: Struct) -> tuple[bytes, dict[str, int]]:
-        """Return an element with defaults only, and where the fields of the request are in it."""
-        row, places = super().row(struct_)
-        return row, {name: at for name, at in places.items() if name in self.repeats[struct_.name]}
 
     def struct_in_place(self, struct_: Struct, value: str, buffer: str) -> None:
         """Write a struct: shared fields from the request, all others as their defaults."""

@@ -599,9 +599,7 @@ def _serve_by(core: BrokerCore, apis: Apis) -> None:
             codecs = None if row is None else row.codecs(known.version)
             connection.known_header = None
             if row is not None and codecs is not None:
-                connection.known_header = known._replace(
-                    api=row, codecs=codecs, kept=None, commits=None, produces=None
-                )
+                connection.known_header = known._replace(api=row, codecs=codecs, shortcut=None)
 
 
 def _close(core: BrokerCore, client_id: str | None) -> int:

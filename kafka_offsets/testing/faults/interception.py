@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide, names_of, pass_on
-from kafka_offsets.broker.wire.api import Api, Route
+from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import Held, RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -57,7 +57,7 @@ class Interception:
 
     def row(self) -> Api:
         """Return the row that replaces the API's own."""
-        return replace(self._api, route=Route.BROKER, handle=self._handle)
+        return self._api.handled_by(self._handle)
 
     def _handle(self, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
         call = Call(core, self._api, context)
@@ -308,4 +308,4 @@ def featureless(row: Api) -> Api:
         response.finalized_features_epoch = -1
         return response
 
-    return replace(row, handle=handle)
+    return row.handled_by(handle, row.route)

@@ -1,9 +1,8 @@
-"""Commits and fetches in columns have the outcome of one partition after the other: answers, log, table, replay."""
+"""Fetches in rows have the outcome of one partition after the other."""
 
 import itertools
 import struct
 from contextlib import closing
-from dataclasses import replace
 from unittest.mock import patch
 from uuid import UUID
 
@@ -11,20 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.clock import ManualClock
-from kafka_offsets.coordinator.offsets.commit_columns import CommitColumns, TopicColumn, existing_column
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.state.pages import ROW
-from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.plain_rows import FEWEST, Numbers, filled_rows
-from kafka_offsets.protocol.records import encode_keyed
-from kafka_offsets.storage.files.files import MemoryFiles
 from tests.drivers.core import CoreClient, make_core
-from tests.storage.faults import FaultyFiles
 
-COMMIT = 8
+CORRELATION_ID_BYTES = 4
 TOPICS = {"t": 40, "a-longer-name": 20, "few": 3}
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -34,41 +27,11 @@ EPOCHS = st.sampled_from([-1, 0, 1]) | INT32
 Asked = list[tuple[str, list[tuple[int, int, int, str | None]]]]
 
 
-def one_by_one(core):
-    """Let a broker decide OffsetCommits as if no array had plain rows."""
-    rows = list(core.context.apis)
-    (commit,) = [row for row in rows if row.key == COMMIT]
-
-    def handle(shard, request, context, now):
-        for topic in request.topics:
-            topic.partitions = list(topic.partitions)
-        return commit.handle(shard, request, context, now)
-
-    core.context.apis = Apis(replace(row, handle=handle) if row is commit else row for row in rows)
-    return core
-
-
-def counted_columns(core, counts):
-    """Count the records that a broker decides in columns."""
-    rows = list(core.context.apis)
-    (commit,) = [row for row in rows if row.key == COMMIT]
-
-    def handle(shard, request, context, now):
-        result = commit.handle(shard, request, context, now)
-        if type(result.records) is CommitColumns:
-            counts.append(len(result.records))
-        return result
-
-    core.context.apis = Apis(replace(row, handle=handle) if row is commit else row for row in rows)
-    return core
-
-
 class Played:
-    """A broker, its files, and what it has answered."""
+    """A broker, and what it has answered."""
 
-    def __init__(self, prepare) -> None:
-        self.files = MemoryFiles()
-        self.core = prepare(make_core(self.files, clock=ManualClock(), offsets_topic_num_partitions=1))
+    def __init__(self) -> None:
+        self.core = make_core(clock=ManualClock(), offsets_topic_num_partitions=1)
         self.client = CoreClient(self.core)
         made = messages.CreateTopicsRequest
         topics = [made.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
@@ -126,15 +89,6 @@ class Played:
         (hosted,) = self.core.runtime.shards.values()
         return hosted.shard
 
-    @property
-    def table(self):
-        return list(self.shard.offsets.items("g"))
-
-    @property
-    def log(self) -> bytes:
-        (hosted,) = self.core.runtime.shards.values()
-        return bytes(hosted.log.read(0, hosted.log.size))
-
 
 def partitions_of(name: str, metadata) -> st.SearchStrategy:
     """The partitions of a topic in a request: neighbours in order, any order, repeats, some that do not exist."""
@@ -176,83 +130,27 @@ WANTED = st.none() | st.dictionaries(
     st.lists(st.tuples(REQUEST, st.integers(0, 10)), min_size=1, max_size=4),
     st.lists(st.tuples(WANTED, st.integers(1, 10)), max_size=3),
 )
-def test_commits_and_fetches_in_columns_have_the_outcome_of_those_without(requests, fetches):
-    with closing((columns := Played(lambda core: core)).core), closing((single := Played(one_by_one)).core):
-        for asked in (requests[:1], requests[1:]):
-            assert columns.commit(*asked) == single.commit(*asked)
-        assert columns.log == single.log
-        assert columns.table == single.table
-        single.shard.offsets.plain_rows = lambda *asked: None
+def test_fetches_in_rows_have_the_outcome_of_those_without(requests, fetches):
+    with closing((played := Played()).core):
+        played.commit(*requests)
         for wanted, version in fetches:
-            assert columns.fetch(wanted, version) == single.fetch(wanted, version)
-        columns.core.close()
-        with closing(make_core(columns.files, clock=ManualClock())) as again:
-            (hosted,) = again.runtime.shards.values()
-            assert list(hosted.shard.offsets.items("g")) == columns.table
-
-
-def test_neighbours_and_any_order_are_decided_in_columns():
-    counts = []
-    with closing(Played(lambda core: counted_columns(core, counts)).core) as core:
-        client = CoreClient(core)
-        for indexes in (range(40), [*range(39, -1, -1)], range(FEWEST), range(FEWEST - 1)):
-            answers = client.commit("h", {("t", index): index for index in indexes})
-            assert set(answers.values()) == {0}
-        client.commit("h", {("t", index): 7 for index in range(30)} | {("few", 0): 8})
-        assert client.committed("h")["t", 29] == 7 and client.committed("h")["few", 0] == 8
-    assert counts == [40, 40, FEWEST, 31]
-
-
-def column(count: int) -> TopicColumn:
-    made = messages.OffsetCommitRequest
-    partitions = [made.Partition(index, index << 30, committed_leader_epoch=index) for index in range(count)]
-    data = messages.encode(made("g", topics=[made.Topic("t", partitions=partitions)]), 8)
-    request, _ = messages.decode(made, data, 8)
-    return TopicColumn("g", "t", bytes(16), *existing_column(request.topics[0].partitions, count), 1234)
+            in_rows = played.fetch(wanted, version)
+            with patch.object(played.shard.offsets, "plain_rows", lambda *asked: None):
+                anew = played.fetch(wanted, version)
+            assert in_rows[CORRELATION_ID_BYTES:] == anew[CORRELATION_ID_BYTES:]
 
 
 @given(
     st.lists(OFFSETS, min_size=1, max_size=20),
     st.sampled_from([0, 3]),
     st.sampled_from([0, 5]),
-    st.booleans(),
 )
-def test_copies_of_a_row_get_the_numbers_of_their_elements(offsets, begin, at, is_reversed):
+def test_copies_of_a_row_get_the_numbers_of_their_elements(offsets, begin, at):
     """High bytes that are the same in all elements, and those that are not."""
     source = bytes(begin) + b"".join(struct.pack(">q2x", offset) for offset in offsets)
     row = bytes(range(20, 34))
-    rows = filled_rows(row, len(offsets), [Numbers(source, begin, 10, 8, at, is_reversed)])
-    order = "<q" if is_reversed else ">q"
-    assert rows == b"".join(row[:at] + struct.pack(order, offset) + row[at + 8 :] for offset in offsets)
-
-
-@pytest.mark.parametrize("first_delta", [0, 1, 50, 63, 64, 2040, 8180, (1 << 20) - 10])
-def test_records_of_a_column_are_encoded_as_single_ones_at_any_place_of_a_batch(first_delta):
-    wanted = encode_keyed(list(column(30).records()), None, first_delta)
-    assert column(30).encode(first_delta) == wanted
-
-
-@pytest.mark.parametrize("log_offset", [0, 250, 65_530, (1 << 32) - 4, (1 << 40) - 1])
-def test_rows_of_a_column_are_those_that_single_records_leave(log_offset):
-    rows = column(30).table_rows(log_offset)
-    assert [*ROW.iter_unpack(rows)] == [
-        (record.entry.offset, record.entry.leader_epoch, 1234, log_offset + number)
-        for number, record in enumerate(column(30).records())
-    ]
-
-
-def test_a_commit_in_columns_that_the_log_refuses_is_answered_for_each_partition():
-    files = FaultyFiles()
-    with closing(make_core(files, clock=ManualClock(), offsets_topic_num_partitions=1)) as core:
-        client = CoreClient(core)
-        made = messages.CreateTopicsRequest
-        client.call(made([made.CreatableTopic("t", 40, 1)], 30_000), 7)
-        offsets = {("t", index): index for index in range(40)}
-        client.commit("g", offsets)
-        files.fail_at = len(files.calls) + 1
-        refused = client.commit("g", dict.fromkeys(offsets, 9))
-        assert refused == dict.fromkeys(offsets, ErrorCode.NOT_COORDINATOR)
-        assert client.committed("g") == offsets
+    rows = filled_rows(row, len(offsets), [Numbers(source, begin, 10, 8, at)])
+    assert rows == b"".join(row[:at] + struct.pack(">q", offset) + row[at + 8 :] for offset in offsets)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,105 @@
+"""Commit shapes: the commits of one broker that need not be decoded, as they have a shape that is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.coordinator.offsets.requests import commit_shaped, topic_names
+from kafka_offsets.coordinator.offsets.shapes import VERSIONS, Shape, key_of, learn, read_committer
+from kafka_offsets.coordinator.state.result import RequestContext, reply_with
+from kafka_offsets.protocol.connection import encode_response
+
+if TYPE_CHECKING:
+    from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.broker.wire.connection import ClientConnection
+    from kafka_offsets.clock import Now
+
+_MOST_PARTITIONS = 1 << 15
+"""Limit of the partitions of all shapes, of about 400 bytes each; at the limit all shapes are forgotten."""
+
+_SHAPE_PARTITIONS = 4
+"""What a shape takes, in partitions, without its own ones."""
+
+_MOST_ALIKE = 4
+"""Limit of shapes with the same key, such as those of metadata of other lengths."""
+
+_AT_ONCE, _COST = 64, 32
+"""So many shapes are learnt at once. Then one is for so many commits: to learn a shape takes as long as to decode a few
+requests, and where metadata always has other lengths, or each commit has other partitions, none comes again."""
+
+
+class CommitShapes:
+    """The shapes of the commits of one broker. len() is their number."""
+
+    def __init__(self, broker: Context) -> None:
+        self._broker = broker
+        self._shapes: dict[tuple[int, int, bytes], list[Shape]] = {}
+        self._partitions = 0
+        self._credit = _AT_ONCE * _COST
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shapes.values()))
+
+    def serves(self, connection: ClientConnection) -> bool:
+        """Return that the requests of any connection may have a known shape."""
+        return True
+
+    def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
+        """Decide a commit of a known shape; return False, with no effect, if it must be decoded.
+
+        frame, body  the request, and where it begins after its header
+        """
+        version = context.api_version
+        if self._credit < _AT_ONCE * _COST:
+            self._credit += 1
+        read = read_committer(frame, body, version)
+        if read is None:
+            return False
+        committer, at = read
+        shapes = self._shapes.get(key_of(frame, at, version))  # type: ignore[arg-type]  # None is no key
+        hosted = self._broker.runtime.serving_shard(committer.group_id) if shapes else None
+        if shapes is None or hosted is None:
+            return False
+        for shape in shapes:
+            if (cut := shape.cut(frame, at)) is not None:
+                break
+        else:
+            return False
+        records = commit_shaped(hosted.shard, committer, shape, cut, version, now)
+        if records is None:
+            return False
+        context.request = shape.request
+        answer = shape.response
+        hosted.decide(reply_with(context, answer[:4] + frame[4:8] + answer[8:], records))
+        self._broker.shards.dirty[hosted] = None
+        return True
+
+    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+        """Learn the shape of a commit that was decoded.
+
+        response  is later
+        """
+        version, request = context.api_version, context.request
+        hosted = self._broker.runtime.serving_shard(request.group_id)
+        read = read_committer(frame, body, version) if version in VERSIONS and hosted else None
+        if self._credit < _COST or read is None or hosted is None:
+            return
+        key = key_of(frame, read[1], version)
+        known = () if key is None else self._shapes.get(key, ())
+        if key is None or any(shape.cut(frame, read[1]) is not None for shape in known):
+            return
+        self._credit -= _COST
+        codecs = context.codecs
+        answer = bytes(encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header))
+        names = topic_names(hosted.shard, request, version)
+        shape = learn(frame, read[1], version, request, names, answer)
+        if shape is None:
+            return
+        self._partitions += _SHAPE_PARTITIONS + shape.count
+        if self._partitions > _MOST_PARTITIONS:
+            self._shapes.clear()
+            self._partitions = _SHAPE_PARTITIONS + shape.count
+        alike = self._shapes.setdefault(key, [])
+        alike.insert(0, shape)
+        if len(alike) > _MOST_ALIKE:
+            self._partitions -= _SHAPE_PARTITIONS + alike.pop().count

@@ -77,7 +77,7 @@ def measure(kind: str, new: list[NewRecord], compression: Compression = Compress
     read = microseconds(lambda: read_records(batch)) / len(new)
     header = find_batch(batch, 9)
     assert isinstance(header, BatchHeader)
-    checked = microseconds(lambda: check_batch(batch, header, CONFIG, "t-0", Now(NOW, 0))) / len(new)
+    checked = microseconds(lambda: check_batch(batch, header, CONFIG, "t", 0, Now(NOW, 0))) / len(new)
     print(f"{kind:>10}{len(new):9}{len(batch):9}{written:9.2f}{read:7.2f}{checked:9.2f}")
 
 

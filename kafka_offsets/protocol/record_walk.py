@@ -86,37 +86,6 @@ def walk_records(
         raise ProtocolError(f"{limit - position} bytes remain after the last record", position)
 
 
-def walk_only_record(data: bytes | bytearray, position: int, limit: int) -> tuple[int, int] | None:
-    """Return the timestamp delta and the size of the key of the only record of a batch, if it is a usual one.
-
-    A usual record has no headers, and one byte for the timestamp delta and for the size of the key. None for any other
-    record, and for one that is not well formed: `walk_records` reads these.
-    """
-    try:
-        if (size := data[position]) < 128:
-            size, at = ZIGZAG[size], position + 1
-        elif (more := data[position + 1]) < 128 and not size & 1:
-            size, at = size >> 1 & 63 | more << 6, position + 2
-        else:
-            size, at = read_varint(data, position)
-        _, timestamp_delta, offset_delta, key_size = data[at : at + 4]
-        if at + size != limit or timestamp_delta > 127 or offset_delta or key_size > 127:
-            return None
-        key_size = ZIGZAG[key_size]
-        at += 4 + key_size if key_size > 0 else 4
-        if (value_size := data[at]) < 128:
-            value_size, at = ZIGZAG[value_size], at + 1
-        elif (more := data[at + 1]) < 128 and not value_size & 1:
-            value_size, at = value_size >> 1 & 63 | more << 6, at + 2
-        else:
-            value_size, at = read_varint(data, at)
-    except (IndexError, ValueError, ProtocolError):
-        return None
-    if at + max(value_size, 0) + 1 != limit or data[limit - 1]:
-        return None
-    return ZIGZAG[timestamp_delta], key_size
-
-
 def header_count(data: bytes | bytearray, position: int, end: int) -> tuple[int, int]:
     """Return the number of headers of the record that ends at `end`, and the position of the first one.
 

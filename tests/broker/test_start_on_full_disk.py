@@ -33,10 +33,6 @@ class FullDisk:
         self._refuse()
         return int(__import__("os").pwrite(*arguments))
 
-    def pwritev(self, *arguments: Any) -> int:
-        self._refuse()
-        return int(__import__("os").pwritev(*arguments))
-
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FullDisk]:

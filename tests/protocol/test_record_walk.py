@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_offsets.errors import ProtocolError
-from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_only_record, walk_records
+from kafka_offsets.protocol.record_walk import header_count, walk_headers, walk_records
 from kafka_offsets.protocol.records import HEADER_BYTES, encode_batch
 
 SIZES = st.sampled_from((None, 0, 1, 40, 63, 64, 100, 8191, 8192, 9000))
@@ -53,30 +53,3 @@ def test_a_walk_ends_where_the_records_do(
     for limit in (len(batch) - change, len(batch) + change):
         with pytest.raises(ProtocolError):
             list(walk_records(batch + bytes(9), HEADER_BYTES, limit, len(records)))
-
-
-@pytest.mark.slow
-@given(CONTENT, CONTENT, HEADERS, st.data())
-def test_the_only_record_is_read_as_the_walk_reads_it_or_not_at_all(
-    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], data: st.DataObject
-) -> None:
-    batch = encode_batch([(key, value, headers, 0)])
-    if data.draw(st.booleans()):
-        batch[data.draw(st.integers(HEADER_BYTES, len(batch) - 1))] = data.draw(st.integers(0, 255))
-    found = walk_only_record(bytes(batch), HEADER_BYTES, len(batch))
-    if found is None:
-        return
-    ((timestamp_delta, offset_delta, _, key_size, _, _, headers_at, end),) = walk_records(
-        bytes(batch), HEADER_BYTES, len(batch), 1
-    )
-    assert found == (timestamp_delta, key_size)
-    assert (offset_delta, end) == (0, len(batch))
-    assert header_count(bytes(batch), headers_at, end)[0] == 0
-
-
-@pytest.mark.parametrize("size", [None, 0, 1, 40, 63])
-def test_usual_records_are_read_without_the_walk(size: int | None) -> None:
-    key = None if size is None else b"k" * size
-    for value in (None, b"", b"v" * 100, b"v" * 20_000):
-        batch = bytes(encode_batch([(key, value, (), 0)]))
-        assert walk_only_record(batch, HEADER_BYTES, len(batch)) == (0, -1 if size is None else size)

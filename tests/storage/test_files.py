@@ -131,26 +131,6 @@ def test_a_root_that_is_a_file_is_named(tmp_path: Path) -> None:
         DiskFiles(tmp_path / "file").make_directory("")
 
 
-def test_pieces_are_appended_as_if_they_were_one(files: Files) -> None:
-    file = files.open("a", create=True)
-    expected = b"before"
-    file.append(expected)
-    for pieces in ([b"one"], [b"one", b"", b"two"], [b"%d" % number for number in range(1200)]):
-        file.append_pieces(pieces)
-        expected += b"".join(pieces)
-        assert (file.size, file.read(0, file.size)) == (len(expected), expected)
-    file.close()
-
-
-def test_a_short_write_of_pieces_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = DiskFiles(tmp_path).open("a", create=True)
-    file.append(b"before ")
-    monkeypatch.setattr("os.pwritev", lambda fd, pieces, at: os.pwrite(fd, b"".join(pieces)[:5], at))
-    file.append_pieces([b"one", b"two", b"three"])
-    assert (file.size, file.read(0, file.size)) == (18, b"before onetwothree")
-    file.close()
-
-
 def test_a_short_write_continues_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))

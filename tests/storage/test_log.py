@@ -63,11 +63,11 @@ def test_a_batch_whose_header_is_known_is_appended_as_any_other() -> None:
         data = batch([b"x" * number] * (1 + number % 3))
         header, epoch = read_batch_header(data), number // 10
         offset = other.append_checked(
-            bytearray(data), header.last_offset_delta, header.max_timestamp, leader_epoch=epoch
+            bytes(data[21:]), header.crc, header.last_offset_delta, header.max_timestamp, leader_epoch=epoch
         )
         assert one.append(data, leader_epoch=epoch) == offset
     with pytest.raises(ValueError, match="leader epoch 1 after 3"):
-        other.append_checked(batch([b"x"]), 0, TIMESTAMP, leader_epoch=1)
+        other.append_checked(bytes(batch([b"x"])[21:]), 0, 0, TIMESTAMP, leader_epoch=1)
     assert len(other.segments) > 3
     for log in (one, other):
         log.close()
@@ -76,7 +76,7 @@ def test_a_batch_whose_header_is_known_is_appended_as_any_other() -> None:
         name: known.read_all(f"t-0/{name}") for name in known.list_directory("t-0")
     }
     with pytest.raises(StorageError, match="the log is closed"):
-        other.append_checked(batch([b"x"]), 0, TIMESTAMP, leader_epoch=4)
+        other.append_checked(bytes(batch([b"x"])[21:]), 0, 0, TIMESTAMP, leader_epoch=4)
     assert other.leader_epoch == 3, "a log that takes no records begins no epoch"
 
 

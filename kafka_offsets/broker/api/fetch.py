@@ -11,7 +11,7 @@ missing topic does not keep the other partitions from waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
@@ -152,8 +152,8 @@ def _places(
     request: messages.FetchRequest,
     context: RequestContext,
     refuses: Refuses | None = None,
-) -> Iterator[Place]:
-    """Yield what a request may read, with the partitions of its session."""
+) -> list[Place]:
+    """Return what a request may read, with the partitions of its session."""
     refuses = _with_denials(request, context, refuses)
     topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
     named = [
@@ -162,9 +162,11 @@ def _places(
         for asked in each.partitions
     ]
     followed = [(topics.get(name), index) for name, index in broker.fetch_sessions.places(request.session_id)]
-    for topic, index in named + followed:
-        if refuses is None or topic is None or not refuses(topic.name, index):
-            yield topic, index
+    return [
+        (topic, index)
+        for topic, index in named + followed
+        if refuses is None or topic is None or not refuses(topic.name, index)
+    ]
 
 
 def _with_denials(

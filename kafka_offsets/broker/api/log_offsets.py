@@ -6,7 +6,7 @@ The answers were recorded from Kafka 4.3.1.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
@@ -63,11 +63,11 @@ class _Found(NamedTuple):
 _NOTHING = _Found()
 
 
-def _places_by_name(broker: Context, request: Any, context: RequestContext) -> Iterator[Place]:
-    for named in request.topics:
-        topic = broker.topics.get(named.name)
-        for asked in named.partitions:
-            yield topic, asked.partition_index
+def _places_by_name(broker: Context, request: Any, context: RequestContext) -> list[Place]:
+    get = broker.topics.get
+    return [
+        (get(named.name), asked.partition_index) for named in request.topics for asked in named.partitions
+    ]
 
 
 def _reads_committed(request: messages.ListOffsetsRequest, version: int) -> bool:
@@ -242,11 +242,9 @@ def _partition_error(broker: Context, topic: str, index: int, failure: StorageEr
 
 def _places_of_epochs(
     broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
-) -> Iterator[Place]:
-    for named in request.topics:
-        topic = broker.topics.get(named.topic)
-        for asked in named.partitions:
-            yield topic, asked.partition
+) -> list[Place]:
+    get = broker.topics.get
+    return [(get(named.topic), asked.partition) for named in request.topics for asked in named.partitions]
 
 
 @awaits_logs(Awaiting(_places_of_epochs, lambda request, version: False))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
@@ -25,8 +25,9 @@ from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.compression import COMPRESSION_MASK
 from kafka_offsets.protocol.mirroring.refusals import refuse
-from kafka_offsets.protocol.records import BatchHeader, batch_headers
+from kafka_offsets.protocol.records import CHECKED_POSITION, TRANSACTIONAL, BatchHeader, batch_headers
 from kafka_offsets.replication.leader import ACKS_ALL, LeaderReplica
 from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.storage.log.log import Log
@@ -48,6 +49,8 @@ _SEVERAL_PRODUCERS = Refused(
     ErrorCode.INVALID_PRODUCER_ID_MAPPING, "Transactional records contained more than one producer ID"
 )
 
+_Data: TypeAlias = "messages.ProduceRequest.PartitionProduceData"
+_Answer: TypeAlias = "messages.ProduceResponse.PartitionProduceResponse"
 _Invalid: TypeAlias = dict[tuple[str | bytes, int], Refused]
 
 _LARGE_BYTES = 32 << 10
@@ -78,11 +81,13 @@ RIGHTS = Rights(
 )
 
 
-def _places(broker: Context, request: messages.ProduceRequest, context: RequestContext) -> Iterator[Place]:
-    for named in request.topic_data:
-        topic = _topic(broker, named, context)
-        for data in named.partition_data:
-            yield topic, data.index
+def _places(broker: Context, request: messages.ProduceRequest, context: RequestContext) -> list[Place]:
+    topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
+    return [
+        (topics.by_id(named.topic_id) if by_id else topics.get(named.name), data.index)
+        for named in request.topic_data
+        for data in named.partition_data
+    ]
 
 
 def _is_idempotent(request: messages.ProduceRequest, version: int) -> bool:
@@ -116,7 +121,9 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
     if broker.replicas is not None and not broker.replicas.peers.coordinates(request.transactional_id):
         _append_verified(broker, request, context, invalid)
         return
-    joining = _joining(broker, request, context, now)
+    joining = []
+    if request.transactional_id is not None and broker.config.fsync == "commit":
+        joining = _joining(broker, request, context, now)
     if not joining:
         _append_all(broker, request, context, now, invalid)
         return
@@ -188,7 +195,7 @@ def _keep_last(request: messages.ProduceRequest, context: RequestContext) -> _In
     """
     invalid: _Invalid = {}
     topics: dict[str | bytes, messages.ProduceRequest.TopicProduceData] = {}
-    partitions: dict[tuple[str | bytes, int], messages.ProduceRequest.PartitionProduceData] = {}
+    partitions: dict[tuple[str | bytes, int], _Data] = {}
     for named in request.topic_data:
         key = _key(named, context)
         topics.setdefault(key, named)
@@ -260,8 +267,6 @@ def _joining(
 
     A batch after one that waits for this waits as well, so that their order stays.
     """
-    if broker.config.fsync != "commit" or request.transactional_id is None:
-        return []
     joining = []
     for named in request.topic_data:
         topic = _topic(broker, named, context)
@@ -296,41 +301,28 @@ def _append_all(
     invalid   the errors of partitions that also had an invalid batch
     verified  what a coordinator at another broker has answered for partitions of the transaction
     """
-    logs: list[Log] = []
-    by_id = context.api_version >= TOPIC_IDS_SINCE
-    topics = broker.topics
-    responses = []
-    response_class = messages.ProduceResponse
-    size = 0
-    for named in request.topic_data:
-        for data in named.partition_data:
-            size += len(data.records or b"")
-    if size >= _LARGE_BYTES:
+    if context.frame_bytes >= _LARGE_BYTES:
         keep_freed_memory(KEPT_BYTES)
-    allowance = DecompressionBudget(size)
+    appends = _Appends(broker, request, context, now, verified)
+    responses = []
     for named in request.topic_data:
-        topic = topics.by_id(named.topic_id) if by_id else topics.get(named.name)
-        answers = []
-        for data in named.partition_data:
-            if topic is None:
-                error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answers.append(_refusal(data.index, error))
-            else:
-                joined = None if verified is None else verified.get((topic.name, data.index), ErrorCode.NONE)
-                answers.append(
-                    _produce_one(broker, request, context, topic, data, logs, allowance, now, joined)
-                )
-                refused = invalid.get((_key(named, context), data.index)) if invalid else None
+        topic = _topic(broker, named, context)
+        answers = [appends.append(topic, data) for data in named.partition_data]
+        if invalid and topic is not None:
+            for number, data in enumerate(named.partition_data):
+                refused = invalid.get((_key(named, context), data.index))
                 if refused is not None and 0 <= data.index < topic.partition_count:
-                    answers[-1] = _refused(data.index, refused, -1)
+                    answers[number] = _refused(data.index, refused, -1)
         if answers:  # Kafka's response names partitions, and a topic without any is not in it
-            responses.append(response_class.TopicProduceResponse(named.name, named.topic_id, answers))
+            responses.append(
+                messages.ProduceResponse.TopicProduceResponse(named.name, named.topic_id, answers)
+            )
     if request.acks == 0:
         _finish_unanswered(broker, context, responses)
     elif broker.replicas is not None and request.acks == ACKS_ALL:
-        _reply_when_replicated(broker, request, context, response_class(responses), logs)
+        _reply_when_replicated(broker, request, context, messages.ProduceResponse(responses), appends.logs)
     else:
-        broker.durability.reply_when_on_disk(context, response_class(responses), logs)
+        broker.durability.reply_when_on_disk(context, messages.ProduceResponse(responses), appends.logs)
 
 
 def _reply_when_replicated(
@@ -341,7 +333,7 @@ def _reply_when_replicated(
     logs: list[Log],
 ) -> None:
     """Answer when the in-sync replicas have the records, or with the error of each partition where they do not."""
-    answers: dict[Partition, messages.ProduceResponse.PartitionProduceResponse] = {}
+    answers: dict[Partition, _Answer] = {}
     by_id = context.api_version >= TOPIC_IDS_SINCE
     for named in response.responses:
         topic = broker.topics.by_id(named.topic_id) if by_id else broker.topics.get(named.name)
@@ -379,53 +371,118 @@ def _finish_unanswered(
         broker.answers.close_connection(context.connection)
 
 
-def _produce_one(
-    broker: Context,
-    request: messages.ProduceRequest,
-    context: RequestContext,
-    topic: Topic,
-    data: messages.ProduceRequest.PartitionProduceData,
-    logs: list[Log],
-    allowance: DecompressionBudget,
-    now: Now,
-    verified: ErrorCode | None,
-) -> messages.ProduceResponse.PartitionProduceResponse:
-    """Append to one partition, or return why not; add the log to `logs` when the response has to wait for it.
+class _Appends:
+    """Appends the batches of one request.
 
-    verified  whether the partition is in the transaction, if that is known already
+    verified  what a coordinator at another broker has answered for partitions of the transaction
+    logs      those that the response has to wait for
     """
-    if not 0 <= data.index < topic.partition_count:
-        return _refusal(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    header = find_batch(data.records, context.api_version)
-    if isinstance(header, Refused):
-        return _refused(data.index, header, -1)
-    if request.transactional_id is None and header.is_transactional:
-        return _refusal(data.index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    try:
-        partition = broker.topics.partition_of(topic, data.index)
-        assert partition is not None
-        is_led = partition.replica is None or isinstance(partition.replica, LeaderReplica)
-        if is_led and _is_in_transaction(header):  # Kafka asks the coordinator before it looks at the rest
-            if verified is None:
-                error = _join_transaction(broker, request, context, partition, header, now)
-            else:
-                error = _told_error(verified, context)
-            if error:
-                refusal = _refusal(data.index, error)
-                if error is ErrorCode.INVALID_TXN_STATE:
-                    refusal.error_message = "Partition was not added to the transaction"
+
+    __slots__ = ("_broker", "_budget", "_context", "_now", "_request", "_verified", "logs")
+
+    def __init__(
+        self,
+        broker: Context,
+        request: messages.ProduceRequest,
+        context: RequestContext,
+        now: Now,
+        verified: Outcomes | None,
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._context = context
+        self._now = now
+        self._verified = verified
+        self._budget: DecompressionBudget | None = None
+        self.logs: list[Log] = []
+
+    def append(self, topic: Topic | None, data: _Data) -> _Answer:
+        """Append to one partition, or return why not."""
+        index, version = data.index, self._context.api_version
+        if topic is None:
+            by_id = version >= TOPIC_IDS_SINCE
+            return _refusal(
+                index, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        if not 0 <= index < len(topic.partitions):
+            return _refusal(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        header = find_batch(data.records, version)
+        if isinstance(header, Refused):
+            return _refused(index, header, -1)
+        is_transactional = header.attributes & TRANSACTIONAL
+        if is_transactional and self._request.transactional_id is None:
+            return _refusal(index, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        try:
+            partition = topic.partitions[index] or self._broker.topics.partition_of(topic, index)
+            assert partition is not None
+            refusal = self._unverified(topic, partition, header) if is_transactional else None
+            if refusal is not None:
                 return refusal
-        if error := _forbidden(request, topic):
-            return _refusal(data.index, error)
-        if partition.replica is not None and (error := _check_leader(partition, request.acks)):
-            is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
-            return _refusal(data.index, error, partition.log.log_start_offset if is_leader else -1)
-        return _append(broker, context, partition, topic, data, header, logs, allowance, now)
-    except LogLoadingError:
-        return _refusal(data.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    except StorageError as storage_error:
-        broker.topics.report(topic.name, data.index, storage_error)
-        return _refusal(data.index, ErrorCode.KAFKA_STORAGE_ERROR)
+            if self._request.acks not in _ACKS:
+                return _refusal(index, ErrorCode.INVALID_REQUIRED_ACKS)
+            if topic.is_internal:
+                return _refusal(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+            if partition.replica is not None and (error := _check_leader(partition, self._request.acks)):
+                is_leader = error is ErrorCode.NOT_ENOUGH_REPLICAS
+                return _refusal(index, error, partition.log.log_start_offset if is_leader else -1)
+            return self._append(topic, partition, data.records or b"", header)
+        except LogLoadingError:
+            return _refusal(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        except StorageError as storage_error:
+            self._broker.topics.report(topic.name, index, storage_error)
+            return _refusal(index, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _unverified(self, topic: Topic, partition: Partition, header: BatchHeader) -> _Answer | None:
+        """Return why a batch is not in a transaction: Kafka asks the coordinator before it looks at the rest."""
+        is_led = partition.replica is None or isinstance(partition.replica, LeaderReplica)
+        if not is_led or not _is_in_transaction(header):
+            return None
+        if self._verified is None:
+            error = _join_transaction(
+                self._broker, self._request, self._context, partition, header, self._now
+            )
+        else:
+            told = self._verified.get((topic.name, partition.index), ErrorCode.NONE)
+            error = _told_error(told, self._context)
+        if not error:
+            return None
+        refusal = _refusal(partition.index, error)
+        if error is ErrorCode.INVALID_TXN_STATE:
+            refusal.error_message = "Partition was not added to the transaction"
+        return refusal
+
+    def _append(self, topic: Topic, partition: Partition, records: bytes, header: BatchHeader) -> _Answer:
+        log, index, now = partition.log, partition.index, self._now
+        if header.attributes & COMPRESSION_MASK and self._budget is None:
+            topics = self._request.topic_data
+            size = sum(len(data.records or b"") for named in topics for data in named.partition_data)
+            self._budget = DecompressionBudget(size)
+        accepted = check_batch(records, header, topic.config, topic.name, index, now, self._budget)
+        if isinstance(accepted, Refused):
+            return _refused(index, accepted, log.log_start_offset)
+        checked, crc, max_timestamp, log_append_time = accepted
+        if len(checked) + CHECKED_POSITION > topic.log_config.segment_bytes:
+            return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
+        answer = messages.ProduceResponse.PartitionProduceResponse
+        producers = partition.producers if header.producer_id >= 0 else None
+        if producers is not None:
+            found = producers.check(header)
+            if isinstance(found, AppendedBatch):
+                self.logs.append(log)
+                return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
+            if found:
+                return answer(index, found, -1, -1, log.log_start_offset)
+        problem = self._broker.growth.memory.refuses(log, len(checked) + CHECKED_POSITION)
+        if problem is not None:
+            return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)
+        base_offset = log.append_checked(
+            checked, crc, header.last_offset_delta, max_timestamp, partition.leader_epoch
+        )
+        if producers is not None:
+            producers.add(header, base_offset, max_timestamp, now.wall_ms)
+        self.logs.append(log)
+        self._broker.growth.note(partition)
+        return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 
 def _check_leader(partition: Partition, acks: int) -> ErrorCode:
@@ -434,15 +491,6 @@ def _check_leader(partition: Partition, acks: int) -> ErrorCode:
     if not isinstance(replica, LeaderReplica):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return replica.check_min_isr(acks)
-
-
-def _forbidden(request: messages.ProduceRequest, topic: Topic) -> ErrorCode:
-    """Return the error that refuses a batch before its records are validated."""
-    if request.acks not in _ACKS:
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    if topic.is_internal:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
-    return ErrorCode.NONE
 
 
 def _is_in_transaction(header: BatchHeader) -> bool:
@@ -483,52 +531,11 @@ def _told_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
     return client_error(error, knows_abortable=context.api_version >= _ABORTABLE_SINCE)
 
 
-def _append(
-    broker: Context,
-    context: RequestContext,
-    partition: Partition,
-    topic: Topic,
-    data: messages.ProduceRequest.PartitionProduceData,
-    header: BatchHeader,
-    logs: list[Log],
-    allowance: DecompressionBudget,
-    now: Now,
-) -> messages.ProduceResponse.PartitionProduceResponse:
-    log, index = partition.log, partition.index
-    accepted = check_batch(data.records or b"", header, topic.config, f"{topic.name}-{index}", now, allowance)
-    if isinstance(accepted, Refused):
-        return _refused(index, accepted, log.log_start_offset)
-    answer = messages.ProduceResponse.PartitionProduceResponse
-    batch, max_timestamp, log_append_time = accepted
-    if len(batch) > topic.log_config.segment_bytes:
-        return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
-    is_idempotent = header.producer_id >= 0
-    if is_idempotent:
-        found = partition.producers.check(header)
-        if isinstance(found, AppendedBatch):
-            logs.append(log)
-            return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
-        if found:
-            return answer(index, found, -1, -1, log.log_start_offset)
-    if (problem := broker.growth.memory.refuses(log, len(batch))) is not None:
-        return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)
-    base_offset = log.append_checked(batch, header.last_offset_delta, max_timestamp, partition.leader_epoch)
-    if is_idempotent:
-        partition.producers.add(header, base_offset, max_timestamp, now.wall_ms)
-    logs.append(log)
-    broker.growth.note(partition)
-    return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
-
-
-def _refusal(
-    index: int, error: ErrorCode, log_start_offset: int = -1
-) -> messages.ProduceResponse.PartitionProduceResponse:
+def _refusal(index: int, error: ErrorCode, log_start_offset: int = -1) -> _Answer:
     return messages.ProduceResponse.PartitionProduceResponse(index, error, -1, -1, log_start_offset)
 
 
-def _refused(
-    index: int, refused: Refused, log_start_offset: int
-) -> messages.ProduceResponse.PartitionProduceResponse:
+def _refused(index: int, refused: Refused, log_start_offset: int) -> _Answer:
     response = messages.ProduceResponse
     return response.PartitionProduceResponse(
         index,

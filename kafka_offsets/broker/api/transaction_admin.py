@@ -6,7 +6,7 @@ Kafka 4.3.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -143,11 +143,9 @@ def _matching(
 
 def _places(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext
-) -> Iterator[Place]:
-    for named in request.topics:
-        topic = broker.topics.get(named.name)
-        for index in named.partition_indexes:
-            yield topic, index
+) -> list[Place]:
+    get = broker.topics.get
+    return [(get(named.name), index) for named in request.topics for index in named.partition_indexes]
 
 
 @awaits_logs(Awaiting(_places, lambda request, version: True))
@@ -210,14 +208,14 @@ _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 def _places_of_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext
-) -> Iterator[Place]:
-    for marker in request.markers:
-        for named in marker.topics:
-            if named.name == OFFSETS_TOPIC:
-                continue  # its shards write their markers
-            topic = broker.topics.get(named.name)
-            for index in named.partition_indexes:
-                yield topic, index
+) -> list[Place]:
+    named = [topic for marker in request.markers for topic in marker.topics]
+    return [
+        (broker.topics.get(topic.name), index)
+        for topic in named
+        if topic.name != OFFSETS_TOPIC  # its shards write their markers
+        for index in topic.partition_indexes
+    ]
 
 
 @awaits_logs(Awaiting(_places_of_markers, lambda request, version: True))

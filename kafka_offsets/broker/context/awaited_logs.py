@@ -47,7 +47,7 @@ class Awaiting(NamedTuple):
     timeout_ms       as `timeout_of`
     """
 
-    places: Callable[..., Iterable[Place]]
+    places: Callable[..., list[Place]]
     needs_producers: Callable[[Any, int], bool]
     timeout_ms: Callable[..., int] = timeout_of
 
@@ -58,7 +58,14 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
     def decorate(handle: Handle) -> Handle:
         @wraps(handle)
         def decide(broker: Context, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
-            places = list(awaiting.places(broker, request, context, *more))
+            places = awaiting.places(broker, request, context, *more)
+            for topic, index in places:
+                if topic is not None and 0 <= index < len(topic.partitions):
+                    partition = topic.partitions[index]
+                    if partition is None or not partition.knows_producers:
+                        break
+            else:
+                return handle(broker, request, context, now, *more)
             needs_producers = partial(awaiting.needs_producers, request, context.api_version)
             loading = list(_loading(broker, places, needs_producers))
             if not loading or is_broker(broker, context):  # one connection has all requests of a broker
@@ -78,7 +85,7 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
 def _loading(
     broker: Context, places: Iterable[Place], needs_producers: Callable[[], bool]
 ) -> Iterator[tuple[Topic, int]]:
-    """Yield the partitions whose logs are not open, or not read, and begin with that where it takes long."""
+    """Yield the partitions whose logs are being opened or read, and begin with that where it takes long."""
     for topic, index in places:
         if topic is None or not 0 <= index < topic.partition_count:
             continue

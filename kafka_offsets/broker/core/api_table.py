@@ -22,6 +22,7 @@ from kafka_offsets.broker.api import transaction_admin as txn_admin
 from kafka_offsets.broker.api import transactions as txns
 from kafka_offsets.broker.api.commit_shapes import CommitShapes
 from kafka_offsets.broker.api.kept_responses import kept_while, kept_without_error
+from kafka_offsets.broker.api.produce_shapes import ProduceShapes
 from kafka_offsets.broker.gates import acl_requests, authentication, token_requests
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import BROKER, GROUP, GROUPS, PARTITIONS, SHARD, TRANSACTION, Api, Apis
@@ -35,7 +36,7 @@ from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
 # fmt: off
 SERVED = Apis((
     Api(0, "Produce", (0, 13), BROKER, produce.produce, produce.RIGHTS, produce.fail_produce, addresses=PARTITIONS,
-        pipelined=True),
+        pipelined=True, shortcut=ProduceShapes),
     Api(1, "Fetch", (4, 18), BROKER, fetch.fetch, rights.BY_HANDLER, fetch.fail_fetch, addresses=PARTITIONS,
         end_wait=fetch.end_wait),
     Api(2, "ListOffsets", (1, 11), BROKER, log_offsets.list_offsets, rights.DESCRIBE_TOPICS, addresses=PARTITIONS,

@@ -12,7 +12,6 @@ import errno
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
@@ -30,11 +29,6 @@ from kafka_offsets.storage.files.memory_content import MemoryContent
 
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
-_HAS_PWRITEV = hasattr(os, "pwritev")
-_MOST_PIECES = 1000
-"""Maximum number of pieces per call; IOV_MAX of Linux is 1024."""
-_FEW_PIECES = 4
-"""More pieces are joined for a file in memory: to copy them one by one takes longer, unless they are large."""
 SMALL_FILE_BYTES = 64 << 20
 """The largest file that is read in one piece: enough for checkpoints of two million partitions."""
 
@@ -59,10 +53,6 @@ class File(ABC):
         Raises StorageError when the disk took less than all of it. `size` is then unchanged, but some of the bytes may
         be after it in the file: call `truncate(size)` before any other append.
         """
-
-    def append_pieces(self, pieces: Sequence[bytes]) -> None:
-        """Write all pieces at the end, as :meth:`append` does with one."""
-        self.append(b"".join(pieces))
 
     @abstractmethod
     def read(self, position: int, size: int) -> bytes:
@@ -255,20 +245,6 @@ class DiskFile(File):
         except OSError as error:
             raise _refused(error, "append", self.path) from error
         self.size = size + written
-
-    def append_pieces(self, pieces: Sequence[bytes]) -> None:
-        """Write all pieces at the end, mostly without joining them."""
-        if not _HAS_PWRITEV or len(pieces) > _MOST_PIECES:
-            self.append(b"".join(pieces))
-            return
-        try:
-            written = os.pwritev(self._descriptor, pieces, self.size)
-        except OSError as error:
-            raise _refused(error, "append", self.path) from error
-        if written == sum(map(len, pieces)):
-            self.size += written
-        else:  # a full disk
-            self.append(b"".join(pieces))
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only where the file ends."""
@@ -521,25 +497,13 @@ class MemoryFile(File):
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Write `data` at the end."""
         content = self._content
-        content.truncate(self.size)  # what an incomplete append left
+        if content.size != self.size:
+            content.truncate(self.size)  # what an incomplete append left
         try:
             content.append(data)
         except OSError as error:
             raise _refused(error, "append", self.path) from error
         self.size = content.size
-
-    def append_pieces(self, pieces: Sequence[bytes]) -> None:
-        """Write all pieces at the end: large ones without joining them."""
-        if len(pieces) > _FEW_PIECES:
-            self.append(b"".join(pieces))
-            return
-        size = self.size
-        try:
-            for piece in pieces:
-                self.append(piece)
-        except StorageError:
-            self.size = size
-            raise
 
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only where the file ends."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.errors import OpeningAbandonedError, StorageError
-from kafka_offsets.protocol.records import CHECKED_POSITION
 from kafka_offsets.storage.files.files import Files, join
 from kafka_offsets.storage.log.opening import (
     DurabilityHint,
@@ -30,7 +29,7 @@ from kafka_offsets.storage.log.opening import (
 )
 from kafka_offsets.storage.log.readable_log import ReadableLog
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
-from kafka_offsets.storage.segments.assign_offsets import CheckedBatch, place, place_one, placed_pieces
+from kafka_offsets.storage.segments.assign_offsets import place, with_offset
 from kafka_offsets.storage.segments.closed_segments import NONE_KNOWN, Sizes
 from kafka_offsets.storage.segments.epoch_checkpoint import EpochCheckpoint
 from kafka_offsets.storage.segments.leader_epochs import LEADER_EPOCH_CHECKPOINT
@@ -290,41 +289,23 @@ class Log(ReadableLog):
         return base_offset
 
     def append_checked(
-        self, batch: bytearray, last_offset_delta: int, max_timestamp: int, leader_epoch: int
+        self, checked: bytes, crc: int, last_offset_delta: int, max_timestamp: int, leader_epoch: int
     ) -> int:
-        """Append one batch, whole and of magic 2, as `append`, for a caller that has read its header."""
-        self._check_usable()
+        """Append one batch, as `append`, for a caller that has read its header.
+
+        checked  its bytes from the attributes on, which `crc` covers
+        """
+        if self._failure is not None:
+            self._check_usable()
         if leader_epoch != self._epochs.latest:
             self.start_epoch(leader_epoch)
         base_offset = self.log_end_offset
-        place_one(batch, 0, base_offset, leader_epoch)
-        self.append_batch(batch, base_offset + last_offset_delta, max_timestamp)
+        last_offset = base_offset + last_offset_delta
+        batch = with_offset(checked, crc, base_offset, leader_epoch)
+        active = self._write(batch, last_offset)
+        active.note_written(active.size, len(batch), base_offset, last_offset, max_timestamp)
+        self.log_end_offset = last_offset + 1
         return base_offset
-
-    def append_together(self, batches: Sequence[CheckedBatch], leader_epoch: int) -> None:
-        """Append batches as `append_checked` does with each, with one write; they must fit, see `has_room`."""
-        self._check_usable()
-        if leader_epoch != self._epochs.latest:
-            self.start_epoch(leader_epoch)
-        offset = self.log_end_offset
-        end_offset = offset + sum([batch[2] for batch in batches]) + len(batches)
-        active = self._write(placed_pieces(batches, offset, leader_epoch), end_offset - 1)
-        position, note = active.size, active.note_written
-        for checked, _, last_delta, max_timestamp in batches:
-            size = len(checked) + CHECKED_POSITION
-            note(position, size, offset, offset + last_delta, max_timestamp)
-            position += size
-            offset += last_delta + 1
-        self.log_end_offset = end_offset
-
-    def has_room(self, size: int, count: int) -> bool:
-        """Whether so many bytes and records go to the segment that is written to now."""
-        active = self._segments[-1]
-        last_offset = self.log_end_offset + count - 1
-        return (
-            active.size + size <= self.config.segment_bytes
-            and last_offset - active.base_offset <= MAX_RELATIVE_OFFSET
-        )
 
     def append_replicated(self, batches: bytes) -> None:
         """Append whole batches as the leader of this partition wrote them, after the records that the log has.
@@ -355,12 +336,9 @@ class Log(ReadableLog):
         active.note_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
 
-    def _write(self, data: bytes | bytearray | list[bytes], last_offset: int) -> Segment:
-        """Write after the last batch, in a new segment if a roll is due; the caller notes the batch.
-
-        data  all of it, or its pieces
-        """
-        size = sum(map(len, data)) if isinstance(data, list) else len(data)
+    def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
+        """Write after the last batch, in a new segment if a roll is due; the caller notes the batch."""
+        size = len(data)
         writing: Segment | None = None
         try:
             if self._epochs.has_new:
@@ -376,10 +354,7 @@ class Log(ReadableLog):
                 self._take_up()
                 file = active.file
             writing = active
-            if isinstance(data, list):
-                file.append_pieces(data)
-            else:
-                file.append(data)
+            file.append(data)
         except StorageError as error:
             if writing is not None:  # else nothing was written, and nothing needs to be undone
                 self._undo_append(writing)

@@ -4,8 +4,6 @@ Source: KIP-98 (format), KIP-101 (leader epoch).
 """
 
 import struct
-from collections.abc import Iterable
-from typing import NamedTuple
 
 from kafka_offsets.protocol.records import (
     CHECKED_POSITION,
@@ -24,24 +22,6 @@ _UNCHECKED = header_struct("base_offset", "batch_length", "leader_epoch", "magic
 _LENGTH_LESS_CHECKED = CHECKED_POSITION - LOG_OVERHEAD
 
 
-class CheckedBatch(NamedTuple):
-    """A batch whose header was checked, without its base offset and leader epoch.
-
-    checked  its bytes from the attributes on, which the checksum covers
-    """
-
-    checked: bytes
-    crc: int
-    last_offset_delta: int
-    max_timestamp: int
-
-
-def place_one(batches: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
-    """Write the base offset and the leader epoch into the batch at `position`."""
-    _BASE_OFFSET.pack_into(batches, position, base_offset)
-    _LEADER_EPOCH.pack_into(batches, position + LEADER_EPOCH_POSITION, leader_epoch)
-
-
 def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[BatchAt]:
     """Write consecutive offsets and the leader epoch into batches; return them, positions in the buffer.
 
@@ -56,7 +36,8 @@ def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[Batch
         size = length + LOG_OVERHEAD
         if magic != 2 or size < HEADER_BYTES or position + size > end or last_delta < 0:
             raise ValueError(f"no whole record batch at byte {position}")
-        place_one(batches, position, base_offset, leader_epoch)
+        _BASE_OFFSET.pack_into(batches, position, base_offset)
+        _LEADER_EPOCH.pack_into(batches, position + LEADER_EPOCH_POSITION, leader_epoch)
         last_offset = base_offset + last_delta
         placed.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
         base_offset = last_offset + 1
@@ -64,11 +45,7 @@ def place(batches: bytearray, base_offset: int, leader_epoch: int) -> list[Batch
     return placed
 
 
-def placed_pieces(batches: Iterable[CheckedBatch], base_offset: int, leader_epoch: int) -> list[bytes]:
-    """Return batches with consecutive offsets and the leader epoch, each in two pieces."""
-    pieces: list[bytes] = []
-    pack = _UNCHECKED.pack
-    for checked, crc, last_delta, _ in batches:
-        pieces += pack(base_offset, len(checked) + _LENGTH_LESS_CHECKED, leader_epoch, MAGIC, crc), checked
-        base_offset += last_delta + 1
-    return pieces
+def with_offset(checked: bytes, crc: int, base_offset: int, leader_epoch: int) -> bytes:
+    """Return a batch from its bytes that the checksum covers, from the attributes on."""
+    length = len(checked) + _LENGTH_LESS_CHECKED
+    return _UNCHECKED.pack(base_offset, length, leader_epoch, MAGIC, crc) + checked

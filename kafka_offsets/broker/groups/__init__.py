@@ -13,6 +13,11 @@ with one outcome, down to the order of topics:
 Short logs are loaded before the broker listens, long ones afterwards, by a thread (shard_loader.py).
 benchmarks/load.py compares both ways with Kafka's loader.
 
+In memory the logs of the internal topics are cleaned as they double, the active segment included: dead_records.py
+decides when, at the end of a turn, and storage/cleaner/memory_cleaning.py what stays. The offset table says which
+offsets are in force, so that most batches are dropped by their headers. growth.py limits what all logs in memory take
+together.
+
 expiry.py takes the small decisions of coordinator/offsets/expiry.py, each after the previous one has taken effect.
 transactions.py appends the next state of a transactional id to `__transaction_state`, writes the markers once it is
 durable, and then the completion. A batch of a transaction, records or marker, goes into an offsets log by itself

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_offsets.broker.api import produce_shapes
 from kafka_offsets.broker.api.produce_shapes import ProduceShapes
-from kafka_offsets.broker.partition import produce_shapes
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

@@ -38,6 +38,9 @@ from kafka_offsets.storage.segments.segment import BatchAt, Segment, walk
 _COPIED_BYTES = 64 << 10
 """How much is copied at a time: larger pieces are new memory each time, which costs more than copying."""
 
+_FREED_BYTES = 1 << 20
+"""A segment of this size is removed when all its records are deleted, although it is the active one."""
+
 
 class OffsetBatches:
     """The batches of a log that hold nothing but committed offsets, as ranges of log offsets, ascending.
@@ -319,9 +322,12 @@ def _filter(run: _Run, batches: Sequence[BatchAt], cleaner_filter: CleanerFilter
 
 
 def free_deleted(log: Log) -> None:
-    """Free the memory of deleted records, as far as whole segments are deleted. Raises StorageError."""
+    """Free the memory of deleted records, as far as whole segments are deleted. Raises StorageError.
+
+    A segment that holds little stays, as in Kafka: ListOffsets gives the maximum timestamp of deleted records as well.
+    """
     if not log.files.outlives_process:
-        if log.log_start_offset == log.log_end_offset:
+        if log.log_start_offset == log.log_end_offset and log.segments[-1].size >= _FREED_BYTES:
             log.roll()
         log.settle_ended()
         log.remove_deleted_segments()

@@ -96,6 +96,15 @@ def test_deletions_make_room(delete: Callable[[Story], None]) -> None:
     assert story.produce("u")[0] == 0
 
 
+def test_an_active_segment_of_which_all_records_are_deleted_takes_no_memory() -> None:
+    story = Story(log_memory_max_bytes=1 << 30)
+    for _ in range(30):
+        assert story.produce()[0] == 0
+    assert memory_of(story.core) > 2 * MIB
+    story.delete_records()
+    assert memory_of(story.core) < MIB
+
+
 def test_deleting_half_of_the_records_makes_half_of_the_room() -> None:
     story = Story()
     story.fill()

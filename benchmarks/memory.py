@@ -1,10 +1,11 @@
 """The memory of a broker in memory under full load: commits of one group, and Produce. Linux only.
 
-    python -m benchmarks.memory [--seconds 20] [--only commit-1 commit-100 groups produce] [--beside ANOTHER_TREE]
+    python -m benchmarks.memory [--seconds 20] [--only CASE ...] [--beside ANOTHER_TREE]
 
     commit-1    OffsetCommit of one group, for 1 partition
     commit-100  the same, for 100 partitions
     groups      OffsetCommit of 10 partitions, of 1024 groups in turn
+    expressions ConsumerGroupHeartbeat with which 2000 groups get a member each, and a regular expression of 9.9 kB
     produce     Produce of 100 kB to one partition; log.memory.max.bytes is 1 GiB
 
 One connection sends requests without a pause, sixteen at a time. Each line has the requests, the CPU of the server for
@@ -15,6 +16,7 @@ there. With --beside both trees run each case.
     commit-1           1925904      7.7      41     41     41     41     41
     commit-100          407648     45.8      41     43     41     42     42
     groups              234208     50.0      41     85     81    115    100
+    expressions         416048     93.4      40     94    147    177    177  (80 s, load 15)
     produce             139024    111.0      40   1088   1088   1088   1088
 
 Before logs in memory dropped dead records, 6 s of commit-1 left 56 MiB, of commit-100 483 MiB, and records of topics
@@ -38,11 +40,11 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 
 WINDOW = 16
-GROUPS, PARTITIONS = 1024, 100
+GROUPS, PARTITIONS, EXPRESSIONS = 1024, 100, 2000
 VALUE_BYTES = 100_000
 MOST_MIB = 4096
 LIMIT = "log.memory.max.bytes"
-CASES = ("commit-1", "commit-100", "groups", "produce")
+CASES = ("commit-1", "commit-100", "groups", "expressions", "produce")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -75,12 +77,23 @@ def commit(group: str, count: int) -> bytes:
     return framed(made(group, topics=[made.Topic("t", partitions=partitions)]), 8, flexible=True)
 
 
+def heartbeat(group: str) -> bytes:
+    """Return the frame of a ConsumerGroupHeartbeat with which a member joins (KIP-848)."""
+    expression = "[^b]" * 2475
+    member = messages.ConsumerGroupHeartbeatRequest(
+        group, group, rebalance_timeout_ms=1000, subscribed_topic_regex=expression, topic_partitions=[]
+    )
+    return framed(member, 1, flexible=True)
+
+
 def frames(case: str) -> list[bytes]:
     """Return the requests of a case, which are sent in turn: a multiple of WINDOW."""
     if case.startswith("commit-"):
         return WINDOW * [commit("g", int(case.removeprefix("commit-")))]
     if case == "groups":
         return [commit(f"group-{number}", 10) for number in range(GROUPS)]
+    if case == "expressions":
+        return [heartbeat(f"group-{number}") for number in range(EXPRESSIONS)]
     made = messages.ProduceRequest
     batch = bytes(encode_batch([(None, bytes(VALUE_BYTES), (), 0)]))
     topic = made.TopicProduceData("t", bytes(16), [made.PartitionProduceData(0, batch)])

@@ -91,14 +91,14 @@ def _encoded(principal: Principal) -> bytes:
 # -- the broker that decides
 
 
-def _envelope(core: Context, request: messages.EnvelopeRequest, context: RequestContext, now: Now) -> Any:
+def _envelope(broker: Context, request: messages.EnvelopeRequest, context: RequestContext, now: Now) -> Any:
     """Decide the request in an envelope as its client's."""
-    if not is_between_brokers(core, context):
+    if not is_between_brokers(broker, context):
         # as at a listener of Kafka that is not for controllers
         error = ProtocolError(f"API key {_ENVELOPE} is not served at this listener", 0)
-        core.answers.refuse(context.connection, error)
+        broker.answers.refuse(context.connection, error)
         return None
-    if not is_trusted(core, context):
+    if not is_trusted(broker, context):
         return messages.EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.connection.has_left:
         return None  # withdrawn: its client may have sent it to another broker, and a later one after it
@@ -112,7 +112,7 @@ def _envelope(core: Context, request: messages.EnvelopeRequest, context: Request
         return messages.EnvelopeResponse(None, ErrorCode.INVALID_REQUEST)
     host = f"/{getattr(address, 'ipv4_mapped', None) or address}"
     try:
-        opened = _Opened(core, context, bytes(request.request_data), principal, host)
+        opened = _Opened(broker, context, bytes(request.request_data), principal, host)
     except ProtocolError:
         return messages.EnvelopeResponse(None, ErrorCode.UNSUPPORTED_VERSION)
     if not opened.is_forwardable:
@@ -149,18 +149,18 @@ class _Opened:
     """
 
     def __init__(
-        self, core: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
+        self, broker: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
     ) -> None:
         key, version = read_api_key_and_version(frame)
         rows = envelope.connection.apis
-        found = (core.apis if rows is None else rows).by_key.get(key)
+        found = (broker.apis if rows is None else rows).by_key.get(key)
         codecs = None if found is None else found.codecs(version)
         if found is None or codecs is None:
             raise ProtocolError(f"API key {key} is not served in version {version}", 0)
         self.is_forwardable = found.forwarded
         if rows is not None:  # a connection within this process has rows that do not check rights
-            (found,) = authorized(core.authorizer, Apis([found]))
-        self._core, self._envelope, self._row, self._codecs = core, envelope, found, codecs
+            (found,) = authorized(broker.authorizer, Apis([found]))
+        self._broker, self._envelope, self._row, self._codecs = broker, envelope, found, codecs
         context = self._context = Enveloped(envelope, principal, host, self._answer)
         correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
         context.api_key, context.api_version, context.codecs = key, version, codecs
@@ -169,14 +169,14 @@ class _Opened:
 
     def decide(self, now: Now) -> None:
         """Decide it as if the client had sent it to this broker."""
-        response = decide(self._core, self._row, self._context.request, self._context, now)
+        response = decide(self._broker, self._row, self._context.request, self._context, now)
         if response is not None:
             self._context.hand_over(response)
 
     def _answer(self, answer: Any) -> None:
         """Put the response in an envelope, with the time for which the client is throttled."""
         context, codecs = self._context, self._codecs
-        throttle_ms = self._core.throttling.forwarded(context, self._envelope)
+        throttle_ms = self._broker.throttling.forwarded(context, self._envelope)
         if throttle_ms:
             answer = self._throttled(answer, throttle_ms)
         if isinstance(answer, Parts):
@@ -188,7 +188,7 @@ class _Opened:
             tagged = codecs.has_tagged_response_header
             frame = bytes(encode_response(encode, answer, context.correlation_id, tagged))
         response = messages.EnvelopeResponse(frame[_SIZE_BYTES:], ErrorCode.NONE)
-        pass_on(self._core, self._envelope, response)
+        pass_on(self._broker, self._envelope, response)
 
     def _throttled(self, answer: Any, throttle_ms: int) -> Any:
         context = self._context

@@ -52,23 +52,23 @@ class Forwarding:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def decide(
-        self, core: Context, row: Api, request: Any, context: RequestContext, coordinator_of: CoordinatorOf
+        self, broker: Context, row: Api, request: Any, context: RequestContext, coordinator_of: CoordinatorOf
     ) -> None:
         """Answer a request with what the coordinators of its groups answer, each for its own groups."""
-        forwarded = _Forwarded(self, core, row, context, coordinator_of)
+        forwarded = _Forwarded(self, broker, row, context, coordinator_of)
 
         def begin() -> None:
             """Pass the request on, unless its client has left or the controller is not reached."""
             if context.connection.has_left:
                 return
             if self.may_be_fenced:
-                pass_on(core, context, forwarded.failed(request))
+                pass_on(broker, context, forwarded.failed(request))
             else:
-                forwarded.decide(request, core.clock.now(), lambda answer: pass_on(core, context, answer))
+                forwarded.decide(request, broker.clock.now(), lambda answer: pass_on(broker, context, answer))
 
         if self._waiting or self.may_be_fenced:
             if self.has_too_many:
-                pass_on(core, context, forwarded.failed(request))
+                pass_on(broker, context, forwarded.failed(request))
                 return
             self._waiting.append(begin)
             if len(self._waiting) == 1:
@@ -103,13 +103,13 @@ class _Forwarded:
     def __init__(
         self,
         forwarding: Forwarding,
-        core: Context,
+        broker: Context,
         row: Api,
         context: RequestContext,
         coordinator_of: CoordinatorOf,
     ) -> None:
         self._forwarding = forwarding
-        self._core = core
+        self._broker = broker
         self._row = row
         self._context = context
         self._version = context.api_version
@@ -121,7 +121,7 @@ class _Forwarded:
         elsewhere = {
             node_id
             for group in named.ids(request, GROUP_ID)
-            if (node_id := self._coordinator_of(group)) != self._core.node_id
+            if (node_id := self._coordinator_of(group)) != self._broker.node_id
         }
         if not elsewhere:
             self._here(request, now, done)
@@ -143,14 +143,14 @@ class _Forwarded:
 
     def _here(self, request: Any, now: Now, done: Callable[[Any], None]) -> None:
         held = Held(self._context, request, done)
-        response = decide(self._core, self._row, request, held, now)
+        response = decide(self._broker, self._row, request, held, now)
         if response is not None:
             held.hand_over(response)
 
     def _there(self, node_id: int, request: Any, done: Callable[[Any], None]) -> None:
         """Send a request to a coordinator."""
-        core, forwarding = self._core, self._forwarding
-        assert core.replicas is not None
+        broker, forwarding = self._broker, self._forwarding
+        assert broker.replicas is not None
         connection = self._context.connection
         if node_id < 0 or forwarding.has_too_many:
             done(self.failed(request))
@@ -171,13 +171,13 @@ class _Forwarded:
 
         def give_up(now: Now) -> None:
             """Withdraw the request, if the coordinator has not read it yet: the client may send it elsewhere now."""
-            assert core.replicas is not None
-            core.replicas.peers.withdraw(connection, node_id)
+            assert broker.replicas is not None
+            broker.replicas.peers.withdraw(connection, node_id)
             end(None)
 
-        deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, give_up)
+        deadline = broker.scheduler.client_timeout(broker.config.offsets_commit_timeout_ms, give_up)
         envelope = sealed(request, self._context)
-        core.replicas.peers.send(node_id, connection, envelope, ENVELOPE_VERSION, end)
+        broker.replicas.peers.send(node_id, connection, envelope, ENVELOPE_VERSION, end)
 
     def _answer(self, node_id: int, request: Any, response: messages.EnvelopeResponse) -> Any:
         """Return what a coordinator has answered; if it accepts no envelope of this broker, the error of Kafka."""

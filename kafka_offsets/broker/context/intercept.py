@@ -17,15 +17,15 @@ from kafka_offsets.protocol.mirroring.named import NameOf, name_in
 logger = new_logger(__name__)
 
 
-def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
+def decide(broker: Context, api: Api, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
     """Call the API's own handler for a request; return the response, or None if it comes later.
 
     more  what else the handler of Fetch takes
     """
     if api.route is Route.SHARD:
-        decide_in_shard(core, api, request, context, now)
+        decide_in_shard(broker, api, request, context, now)
         return None
-    return api.handle(core, request, context, now, *more)
+    return api.handle(broker, request, context, now, *more)
 
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
@@ -60,18 +60,18 @@ def fail_request(broker: Context, api: Api, context: RequestContext, error: Exce
     broker.answers.fail(context, code)
 
 
-def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
+def pass_on(broker: Context, context: RequestContext, answer: Any) -> None:
     """Send a held answer: a response, or the bytes of an encoded one."""
     if context.connection.closing:
         return
     if isinstance(answer, (bytes, Parts)):
-        core.answers.reply_encoded(context, answer)
+        broker.answers.reply_encoded(context, answer)
     else:
-        core.answers.reply(context, answer)
+        broker.answers.reply(context, answer)
 
 
 def decide_and_change(
-    core: Context, row: Api, request: Any, context: RequestContext, now: Now, change: Callable[[Any], Any]
+    broker: Context, row: Api, request: Any, context: RequestContext, now: Now, change: Callable[[Any], Any]
 ) -> None:
     """Decide a request, and change its answer before it is sent."""
 
@@ -80,30 +80,30 @@ def decide_and_change(
         if response is request and row.echoed:  # it means success of every part
             response = row.fail(request, ErrorCode.NONE, context.api_version)
         is_encoded = isinstance(response, (bytes, bytearray, Parts))
-        pass_on(core, context, response if is_encoded else change(response))
+        pass_on(broker, context, response if is_encoded else change(response))
 
     held = Held(context, request, take)
-    response = decide(core, row, request, held, now)
+    response = decide(broker, row, request, held, now)
     if response is not None:
         held.hand_over(response)
 
 
-def refuse_unanswered(core: Context, row: Api, rest: Any, context: RequestContext, now: Now) -> None:
+def refuse_unanswered(broker: Context, row: Api, rest: Any, context: RequestContext, now: Now) -> None:
     """Decide the part of a Produce with acks=0 that is not refused, None for nothing, and close the connection.
 
     This is how a broker reports an error to such a producer.
     """
     if rest is not None:
-        decide(core, row, rest, Held(context, rest, lambda _: None), now)
-    core.answers.close_connection(context.connection)
+        decide(broker, row, rest, Held(context, rest, lambda _: None), now)
+    broker.answers.close_connection(context.connection)
 
 
-def topic_name(core: Context, topic: Any) -> str:
+def topic_name(broker: Context, topic: Any) -> str:
     """Return the name of a topic in a message, which may give its id alone; "" for an unknown one."""
     topic_id = getattr(topic, "topic_id", b"")
-    return name_in(topic) or ((core.topics.topic_name(topic_id) or "") if any(topic_id) else "")
+    return name_in(topic) or ((broker.topics.topic_name(topic_id) or "") if any(topic_id) else "")
 
 
-def names_of(core: Context) -> NameOf:
+def names_of(broker: Context) -> NameOf:
     """Return the function that gives the name of a topic in a message."""
-    return lambda topic: topic_name(core, topic)
+    return lambda topic: topic_name(broker, topic)

@@ -46,7 +46,7 @@ def guarded() -> BrokerCore:
         return row.handled_by(handle, row.route)
 
     seen: Counter[str] = Counter()
-    core.context.apis = Apis(guard(row) for row in core.context.apis)
+    core.broker.apis = Apis(guard(row) for row in core.broker.apis)
     core.seen = seen  # type: ignore[attr-defined]
     return core
 

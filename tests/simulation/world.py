@@ -100,7 +100,7 @@ class World:
         self.clients: list[Client] = []
         self.start()
         for topic, count in zip(TOPICS, (4, 4, 2), strict=True):
-            topic_admin.create_topic(self.core.context, topic, count, {})
+            topic_admin.create_topic(self.core.broker, topic, count, {})
             self.oracle.topics[topic] = count
             self.oracle.topic_ids[topic] = self.topic_id(topic)
         self.core.shards.create_topic(self.clock.now())

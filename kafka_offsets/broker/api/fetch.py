@@ -208,8 +208,8 @@ def fetch(
     """Answer with the readable batches, or park the request until there are enough."""
     version = context.api_version
     refuses = _with_denials(request, context, refuses)
-    if broker.throttling.is_active:
-        request.max_bytes = min(request.max_bytes, broker.throttling.most_fetched(context))
+    if broker.access.throttling.is_active:
+        request.max_bytes = min(request.max_bytes, broker.access.throttling.most_fetched(context))
     plan = broker.fetch_sessions.plan(request, version, broker.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
@@ -366,7 +366,7 @@ def _end(broker: Context, parked: ParkedFetch) -> None:
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
     if reading.size >= _ASIDE_BYTES:
         _set_aside(reading)
-    if broker.throttling.is_active:
+    if broker.access.throttling.is_active:
         throttled = _throttled(broker, context, plan, reading)
         if throttled is not None:
             broker.answers.reply(context, throttled)
@@ -408,7 +408,7 @@ def _throttled(
     encoded = bytearray()
     context.codecs.encode(response, encoded)
     size = _SIZE_BYTES + len(encoded) + sum(map(len, _asides(response)))
-    throttle_ms = broker.throttling.fetched(context, size)
+    throttle_ms = broker.access.throttling.fetched(context, size)
     if not throttle_ms:
         return None
     if plan.session is None:
@@ -609,7 +609,7 @@ class _Reader:
         refusal.aborted_transactions = None
         if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
             refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(
-                self.broker.node_id, leader_epoch
+                self.broker.node.id, leader_epoch
             )
         return refusal
 

@@ -101,7 +101,7 @@ def find_coordinator(
     error = ErrorCode.NONE
     if not keys or len(denied) < len(set(keys)):
         error = _coordinator_error(broker, request.key_type, version, now)
-    node, host, port = broker.node_id, *broker.address_for(context.connection)
+    node, host, port = broker.node.id, *broker.node.address_for(context.connection)
     if version >= _COORDINATORS_SINCE:
         response = fail_find_coordinator(request, error, version)
         for each in response.coordinators:
@@ -135,9 +135,9 @@ def _undescribed(
 
 def _coordinator_error(broker: Context, key_type: int, api_version: int, now: Now) -> ErrorCode:
     if key_type == _GROUP:
-        if broker.shards.topic_exists:
+        if broker.groups.shards.topic_exists:
             return ErrorCode.NONE
-        return _created(broker, lambda: broker.shards.create_topic(now))
+        return _created(broker, lambda: broker.groups.shards.create_topic(now))
     if key_type == _TRANSACTION:
         if broker.transactions.topic_exists:
             return ErrorCode.NONE
@@ -181,7 +181,7 @@ def offset_fetch(
     A reader that requests stable offsets waits for the commits that were decided before it, for
     `offsets.commit.timeout.ms` at most until the in-sync replicas have them. Others see what is durable.
     """
-    return broker.offset_manager.get_offset(_read_offsets, broker, request, context, now)
+    return broker.groups.offset_manager.get_offset(_read_offsets, broker, request, context, now)
 
 
 class SameOffsets(NamedTuple):
@@ -228,7 +228,7 @@ def unchanged_offsets(
     for topic in found:  # plain rows have no errors
         if type(topic.partitions) is list and any(each.error_code for each in topic.partitions):
             return None
-    hosted = broker.runtime.by_group.get(group_id)
+    hosted = broker.groups.runtime.by_group.get(group_id)
     if hosted is None:  # not loaded, or its offsets are in ZooKeeper
         return None
     condition = SameOffsets(hosted, group_id, hosted.shard.since_unchanged(group_id), request.require_stable)
@@ -248,7 +248,7 @@ def _read_offsets(
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
-    shards = dict.fromkeys(broker.shards.shard_of(group_id, now) for group_id in groups)
+    shards = dict.fromkeys(broker.groups.shards.shard_of(group_id, now) for group_id in groups)
     waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
     if not waiting:
         return fetched(now)
@@ -268,7 +268,7 @@ def _read_offsets(
                 broker.answers.reply(context, response)
 
     for hosted in waiting:
-        broker.shards.decide(hosted, settled)
+        broker.groups.shards.decide(hosted, settled)
     if broker.topics.is_replicated:
         # Older clients do not know COORDINATOR_NOT_AVAILABLE here.
         broker.scheduler.client_timeout(
@@ -288,7 +288,7 @@ def _read_now(
     if len(topic.partition_indexes) > _MANY_PARTITIONS or context.sender.is_restricted:
         return run_incrementally(broker, context, _fetched(broker, request, context, now))
     error = _check_sender(broker, request.group_id, None, context, now)
-    hosted = error or broker.shards.shard_of(request.group_id, now)
+    hosted = error or broker.groups.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         return refuse(request, hosted, api_version)
     wanted = [(topic.name, b"", topic.partition_indexes)]
@@ -373,7 +373,7 @@ def _check_member(
     """Return the error for the member that sent the request. Only consumer groups check it."""
     if api_version < _MEMBERS_SINCE:
         return ErrorCode.NONE
-    hosted = broker.shards.shard_of(group.group_id, now)
+    hosted = broker.groups.shards.shard_of(group.group_id, now)
     if isinstance(hosted, ErrorCode):
         return ErrorCode.NONE
     found = hosted.shard.readable(group.group_id)
@@ -393,7 +393,7 @@ def _check_sender(
     """
     if not broker.config.offsets_fetch_members_only:
         return ErrorCode.NONE
-    hosted = broker.shards.shard_of(group_id, now)
+    hosted = broker.groups.shards.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return ErrorCode.NONE
     group = hosted.shard.readable(group_id)
@@ -420,7 +420,7 @@ def _fetch(
     budget: Budget,
 ) -> Generator[None, None, list[offsets.FetchedTopic] | ErrorCode]:
     """Look up offsets of one group. Very many are looked up in steps, in a copy of all of its offsets."""
-    hosted = broker.shards.shard_of(group_id, now)
+    hosted = broker.groups.shards.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return hosted
     shard = hosted.shard
@@ -532,7 +532,7 @@ def _described_groups(
     answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
     described = []
     for group_id in request.groups:
-        hosted = broker.shards.shard_of(group_id, now)
+        hosted = broker.groups.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
@@ -560,7 +560,7 @@ def _described_consumer_groups(
     answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
     described = []
     for group_id in request.group_ids:
-        hosted = broker.shards.shard_of(group_id, now)
+        hosted = broker.groups.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
@@ -596,7 +596,7 @@ def list_groups(
     broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
 ) -> messages.ListGroupsResponse | None:
     """List the groups of all shards, filtered by state and type where requested."""
-    return broker.offset_manager.get_groups(
+    return broker.groups.offset_manager.get_groups(
         context,
         lambda: run_incrementally(broker, context, _listed_groups(broker, request, context)),
     )
@@ -607,7 +607,7 @@ def _listed_groups(
 ) -> Steps[messages.ListGroupsResponse]:
     budget = Budget(_STEP_US)
     groups = []
-    for hosted in list(broker.runtime.all_shards()):
+    for hosted in list(broker.groups.runtime.all_shards()):
         if hosted.failed:
             continue  # as Kafka, which skips partitions that it does not coordinate
         if hosted.is_loading:
@@ -644,7 +644,7 @@ def _deletions(
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):
-        hosted = broker.shards.shard_of(name, now)
+        hosted = broker.groups.shards.shard_of(name, now)
         if isinstance(hosted, ErrorCode):
             broker.answers.fail(aggregator.part(index), hosted)
         else:
@@ -654,7 +654,7 @@ def _deletions(
     for hosted, indexes in by_shard.items():
         for index in indexes:
             decided_at = broker.clock.now()
-            records = broker.offset_manager.delete_group(
+            records = broker.groups.offset_manager.delete_group(
                 hosted, names[index], aggregator.part(index), decided_at
             )
             if budget.spend(_DELETION_US + _TOMBSTONE_US * records):

@@ -84,7 +84,10 @@ class KeptResponses:
     def serves(self, connection: ClientConnection) -> bool:
         """Whether its responses are those of others: without a condition they contain the address of a listener."""
         broker = self._broker
-        return self._condition_of is not None or broker.address_for(connection) == (broker.host, broker.port)
+        return self._condition_of is not None or broker.node.address_for(connection) == (
+            broker.node.host,
+            broker.node.port,
+        )
 
     def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
         """Answer a request with a kept response, if there is one."""

@@ -358,7 +358,7 @@ def _finish_unanswered(
     context: RequestContext,
     responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
-    broker.throttling.unanswered(context)
+    broker.access.throttling.unanswered(context)
     broker.answers.reply_encoded(context, b"")
     errors = [
         f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"

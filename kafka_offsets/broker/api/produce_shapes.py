@@ -82,7 +82,7 @@ class ProduceShapes:
         shape = None if cut is None else self._shapes.get(cut[0])
         if cut is None or shape is None:
             return False
-        if self._topics_version != broker.topics.version or broker.throttling.is_active:
+        if self._topics_version != broker.topics.version or broker.access.throttling.is_active:
             return False
         records, partition = cut[1], shape.partition
         header = find_batch(records, context.api_version)

@@ -272,7 +272,7 @@ def _write_marker(
         if not broker.replicas.hosts(*place):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         state = broker.replicas.state(*place)
-        if state is None or state.leader != broker.node_id:
+        if state is None or state.leader != broker.node.id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
     try:
         partition = broker.topics.partition(*place)
@@ -309,7 +309,7 @@ def _write_marker(
 
 
 def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
-    hosted = broker.shards.hosted_partition(index)
+    hosted = broker.groups.shards.hosted_partition(index)
     if _NOBODY in (marker.producer_id, marker.producer_epoch):
         done(ErrorCode.UNKNOWN_SERVER_ERROR)
     elif marker.producer_epoch < _NOBODY:
@@ -326,7 +326,7 @@ def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable
             coordinator_epoch=marker.coordinator_epoch,
             done=done,
         )
-        broker.shards.decide_transactional(hosted, result)
+        broker.groups.shards.decide_transactional(hosted, result)
 
 
 def _markers_answer(

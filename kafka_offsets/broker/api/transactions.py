@@ -289,9 +289,9 @@ def add_offsets(
     """Add to a transaction the partition of the offsets topic that stores a group."""
     if not request.transactional_id:
         return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    if not broker.shards.topic_exists:
-        broker.shards.create_topic(now)
-    partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.runtime.partition_count)
+    if not broker.groups.shards.topic_exists:
+        broker.groups.shards.create_topic(now)
+    partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.groups.runtime.partition_count)
 
     def decide(found: Transaction | None) -> Decision:
         return transactions.add_partitions(
@@ -320,7 +320,7 @@ def commit_offsets(
         return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)
     if broker.config.offset_storage == "zookeeper":  # a znode cannot hold an offset that is still pending
         return transactional_offsets.answer(request, known, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    hosted = broker.shards.shard_of(request.group_id, now)
+    hosted = broker.groups.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
             hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -367,7 +367,7 @@ def _commit_added(
         return
     decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
     if decided.records:
-        broker.shards.decide_transactional(hosted, decided)
+        broker.groups.shards.decide_transactional(hosted, decided)
         return
     (reply,) = decided.replies
     broker.answers.reply(context, reply.response)

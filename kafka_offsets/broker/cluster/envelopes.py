@@ -159,7 +159,7 @@ class _Opened:
             raise ProtocolError(f"API key {key} is not served in version {version}", 0)
         self.is_forwardable = found.forwarded
         if rows is not None:  # a connection within this process has rows that do not check rights
-            (found,) = authorized(broker.authorizer, Apis([found]))
+            (found,) = authorized(broker.access.authorizer, Apis([found]))
         self._broker, self._envelope, self._row, self._codecs = broker, envelope, found, codecs
         context = self._context = Enveloped(envelope, principal, host, self._answer)
         correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
@@ -176,7 +176,7 @@ class _Opened:
     def _answer(self, answer: Any) -> None:
         """Put the response in an envelope, with the time for which the client is throttled."""
         context, codecs = self._context, self._codecs
-        throttle_ms = self._broker.throttling.forwarded(context, self._envelope)
+        throttle_ms = self._broker.access.throttling.forwarded(context, self._envelope)
         if throttle_ms:
             answer = self._throttled(answer, throttle_ms)
         if isinstance(answer, Parts):

@@ -121,7 +121,7 @@ class _Forwarded:
         elsewhere = {
             node_id
             for group in named.ids(request, GROUP_ID)
-            if (node_id := self._coordinator_of(group)) != self._broker.node_id
+            if (node_id := self._coordinator_of(group)) != self._broker.node.id
         }
         if not elsewhere:
             self._here(request, now, done)

@@ -215,7 +215,7 @@ class ClusterRows:
                 state, epoch = self._membership.image.state(*place), given[place]
                 if (
                     state is not None
-                    and broker.node_id in state.replicas
+                    and broker.node.id in state.replicas
                     and 0 <= epoch != state.leader_epoch
                 ):
                     is_old = epoch < state.leader_epoch
@@ -297,7 +297,7 @@ class ClusterRows:
 
         def is_elsewhere(key: str) -> bool:
             found = self._view.coordinator(broker, key, is_transactional=is_transactional)
-            return found != broker.node_id
+            return found != broker.node.id
 
         version = context.api_version
         named = row.named(version)
@@ -416,7 +416,7 @@ class ClusterRows:
         response.groups = [
             each
             for each in response.groups
-            if self._view.coordinator(broker, each.group_id, is_transactional=False) == broker.node_id
+            if self._view.coordinator(broker, each.group_id, is_transactional=False) == broker.node.id
         ]
 
     def _list_transactions(
@@ -425,7 +425,7 @@ class ClusterRows:
         response.transaction_states = [
             each
             for each in response.transaction_states
-            if self._view.coordinator(broker, each.transactional_id, is_transactional=True) == broker.node_id
+            if self._view.coordinator(broker, each.transactional_id, is_transactional=True) == broker.node.id
         ]
 
     def _list_config_resources(

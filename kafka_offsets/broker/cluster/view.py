@@ -69,7 +69,7 @@ class ClusterView:
         It does not lead yet while it cannot open the log.
         """
         state = self.image.state(name, index)
-        if state is None or state.leader != broker.node_id:
+        if state is None or state.leader != broker.node.id:
             return state is None
         _take_role(broker, name, index)
         return isinstance(_replica(broker, name, index), LeaderReplica)
@@ -79,7 +79,7 @@ class ClusterView:
         if self.leads(broker, name, index):
             return True
         state, topic = self.image.state(name, index), broker.topics.get(name)
-        is_leader = state is not None and state.leader == broker.node_id
+        is_leader = state is not None and state.leader == broker.node.id
         if not is_leader or topic is None or index >= topic.partition_count or broker.opener is None:
             return False
         return topic.partitions[index] is None and broker.opener.is_loading(topic, index)
@@ -91,7 +91,7 @@ class ClusterView:
     def hosts(self, broker: Context, name: str, index: int) -> bool:
         """Whether this broker is a replica of a partition; True for a partition that does not exist."""
         state = self.image.state(name, index)
-        return state is None or broker.node_id in state.replicas
+        return state is None or broker.node.id in state.replicas
 
     def home(self, broker: Context, key: str, *, is_transactional: bool) -> tuple[Topic, int]:
         """Return the topic and the partition of a group or a transactional id; create the topic if it is missing.
@@ -101,8 +101,8 @@ class ClusterView:
         if is_transactional:
             if not broker.transactions.topic_exists:
                 broker.transactions.create_topic()
-        elif not broker.shards.topic_exists:
-            broker.shards.create_topic(broker.clock.now())
+        elif not broker.groups.shards.topic_exists:
+            broker.groups.shards.create_topic(broker.clock.now())
         topic = broker.topics.get(TRANSACTIONS_TOPIC if is_transactional else OFFSETS_TOPIC)
         assert topic is not None
         return topic, partition_for(key, topic.partition_count)
@@ -111,7 +111,7 @@ class ClusterView:
         """Return the broker that coordinates a group or a transactional id; -1 for none."""
         topic, index = self.home(broker, key, is_transactional=is_transactional)
         leader = self.leader(topic, index)
-        if leader == broker.node_id:
+        if leader == broker.node.id:
             _take_role(broker, topic.name, index)
         return leader
 

@@ -144,4 +144,4 @@ def _role(broker: Context, topic: Topic, index: int) -> tuple[bool, bool, bool]:
     is_idle = partition is not None and partition.replica is None
     if state is None:
         return False, False, is_idle
-    return state.leader == broker.node_id, broker.node_id in state.replicas, is_idle
+    return state.leader == broker.node.id, broker.node.id in state.replicas, is_idle

@@ -30,19 +30,19 @@ def decide(broker: Context, api: Api, request: Any, context: RequestContext, now
 
 def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
     """Decide a request of the route SHARD."""
-    hosted = broker.runtime.by_group.get(request.group_id)
+    hosted = broker.groups.runtime.by_group.get(request.group_id)
     if hosted is None or hosted.failed:
-        found = broker.shards.shard_of(request.group_id, now)
+        found = broker.groups.shards.shard_of(request.group_id, now)
         if isinstance(found, ErrorCode):
-            if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not broker.loader.commit(
+            if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not broker.groups.loader.commit(
                 api, request, context, now
             ):
                 broker.answers.reply(context, api.fail(request, found, context.api_version))
             return
-        broker.offset_manager.put_offset(found, api, request, context, now)
+        broker.groups.offset_manager.put_offset(found, api, request, context, now)
         return
     hosted.decide(api.handle(hosted.shard, request, context, now))
-    broker.shards.dirty[hosted] = None
+    broker.groups.shards.dirty[hosted] = None
 
 
 def fail_request(broker: Context, api: Api, context: RequestContext, error: Exception) -> None:

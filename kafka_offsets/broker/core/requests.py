@@ -41,7 +41,7 @@ class RequestDispatcher:
     def __init__(self, broker: Context) -> None:
         self._broker = broker
         self._answers = broker.answers
-        self._throttling = broker.throttling
+        self._throttling = broker.access.throttling
         self._shortcuts: dict[int, Shortcut] = {}
 
     def serve(self, connection: ClientConnection, now: Now) -> None:

@@ -55,7 +55,7 @@ def describe_acls(
     if not _is_readable_filter(request):
         broker.answers.close_connection(context.connection)
         return None
-    if broker.authorizer is None:
+    if broker.access.authorizer is None:
         message = "No Authorizer is configured on the broker"
         return answer(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
     found = selected(broker.directory.clients.acls, _filter_of(request))
@@ -83,7 +83,7 @@ def create_acls(
     if not _is_readable(*codes):
         broker.answers.close_connection(context.connection)
         return None
-    if broker.authorizer is None:
+    if broker.access.authorizer is None:
         return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
     acls = set(broker.directory.clients.acls)
     results: list[tuple[ErrorCode, str | None]] = []
@@ -117,7 +117,7 @@ def delete_acls(
     if not all(map(_is_readable_filter, request.filters)):
         broker.answers.close_connection(context.connection)
         return None
-    if broker.authorizer is None:
+    if broker.access.authorizer is None:
         return answer(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])
     before = broker.directory.clients.acls
     removed: set[AclBinding] = set()

@@ -27,7 +27,7 @@ class Call:
         self.request = context.request
         self._broker, self._row = broker, api
         owner = context.connection.owner
-        self.node = broker.node_id if isinstance(owner, Peer) else None
+        self.node = broker.node.id if isinstance(owner, Peer) else None
 
     def __repr__(self) -> str:
         return f"<{self.api} v{self.version} of {self.client_id!r}: {self.request}>"

@@ -43,7 +43,7 @@ def guarded() -> BrokerCore:
                 seen["without a principal"] += context.connection.principal == ANONYMOUS
             return row.handle(where, request, context, now)
 
-        return row.handled_by(handle, row.route)
+        return row.handled_by(handle)
 
     seen: Counter[str] = Counter()
     core.broker.apis = Apis(guard(row) for row in core.broker.apis)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_offsets.coordinator.offsets.requests import commit_shaped, topic_names
 from kafka_offsets.coordinator.offsets.shapes import VERSIONS, Shape, key_of, learn, read_committer
@@ -74,7 +74,7 @@ class CommitShapes:
         self._broker.groups.shards.dirty[hosted] = None
         return True
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+    def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:
         """Learn the shape of a commit that was decoded.
 
         response  is later

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.broker.wire.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -204,7 +205,7 @@ def fetch(
     context: RequestContext,
     now: Now,
     refuses: Refuses | None = None,
-) -> messages.FetchResponse | None:
+) -> messages.FetchResponse | Later:
     """Answer with the readable batches, or park the request until there are enough."""
     version = context.api_version
     refuses = _with_denials(request, context, refuses)
@@ -225,7 +226,7 @@ def fetch(
     least = reading.least
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(broker, context, plan, reading, now)
-        return None
+        return LATER
     is_committed = request.isolation_level == _READ_COMMITTED
     counted = [
         each.readable_bytes(
@@ -235,7 +236,7 @@ def fetch(
     ]
     if sum(counted) >= least:
         _reply(broker, context, plan, reading, now)
-        return None
+        return LATER
     partitions = [watched.partition for watched in reading.watched]
     denied = {
         (read.topic, read.partition.partition_index): _DENIED
@@ -244,7 +245,7 @@ def fetch(
     }
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
-    return None
+    return LATER
 
 
 def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:

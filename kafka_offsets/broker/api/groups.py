@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.wire.api import LATER, Later, Response
 from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
 from kafka_offsets.broker.wire.rights import DESCRIBE_GROUPS, Right
 from kafka_offsets.clock import Now
@@ -175,7 +176,7 @@ def fail_find_coordinator(
 
 def offset_fetch(
     broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
-) -> messages.OffsetFetchResponse | None:
+) -> Response | Later:
     """Answer committed offsets, of one group or of several.
 
     A reader that requests stable offsets waits for the commits that were decided before it, for
@@ -237,12 +238,12 @@ def unchanged_offsets(
 
 def _read_offsets(
     broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
-) -> messages.OffsetFetchResponse | None:
+) -> messages.OffsetFetchResponse | Later:
     """Answer from the offset tables."""
     if not request.require_stable:
         return _read_now(broker, request, context, now)
 
-    def fetched(now: Now) -> messages.OffsetFetchResponse | None:
+    def fetched(now: Now) -> messages.OffsetFetchResponse | Later:
         return _read_now(broker, request, context, now)
 
     groups = [request.group_id]
@@ -264,7 +265,7 @@ def _read_offsets(
             broker.answers.fail(context, error)
         elif not remaining:
             response = fetched(now)
-            if response is not None:
+            if response is not LATER:
                 broker.answers.reply(context, response)
 
     for hosted in waiting:
@@ -274,12 +275,12 @@ def _read_offsets(
         broker.scheduler.client_timeout(
             broker.config.offsets_commit_timeout_ms, lambda now: settled(ErrorCode.NOT_COORDINATOR)
         )
-    return None
+    return LATER
 
 
 def _read_now(
     broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
-) -> messages.OffsetFetchResponse | None:
+) -> messages.OffsetFetchResponse | Later:
     """Answer with what is committed now: at once if that is little, which saves the steps a sixth of their time."""
     topics, api_version = request.topics, context.api_version
     if api_version >= _GROUPS_SINCE or topics is None or len(topics) != 1:
@@ -521,7 +522,7 @@ def _as_elements(rows: FetchedRows, element: type[_Element]) -> list[_Element]:
 
 def describe_groups(
     broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
-) -> messages.DescribeGroupsResponse | None:
+) -> messages.DescribeGroupsResponse | Later:
     """Describe classic groups."""
     return run_incrementally(broker, context, _described_groups(broker, request, context, now))
 
@@ -547,7 +548,7 @@ def _described_groups(
 
 def consumer_group_describe(
     broker: Context, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
-) -> messages.ConsumerGroupDescribeResponse | None:
+) -> messages.ConsumerGroupDescribeResponse | Later:
     """Describe consumer groups (KIP-848)."""
     return run_incrementally(
         broker, context, _described_consumer_groups(broker, request, context.sender, now)
@@ -594,7 +595,7 @@ def _hide_topics(
 
 def list_groups(
     broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
-) -> messages.ListGroupsResponse | None:
+) -> Response | Later:
     """List the groups of all shards, filtered by state and type where requested."""
     return broker.groups.offset_manager.get_groups(
         context,
@@ -623,7 +624,7 @@ def _listed_groups(
 
 def delete_groups(
     broker: Context, request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
-) -> messages.DeleteGroupsResponse | None:
+) -> messages.DeleteGroupsResponse | Later:
     """Delete groups that have no members, with their offsets."""
     names = list(dict.fromkeys(request.groups_names))
     answer = messages.DeleteGroupsResponse
@@ -633,13 +634,18 @@ def delete_groups(
     def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
         return answer.DeletableGroupResult(names[index], error)
 
-    aggregator = ReplyAggregator(context, len(names), lambda results: answer(results=results), refused)
+    aggregator = ReplyAggregator(
+        broker.answers.reply, context, len(names), lambda results: answer(results=results), refused
+    )
     return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), finishes=True)
 
 
 def _deletions(
-    broker: Context, names: list[str], aggregator: ReplyAggregator, now: Now
-) -> Steps[messages.DeleteGroupsResponse]:
+    broker: Context,
+    names: list[str],
+    aggregator: ReplyAggregator[messages.DeleteGroupsResponse.DeletableGroupResult],
+    now: Now,
+) -> Steps[Later]:
     """Decide about each group, those of one shard one after the other. The answer is sent after the last of them."""
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
@@ -659,4 +665,4 @@ def _deletions(
             )
             if budget.spend(_DELETION_US + _TOMBSTONE_US * records):
                 yield None
-    return None
+    return LATER

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_offsets.broker.wire.api import LATER
+
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.broker.wire.api import Later, Response
     from kafka_offsets.broker.wire.connection import ClientConnection
     from kafka_offsets.clock import Now
     from kafka_offsets.coordinator.state.result import RequestContext
@@ -97,10 +100,10 @@ class KeptResponses:
         self._broker.answers.reply_encoded(context, answer)
         return True
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+    def learn(self, context: RequestContext, response: Response | Later, frame: bytes, body: int) -> None:
         """Keep a response, if it may be repeated."""
         answer, condition_of = context.answer, self._condition_of
-        if response is None or not isinstance(answer, bytearray):
+        if response is LATER or not isinstance(answer, bytearray):
             return
         if condition_of is None:
             elements = getattr(response, self._array) if self._array else ()

@@ -14,7 +14,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
-from kafka_offsets.broker.wire.api import AdvertisedRows
+from kafka_offsets.broker.wire.api import AdvertisedRows, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -63,7 +63,7 @@ logger = new_logger(__name__)
 
 def metadata(
     broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
-) -> messages.MetadataResponse | None:
+) -> messages.MetadataResponse | Later:
     """Name the brokers and describe topics; create missing ones if request and configuration allow it.
 
     Kafka answers the request that creates a topic with an error. Here the topic exists and is described at once, unless
@@ -109,7 +109,7 @@ def _asked_topics(
     context: RequestContext,
     now: Now,
     denied: dict[str | bytes, None],
-) -> Steps[list[messages.MetadataResponse.Topic]]:
+) -> Steps[list[messages.MetadataResponse.Topic] | None]:
     """Describe the requested topics, each once; None when an entry has neither name nor id.
 
     denied  gets the names and ids that the sender may not describe, nor learn whether they exist

@@ -9,7 +9,7 @@ is every request of several partitions, in a transaction, or with acks=0.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.partition.batch_validation import Refused, check_batch, find_batch
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -119,7 +119,7 @@ class ProduceShapes:
         broker.answers.reply_encoded(context, answer)
         return True
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+    def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:
         """Learn the shape of a request that was decoded.
 
         response  is later

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_offsets.broker.api.fetch import FOLLOWERS_SERVE_SINCE, Refuses
 from kafka_offsets.broker.api.replicas import unregistered
@@ -19,8 +19,8 @@ from kafka_offsets.broker.cluster.forwarding import Forwarding
 from kafka_offsets.broker.cluster.view import ClusterView
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import (
-    decide,
     decide_and_change,
+    decide_for,
     fail_request,
     names_of,
     pass_on,
@@ -29,9 +29,9 @@ from kafka_offsets.broker.context.intercept import (
 )
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.wire.api import Addresses, Api, Apis
+from kafka_offsets.broker.wire.api import LATER, Addresses, Api, Apis, Handle, Later, Response
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.image import NO_BROKER, TopicPartition
 from kafka_offsets.metadata.membership import ClusterMembership
@@ -39,10 +39,9 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, index_of, name_in
 from kafka_offsets.replication.partition_state import NO_LEADER
 
-Handle = Callable[..., Any]
+M = TypeVar("M", bound=messages.MessageValue)
 
 _PRODUCE = 0
-_ADD_PARTITIONS = 24
 _DESCRIBE_PRODUCERS = 61
 _LEADER_SINCE = {0: 10, 1: 16}
 """From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
@@ -84,20 +83,23 @@ def _needs_new_coordinators(broker: Context, request: messages.FindCoordinatorRe
     )
 
 
+Change = Callable[[Context, Any, RequestContext, Any], None]
+"""(broker, request, context, response): changes the response."""
+
 Creates = Callable[[Context, Any], bool]
 """Whether a request creates a topic."""
 
 _CREATES: dict[str, Creates] = {"Metadata": _names_new_topics, "FindCoordinator": _needs_new_coordinators}
 
 
-def _decide_now(row: Api, broker: Context, request: Any, context: RequestContext) -> None:
+def _decide_now(row: Api, broker: Context, request: messages.MessageValue, context: RequestContext) -> None:
     """Decide a request that has waited, and answer it."""
     try:
         response = row.handle(broker, request, context, broker.clock.now())
     except Exception as error:  # noqa: BLE001 - fail_request logs it
         fail_request(broker, row, context, error)
         return
-    if response is not None:
+    if response is not LATER:
         pass_on(broker, context, response)
 
 
@@ -108,7 +110,7 @@ class ClusterRows:
         self._membership = membership
         self._view = ClusterView(membership.image)
         self._forwarding = Forwarding(membership)
-        self._described: dict[str, Handle] = {
+        self._described: dict[str, Change] = {
             "Metadata": self._metadata,
             "DescribeTopicPartitions": self._describe_partitions,
             "DescribeCluster": self._describe_cluster,
@@ -129,14 +131,14 @@ class ClusterRows:
     def _row(self, row: Api) -> Api:
         made = self._made_row(row)
         if row.decided_by_controller:
-            return made.handled_by(partial(self._if_reachable, made), made.route)
+            return made.handled_by(partial(self._if_reachable, made))
         if row.name in _CREATES:
-            return made.handled_by(partial(self._if_known, made, _CREATES[row.name]), made.route)
+            return made.handled_by(partial(self._if_known, made, _CREATES[row.name]))
         return made
 
     def _if_reachable(
         self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
-    ) -> None:
+    ) -> Later:
         """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
 
         def decide_now() -> None:
@@ -146,15 +148,22 @@ class ClusterRows:
                 pass_on(broker, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
 
         self._membership.when_answering(decide_now)
+        return LATER
 
     def _if_known(
-        self, row: Api, creates: Creates, broker: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        row: Api,
+        creates: Creates,
+        broker: Context,
+        request: messages.MessageValue,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | Later:
         """Decide a request at once if it creates no topic, else once the controller answers or is not reached."""
         if not creates(broker, request):
             return row.handle(broker, request, context, now)
         self._membership.when_answering(partial(_decide_now, row, broker, request, context))
-        return None
+        return LATER
 
     def _made_row(self, row: Api) -> Api:
         handle: Handle
@@ -176,7 +185,9 @@ class ClusterRows:
 
     # -- requests for leaders
 
-    def _by_leader(self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now) -> Any:
+    def _by_leader(
+        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+    ) -> Response | Later:
         def is_elsewhere(topic: str, index: int) -> bool:
             if row.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
                 return not self._view.hosts(broker, topic, index)
@@ -187,7 +198,7 @@ class ClusterRows:
         if not any(is_elsewhere(*place) for place in named.places(request, name_of)):
             return row.handle(broker, request, context, now)
         struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
-        if row.key == _PRODUCE and request.acks == 0:
+        if isinstance(request, messages.ProduceRequest) and request.acks == 0:
             return refuse_unanswered(broker, row, rest, context, now)
         refused = row.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
         if row.has_leader_epochs:
@@ -195,10 +206,9 @@ class ClusterRows:
         if rest is None:
             return self._name_leaders(row, broker, context, refused)
 
-        def join(response: Any) -> Any:
-            return self._name_leaders(
-                row, broker, context, named.join_by_partition(request, refused, response)
-            )
+        def join(response: messages.MessageValue) -> messages.MessageValue:
+            joined: messages.MessageValue = named.join_by_partition(request, refused, response)
+            return self._name_leaders(row, broker, context, joined)
 
         return decide_and_change(broker, row, rest, context, now, join)
 
@@ -231,7 +241,7 @@ class ClusterRows:
         context: RequestContext,
         now: Now,
         refuses: Refuses | None = None,
-    ) -> Any:
+    ) -> Response | Later:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
         named = row.named(context.api_version).places(request, names_of(broker))
         asked = {*named, *broker.fetch_sessions.places(request.session_id)}
@@ -248,7 +258,7 @@ class ClusterRows:
                 return ErrorCode.NONE  # a Fetch of a follower is refused when the log is read
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-        def name_leaders(response: Any) -> Any:
+        def name_leaders(response: Response) -> Response:
             """Add the leaders of refused partitions to the response."""
             if not isinstance(response, messages.FetchResponse):
                 return (
@@ -256,19 +266,18 @@ class ClusterRows:
                 )
             return self._name_leaders(row, broker, context, response)
 
-        held = Held(context, request, lambda response: pass_on(broker, context, name_leaders(response)))
-        response = row.handle(broker, request, held, now, refuse)
-        if response is not None:
-            held.hand_over(response)
-        return None
+        held = context.held(request, lambda response: pass_on(broker, context, name_leaders(response)))
+        decide_for(broker, row, request, held, now, refuse)
+        return LATER
 
-    def _name_leaders(self, row: Api, broker: Context, context: RequestContext, response: Any) -> Any:
+    def _name_leaders(self, row: Api, broker: Context, context: RequestContext, response: M) -> M:
         """Add the leaders of refused partitions to the answer, if the version has fields for them."""
         version = context.api_version
         if version < _LEADER_SINCE.get(row.key, version + 1):
             return response
         named: set[int] = set()
-        for topic in response.responses:
+        changed: Any = response
+        for topic in changed.responses:
             found = broker.topics.get(topic_name(broker, topic))
             partitions = topic.partition_responses if row.key == _PRODUCE else topic.partitions
             for each in partitions:
@@ -276,13 +285,10 @@ class ClusterRows:
                     continue
                 index = index_of(each)
                 state = self._view.state(found, index)
-                each.current_leader = row.response.LeaderIdAndEpoch(  # type: ignore[attr-defined]
-                    state.leader, state.leader_epoch
-                )
+                each.current_leader = changed.LeaderIdAndEpoch(state.leader, state.leader_epoch)
                 named.add(state.leader)
-        endpoint = row.response.NodeEndpoint  # type: ignore[attr-defined]
-        response.node_endpoints = [
-            endpoint(node.id, host, port)
+        changed.node_endpoints = [
+            changed.NodeEndpoint(node.id, host, port)
             for node, host, port in self._view.reached_at(context.connection.listener)
             if node.id in named
         ]
@@ -291,8 +297,8 @@ class ClusterRows:
     # -- requests for coordinators
 
     def _by_coordinator(
-        self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+    ) -> Response | Later:
         is_transactional = row.addresses is Addresses.TRANSACTION
 
         def is_elsewhere(key: str) -> bool:
@@ -306,13 +312,15 @@ class ClusterRows:
         else:
             keys = named.ids(request, GROUP_ID)
         if not any(is_elsewhere(key) for key in keys):
-            return decide(broker, row, request, context, now)
-        if row.key == _ADD_PARTITIONS and forbidden_topics(request.v3_and_below_topics, context):
-            return decide(broker, row, request, context, now)  # refused, before it is told who coordinates
+            return row.handle(broker, request, context, now)
+        if isinstance(request, messages.AddPartitionsToTxnRequest) and forbidden_topics(
+            request.v3_and_below_topics, context
+        ):
+            return row.handle(broker, request, context, now)  # refused, before it is told who coordinates
         if broker.config.offsets_forward and row.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, broker, is_transactional=False)
             self._forwarding.decide(broker, row, request, context, coordinator_of)
-            return None
+            return LATER
         error = ErrorCode.NOT_COORDINATOR
         if not named.keys(request):
             return row.fail(request, error, version)
@@ -327,19 +335,31 @@ class ClusterRows:
     # -- answers that name brokers, leaders or replicas
 
     def _describe(
-        self, change: Handle, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        change: Change,
+        row: Api,
+        broker: Context,
+        request: messages.MessageValue,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | Later:
         return decide_and_change(
             broker, row, request, context, now, partial(self._changed, change, broker, request, context)
         )
 
     def _changed(
-        self, change: Handle, broker: Context, request: Any, context: RequestContext, response: Any
-    ) -> Any:
+        self, change: Change, broker: Context, request: object, context: RequestContext, response: M
+    ) -> M:
         change(broker, request, context, response)
         return response
 
-    def _metadata(self, broker: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _metadata(
+        self,
+        broker: Context,
+        request: messages.MetadataRequest,
+        context: RequestContext,
+        response: messages.MetadataResponse,
+    ) -> None:
         listener = context.connection.listener
         response.brokers = [
             response.Broker(node.id, host, port) for node, host, port in self._view.reached_at(listener)
@@ -355,7 +375,11 @@ class ClusterRows:
                     each.error_code, each.leader_id = error, NO_LEADER
 
     def _describe_partitions(
-        self, broker: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.DescribeTopicPartitionsRequest,
+        context: RequestContext,
+        response: messages.DescribeTopicPartitionsResponse,
     ) -> None:
         """Unlike Metadata, this names eligible leader replicas, and a partition without a leader has no error."""
         self._place(broker, response)
@@ -369,7 +393,9 @@ class ClusterRows:
                 each.eligible_leader_replicas = list(state.elr)
                 each.last_known_elr = [] if state.last_leader == NO_LEADER else [state.last_leader]
 
-    def _place(self, broker: Context, response: Any) -> None:
+    def _place(
+        self, broker: Context, response: messages.MetadataResponse | messages.DescribeTopicPartitionsResponse
+    ) -> None:
         for topic in response.topics:
             found = broker.topics.get(topic.name) if topic.name else None
             if found is None or topic.error_code:
@@ -384,7 +410,11 @@ class ClusterRows:
                     each.error_code = ErrorCode.LEADER_NOT_AVAILABLE
 
     def _describe_cluster(
-        self, broker: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.DescribeClusterRequest,
+        context: RequestContext,
+        response: messages.DescribeClusterResponse,
     ) -> None:
         if response.error_code:
             return
@@ -397,11 +427,16 @@ class ClusterRows:
         response.controller_id = self._view.controller_id
 
     def _find_coordinator(
-        self, broker: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.FindCoordinatorRequest,
+        context: RequestContext,
+        response: messages.FindCoordinatorResponse,
     ) -> None:
         is_transactional = request.key_type == _TRANSACTION
-        answers = [(each.key, each) for each in response.coordinators] or [(request.key, response)]
-        for key, each in answers:
+        each: messages.FindCoordinatorResponse | messages.FindCoordinatorResponse.Coordinator
+        for each in (*response.coordinators,) or (response,):
+            key = request.key if isinstance(each, messages.FindCoordinatorResponse) else each.key
             if each.error_code:
                 continue
             node = self._view.broker(self._view.coordinator(broker, key, is_transactional=is_transactional))
@@ -412,7 +447,13 @@ class ClusterRows:
             else:
                 each.node_id, each.host, each.port = node.id, *address
 
-    def _list_groups(self, broker: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _list_groups(
+        self,
+        broker: Context,
+        request: messages.ListGroupsRequest,
+        context: RequestContext,
+        response: messages.ListGroupsResponse,
+    ) -> None:
         response.groups = [
             each
             for each in response.groups
@@ -420,7 +461,11 @@ class ClusterRows:
         ]
 
     def _list_transactions(
-        self, broker: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.ListTransactionsRequest,
+        context: RequestContext,
+        response: messages.ListTransactionsResponse,
     ) -> None:
         response.transaction_states = [
             each
@@ -429,7 +474,11 @@ class ClusterRows:
         ]
 
     def _list_config_resources(
-        self, broker: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.ListConfigResourcesRequest,
+        context: RequestContext,
+        response: messages.ListConfigResourcesResponse,
     ) -> None:
         every = response.config_resources
         kept = [each for each in every if each.resource_type not in _BROKER_RESOURCES]
@@ -438,7 +487,13 @@ class ClusterRows:
             response.ConfigResource(str(node.id), kind) for kind in kinds for node in self._view.up
         ]
 
-    def _describe_quorum(self, broker: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _describe_quorum(
+        self,
+        broker: Context,
+        request: messages.DescribeQuorumRequest,
+        context: RequestContext,
+        response: messages.DescribeQuorumResponse,
+    ) -> None:
         """Name all brokers as voters, and the controller as their leader. One that is down has fetched nothing."""
         for topic in response.topics:
             for partition in topic.partitions:
@@ -467,7 +522,13 @@ class ClusterRows:
 
     # -- requests that place replicas
 
-    def _create_topics(self, broker: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _create_topics(
+        self,
+        broker: Context,
+        request: messages.CreateTopicsRequest,
+        context: RequestContext,
+        response: messages.CreateTopicsResponse,
+    ) -> None:
         asked = {topic.name: topic for topic in request.topics}
         for each in response.topics:
             wanted, found = asked[each.name], broker.topics.get(each.name)
@@ -484,7 +545,13 @@ class ClusterRows:
                     broker.config.default_replication_factor, len(self._view.brokers)
                 )
 
-    def _reassign(self, broker: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _reassign(
+        self,
+        broker: Context,
+        request: messages.AlterPartitionReassignmentsRequest,
+        context: RequestContext,
+        response: messages.AlterPartitionReassignmentsResponse,
+    ) -> None:
         """Begin to move replicas, or cancel that."""
         for wanted, answered in zip(request.topics, response.responses, strict=True):
             for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
@@ -494,7 +561,11 @@ class ClusterRows:
                     each.error_code = self._membership.reassign(place, asked.replicas)
 
     def _list_reassignments(
-        self, broker: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.ListPartitionReassignmentsRequest,
+        context: RequestContext,
+        response: messages.ListPartitionReassignmentsResponse,
     ) -> None:
         asked = None
         if request.topics is not None:
@@ -512,10 +583,16 @@ class ClusterRows:
         response.topics = list(topics.values())
 
     def _elect_leaders(
-        self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        row: Api,
+        broker: Context,
+        request: messages.ElectLeadersRequest,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | Later:
         """Elect leaders, for the requested partitions or all."""
         response = row.handle(broker, request, context, now)
+        assert isinstance(response, messages.ElectLeadersResponse)
         if response.error_code or is_too_late(
             request.timeout_ms
         ):  # the first versions have no top-level error
@@ -531,16 +608,23 @@ class ClusterRows:
                 continue
             results = answered[place.topic].partition_result
             results[:] = [each for each in results if each.partition_id != place.partition]
-            result = row.response.PartitionResult(place.partition, error, _ELECTION_MESSAGES.get(error))  # type: ignore[attr-defined]
+            result = response.PartitionResult(place.partition, error, _ELECTION_MESSAGES.get(error))
             results.append(result)
         return response
 
     def _unregister_broker(
-        self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        row: Api,
+        broker: Context,
+        request: messages.UnregisterBrokerRequest,
+        context: RequestContext,
+        now: Now,
+    ) -> Response:
         return unregistered(request.broker_id, self._membership.unregister(request.broker_id))
 
-    def _asked_elections(self, broker: Context, request: Any) -> list[tuple[Topic, int]]:
+    def _asked_elections(
+        self, broker: Context, request: messages.ElectLeadersRequest
+    ) -> list[tuple[Topic, int]]:
         if request.topic_partitions is None:
             return [(topic, i) for topic in broker.topics.all() for i in range(topic.partition_count)]
         asked = []

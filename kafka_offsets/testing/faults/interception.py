@@ -1,7 +1,7 @@
 """Interception: faults replace rows in a broker's table of APIs, as long as there are faults.
 
 The new row has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
-without them, and otherwise only requests of those APIs pay. A fault receives the answer by a `Held` context, which
+without them, and otherwise only requests of those APIs pay. A fault receives the answer by a held context, which
 replaces the request's own context while that one waits in the order of its connection.
 """
 
@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.intercept import decide, names_of, pass_on
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.context.intercept import decide_for, names_of, pass_on
+from kafka_offsets.broker.wire.api import LATER, Api, Later, Response
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.protocol.mirroring.named import Split
 from kafka_offsets.testing.faults import partial_errors
@@ -59,7 +60,7 @@ class Interception:
         """Return the row that replaces the API's own."""
         return self._api.handled_by(self._handle)
 
-    def _handle(self, broker: Context, request: Any, context: RequestContext, now: Now) -> Any:
+    def _handle(self, broker: Context, request: Any, context: RequestContext, now: Now) -> Response | Later:
         call = Call(broker, self._api, context)
         concerning = [fault for fault in self._faults if fault.concerns(call)]
         for fault in concerning:
@@ -67,9 +68,9 @@ class Interception:
                 fault.strike()
         struck = [fault for fault in concerning if not fault.observes]
         if not struck:
-            return decide(broker, self._api, request, context, now)
+            return self._api.handle(broker, request, context, now)
         _Struck(broker, self._api, context, call, struck, self._in_loop).begin(now)
-        return None
+        return LATER
 
 
 class _Struck:
@@ -194,24 +195,15 @@ class _Struck:
                         return error
             return ErrorCode.NONE
 
-        held = self._held(self._context.request, answer)
-        response = self._api.handle(self._broker, self._context.request, held, now, refuses)
-        if response is not None:
-            held.hand_over(response)
+        self._decide_really(self._context.request, answer, now, refuses)
 
-    def _held(self, request: Any, answer: Answer) -> Held:
+    def _decide_really(self, request: Any, answer: Answer, now: Now, *more: object) -> None:
         def take(response: Any) -> None:
             if response is request and self._api.echoed:  # which says that all of it is done
                 response = self._api.fail(request, ErrorCode.NONE, self._context.api_version)
             answer(response)
 
-        return Held(self._context, request, take)
-
-    def _decide_really(self, request: Any, answer: Answer, now: Now) -> None:
-        held = self._held(request, answer)
-        response = decide(self._broker, self._api, request, held, now)
-        if response is not None:
-            held.hand_over(response)
+        decide_for(self._broker, self._api, request, self._context.held(request, take), now, *more)
 
     # -- the user's function
 
@@ -304,10 +296,11 @@ def telling_its_own(row: Api) -> Api:
 def featureless(row: Api) -> Api:
     """Return the row of ApiVersions for a release without features of transactions and groups."""
 
-    def handle(broker: Context, request: Any, context: RequestContext, now: Now) -> Any:
+    def handle(broker: Context, request: Any, context: RequestContext, now: Now) -> Response:
         response = row.handle(broker, request, context, now)
+        assert isinstance(response, messages.ApiVersionsResponse)
         response.supported_features, response.finalized_features = [], []
         response.finalized_features_epoch = -1
         return response
 
-    return row.handled_by(handle, row.route)
+    return row.handled_by(handle)

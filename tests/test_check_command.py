@@ -34,7 +34,7 @@ def directory(tmp_path: Path) -> Path:
     """A directory with a topic and a group, closed well."""
     root = tmp_path / "data"
     core = make_core(DiskFiles(root), offsets_topic_num_partitions=1)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     client = CoreClient(core)
     for number in range(3):
         client.commit("g", {("t", 0): number})
@@ -268,7 +268,7 @@ def with_producers(tmp_path: Path) -> Path:
     """A directory that was closed after an aborted transaction and another one that is open."""
     root = tmp_path / "data"
     core = make_core(DiskFiles(root))
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     producer = Producer(core)
     assert producer.init() == 0
     for values in ((b"1", b"1"), (b"2",), (b"3",)):

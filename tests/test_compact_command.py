@@ -26,9 +26,9 @@ def directory(tmp_path: Path) -> Path:
     """A directory with groups, a topic that is compacted and one that is not, closed well."""
     root = tmp_path / "data"
     core = make_core(DiskFiles(root), offsets_topic_num_partitions=2, offsets_topic_segment_bytes=1000)
-    topic_admin.create_topic(core.context, "kept", 1, {"internal.segment.bytes": "200"})
+    topic_admin.create_topic(core.broker, "kept", 1, {"internal.segment.bytes": "200"})
     topic_admin.create_topic(
-        core.context, "keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+        core.broker, "keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
     )
     client = CoreClient(core)
     for number in range(30):
@@ -261,8 +261,8 @@ def test_empty_partitions_are_not_reported_and_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     core = make_core(DiskFiles(tmp_path), offsets_topic_num_partitions=50)
-    topic_admin.create_topic(core.context, "orders", 1, {})
-    topic_admin.create_topic(core.context, "keyed", 2, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "orders", 1, {})
+    topic_admin.create_topic(core.broker, "keyed", 2, {"cleanup.policy": "compact"})
     CoreClient(core).commit("g", {("orders", 0): 1})
     core.close()
     folders = {path.name for path in tmp_path.iterdir() if path.is_dir()}

@@ -44,7 +44,7 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
 
 def create_topics(server: Server, topics: Iterable[InitialTopic]) -> None:
     """Create the topics that do not exist; one of a data directory stays as it is. Raises ConfigError."""
-    broker = server.core.context
+    broker = server.core.broker
     for each in topics:
         if broker.topics.get(each.name) is not None:
             continue

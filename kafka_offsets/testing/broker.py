@@ -516,7 +516,7 @@ def _check_event(event: object) -> None:
 def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
     """Create a topic if it does not exist; return its number of partitions and the time in ms."""
     if core.topics.get(topic) is None:
-        topic_admin.create_topic(core.context, topic, core.config.num_partitions, {})
+        topic_admin.create_topic(core.broker, topic, core.config.num_partitions, {})
     found = core.topics.get(topic)
     assert found is not None
     return found.partition_count, core.clock.now().wall_ms

@@ -368,7 +368,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             return
         done = set(self.done())
         for topic in call.request.topics:
-            name = topic_name(call._core, topic)
+            name = topic_name(call._broker, topic)
             for partition in topic.partitions:
                 offset = partition.committed_offset
                 ahead = [

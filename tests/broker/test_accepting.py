@@ -33,7 +33,7 @@ async def start_controller() -> Started:
 async def start_server() -> Started:
     server = Server(Config(), MemoryFiles())
     await server.start("127.0.0.1", 0)
-    return server.core.context.port, server.stop
+    return server.core.broker.node.port, server.stop
 
 
 class Unread(asyncio.Protocol):

@@ -79,7 +79,7 @@ def test_a_user_with_its_password_may_send_anything(version: int) -> None:
     done = peer.authenticate(version=version)
     assert (done.error_code, done.error_message, bytes(done.auth_bytes)) == (ErrorCode.NONE, "", b"")
     assert peer.connection.principal == ALICE
-    assert [each.port for each in peer.call(METADATA, 12).brokers] == [peer.core.context.port]
+    assert [each.port for each in peer.call(METADATA, 12).brokers] == [peer.core.broker.node.port]
 
 
 def test_after_version_0_of_the_handshake_tokens_are_bare_frames() -> None:

@@ -43,10 +43,10 @@ def guarded() -> BrokerCore:
                 seen["without a principal"] += context.connection.principal == ANONYMOUS
             return row.handle(where, request, context, now)
 
-        return row.handled_by(handle, row.route)
+        return row.handled_by(handle)
 
     seen: Counter[str] = Counter()
-    core.context.apis = Apis(guard(row) for row in core.context.apis)
+    core.broker.apis = Apis(guard(row) for row in core.broker.apis)
     core.seen = seen  # type: ignore[attr-defined]
     return core
 

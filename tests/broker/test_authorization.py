@@ -334,4 +334,4 @@ def test_what_the_disk_refuses_is_not_in_force() -> None:
 def test_a_broker_without_an_authorizer_has_the_rows_of_the_table() -> None:
     """So no request pays for what is not there."""
     core = make_core()
-    assert core.context.apis is served_apis(core.config.profile)
+    assert core.broker.apis is served_apis(core.config.profile)

@@ -43,7 +43,7 @@ def core_like_theirs(monkeypatch: pytest.MonkeyPatch) -> BrokerCore:
     with monkeypatch.context() as patch:
         patch.setattr(core.directory, "_new_id", lambda: ORDERS)
         core.topics.create("orders", 4)
-    topic_admin.create_topic(core.context, OFFSETS_TOPIC, 4, {})
+    topic_admin.create_topic(core.broker, OFFSETS_TOPIC, 4, {})
     CoreClient(core).commit("setup", {("orders", 0): 1})
     return core
 

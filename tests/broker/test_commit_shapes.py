@@ -72,7 +72,7 @@ class Played:
         self.ids = map(UUID, (str(UUID(int=number)) for number in itertools.count(1)))
         config = {"offsets_topic_num_partitions": 1, "group_initial_rebalance_delay_ms": 0} | config
         self.core = make_core(self.files, clock=self.clock, **config)
-        self.shapes = known(self.core.context)
+        self.shapes = known(self.core.broker)
         self.core.requests._shortcuts[OFFSET_COMMIT] = self.shapes
         self.client = CoreClient(self.core)
         self.bytes: list[bytes] = []

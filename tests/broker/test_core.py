@@ -230,7 +230,7 @@ def test_a_request_whose_api_is_withheld_while_it_waits_is_answered_all_the_same
     client = CoreClient(core)
     client.send((commit_request(core, "g", {("t", 0): 1}), 8))
     client.turn()
-    core.context.apis = Apis(row for row in core.context.apis if row.name != "OffsetCommit")
+    core.broker.apis = Apis(row for row in core.broker.apis if row.name != "OffsetCommit")
     while disk.waiting:
         disk.finish(core, fails=True)
     (answer,) = client.take()
@@ -464,7 +464,7 @@ def test_what_closes_a_connection_takes_no_answer_along(core: BrokerCore, closes
 
 def test_responses_to_a_peer_whose_records_are_refused_and_that_reads_nothing_are_bounded() -> None:
     core = make_core(fsync="never")
-    topic_admin.create_topic(core.context, "c" * 200, 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "c" * 200, 1, {"cleanup.policy": "compact"})
     client, keyless = CoreClient(core), bytes(encode_batch([(None, b"", (), 0)] * 100))
     client.send(*((produce_request("c" * 200, keyless), 9) for _ in range(300)))
     while core.end_turn():

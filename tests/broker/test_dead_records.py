@@ -258,7 +258,7 @@ def test_a_commit_that_waits_for_its_sync_is_not_dropped() -> None:
         waiting.append(lambda: done({}))
 
     core = make_core(MemoryFiles(), sync, fsync="commit", offsets_topic_num_partitions=1)
-    create_topic(core.context, "t", PARTITIONS, {})
+    create_topic(core.broker, "t", PARTITIONS, {})
     client = CoreClient(core)
     client.send((commit_request(core, "g", {("t", 0): 5, ("t", 1): 6}, 8), 8))
     core.end_turn()
@@ -275,7 +275,7 @@ def test_a_commit_that_waits_for_its_sync_is_not_dropped() -> None:
 def test_the_internal_topics_are_cleaned_as_they_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dead_records, "LEAST_BYTES", 4000)
     core = make_core(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
-    create_topic(core.context, "t", PARTITIONS, {})
+    create_topic(core.broker, "t", PARTITIONS, {})
     client, producer = CoreClient(core), Producer(core)
     assert producer.init() == 0
     for number in range(200):
@@ -291,7 +291,7 @@ def test_the_internal_topics_are_cleaned_as_they_grow(monkeypatch: pytest.Monkey
 
 def test_a_fetch_reads_on_after_dropped_records() -> None:
     core = make_core(offsets_topic_num_partitions=1)
-    create_topic(core.context, "t", PARTITIONS, {})
+    create_topic(core.broker, "t", PARTITIONS, {})
     client = CoreClient(core)
     for number in range(10):
         client.commit("g", {("t", 0): number})
@@ -308,7 +308,7 @@ def test_a_fetch_reads_on_after_dropped_records() -> None:
 )
 def test_nothing_is_dropped_where_compaction_may_not(keys: dict[str, Any]) -> None:
     core = make_core(offsets_topic_num_partitions=1, **keys)
-    create_topic(core.context, "t", PARTITIONS, {})
+    create_topic(core.broker, "t", PARTITIONS, {})
     client = CoreClient(core)
     for number in range(3):
         client.commit("g", {("t", 0): number})

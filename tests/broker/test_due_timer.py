@@ -65,7 +65,7 @@ class Member:
         self.generation, self.member_id = -1, ""
 
     def connect(self) -> None:
-        address = ("127.0.0.1", self.server.core.context.port)
+        address = ("127.0.0.1", self.server.core.broker.node.port)
         self.socket = self.sockets.enter_context(socket.create_connection(address))
         self.socket.setblocking(False)
 

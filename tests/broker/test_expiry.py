@@ -76,7 +76,7 @@ def test_offsets_and_groups_expire_when_they_expire_in_kafka() -> None:
 def test_what_has_expired_is_removed_after_a_restart() -> None:
     files = MemoryFiles()
     core = make_core(files, **QUICK)
-    topic_admin.create_topic(core.context, "t", 200, {})
+    topic_admin.create_topic(core.broker, "t", 200, {})
     client = CoreClient(core)
     client.commit("g", {("t", index): index for index in range(200)})
     after(core, 30_000)
@@ -92,7 +92,7 @@ def test_what_has_expired_is_removed_after_a_restart() -> None:
 
 def test_an_offset_is_kept_to_the_millisecond() -> None:
     core = make_core(**QUICK)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     client = CoreClient(core)
     client.commit("g", {("t", 0): 1})
     after(core, MINUTE_MS - 1)
@@ -122,7 +122,7 @@ def test_a_commit_that_waits_for_the_disk_is_not_followed_by_a_tombstone() -> No
     sync = SlowSync()
     files = MemoryFiles()
     core = make_core(files, sync, fsync="commit", **(QUICK | {"offsets_retention_check_interval_ms": 10**9}))
-    topic_admin.create_topic(core.context, "t", 2, {})
+    topic_admin.create_topic(core.broker, "t", 2, {})
     client = CoreClient(core)
     client.send((commit("g", 0, 1), 8), (commit("g", 1, 1), 8), (commit("h", 0, 1), 8))
     core.end_turn()
@@ -153,7 +153,7 @@ def commit(group: str, partition: int, offset: int) -> messages.OffsetCommitRequ
 
 def fill(core: BrokerCore, groups: int, partitions: int, topic: str = "t") -> CoreClient:
     """Groups with offsets of all partitions of a topic."""
-    topic_admin.create_topic(core.context, topic, partitions, {})
+    topic_admin.create_topic(core.broker, topic, partitions, {})
     client = CoreClient(core)
     for group in range(groups):
         client.commit(f"g-{group}", {(topic, index): 1 for index in range(partitions)})
@@ -219,7 +219,7 @@ def test_a_crash_in_the_middle_of_a_round_loses_nothing_and_the_next_start_conti
 
 def test_offsets_of_a_deleted_topic_are_deleted_and_the_others_remain() -> None:
     core = make_core()
-    topic_admin.create_topic(core.context, "kept", 2, {})
+    topic_admin.create_topic(core.broker, "kept", 2, {})
     client = fill(core, 3, 2)
     client.commit("g-1", {("kept", 1): 5})
     delete_topic(client, "t")
@@ -253,7 +253,7 @@ def test_commits_for_a_topic_created_again_stay_while_those_of_the_old_one_go() 
     core = make_core(offsets_topic_num_partitions=1)
     client = fill(core, 60, 100)
     delete_topic(client, "t")
-    topic_admin.create_topic(core.context, "t", 100, {})
+    topic_admin.create_topic(core.broker, "t", 100, {})
     client.commit("g-59", {("t", 3): 4})
     client.commit("new", {("t", 5): 6})
     after(core, 10_000)
@@ -280,7 +280,7 @@ def test_a_deletion_and_a_new_topic_in_one_turn_keep_what_was_committed_after_th
 def test_a_commit_that_waits_for_the_disk_is_deleted_with_its_topic() -> None:
     sync = SlowSync()
     core = make_core(None, sync, fsync="commit", offsets_topic_num_partitions=1)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     client, admin = CoreClient(core), CoreClient(core)
     client.send((commit("g", 0, 1), 8))
     core.end_turn()
@@ -358,7 +358,7 @@ def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_t
     commits: bool,
 ) -> None:
     core = make_core(**QUICK)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     client, producer = CoreClient(core), Producer(core)
     producer.init()
     groups = [f"g{number}" for number in range(400)] + ["z"]
@@ -366,7 +366,7 @@ def test_an_offset_of_a_deleted_topic_does_not_come_back_with_a_transaction_on_t
         client.commit(group, {("t", 0): 1})
     delete_topic(client, "t")
     assert client.committed("z") == {("t", 0): 1}, "the steps have not come so far"
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     assert producer.commit_offset("z", "t", 2) == 0
     after(core, 1000)
     shard = core.runtime.shard_of("z", core.clock.now()).shard

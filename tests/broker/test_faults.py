@@ -621,7 +621,7 @@ def test_what_a_test_asks_of_its_own_broker_is_done_whatever_clients_meet(
 
 def test_a_broker_without_faults_has_its_own_table_and_files_again(broker: Broker, faults: Faults) -> None:
     core = broker._running().core
-    own, files = {row.name: row for row in core.context.apis}, core.directory.files
+    own, files = {row.name: row for row in core.broker.apis}, core.directory.files
     added = [
         faults.error("OffsetCommit", NOT_COORDINATOR),
         faults.delay(ms=1),
@@ -632,7 +632,7 @@ def test_a_broker_without_faults_has_its_own_table_and_files_again(broker: Broke
     assert faults.active == added
     assert vars(files)["open"]
     faults.clear()
-    assert {row.name: row for row in core.context.apis} == own
+    assert {row.name: row for row in core.broker.apis} == own
     assert "open" not in vars(files)
     assert broker._running().refuses is None
 
@@ -640,7 +640,7 @@ def test_a_broker_without_faults_has_its_own_table_and_files_again(broker: Broke
 def test_only_apis_that_a_fault_concerns_have_another_row(broker: Broker, faults: Faults) -> None:
     core = broker._running().core
     with faults.error("OffsetCommit", NOT_COORDINATOR):
-        assert [row.name for row in core.context.apis if row != SERVED.by_key[row.key]] == ["OffsetCommit"]
+        assert [row.name for row in core.broker.apis if row != SERVED.by_key[row.key]] == ["OffsetCommit"]
 
 
 def test_faults_of_a_broker_that_has_stopped_are_over() -> None:

@@ -280,7 +280,7 @@ def test_a_parked_fetch_is_answered_at_once_when_its_topic_is_deleted(
     assert core.fetch(("t", 0, 3), ("u", 0, 1), max_wait_ms=500, version=version, connection="both") is None
     assert core.fetch(("u", 0, 1), max_wait_ms=500, version=version, connection="other") is None
     core.topics.delete("t")
-    topic_admin.topic_deleted(core.context, "t")
+    topic_admin.topic_deleted(core.broker, "t")
     core.turn()
     client, response = core.answers[-1]
     assert client == "both"

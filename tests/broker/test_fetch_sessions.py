@@ -40,7 +40,7 @@ def test_without_room_a_full_fetch_is_answered_without_a_session(core: Partition
     first, second = opened(core, 0), opened(core, 0, 1)
     assert opened(core, 0, 1, 2) == 0
     assert len({0, first, second}) == 3
-    assert (len(core.context.fetch_sessions), core.context.fetch_sessions.partition_count) == (2, 3)
+    assert (len(core.broker.fetch_sessions), core.broker.fetch_sessions.partition_count) == (2, 3)
     assert used(core, first, 1) is used(core, second, 1) is ErrorCode.NONE
 
 

@@ -33,7 +33,7 @@ QUIET = SMALL | {"log_cleaner_enable": False}
 @pytest.fixture
 def core() -> Iterator[BrokerCore]:
     made = make_core(**QUIET)
-    topic_admin.create_topic(made.context, "orders", 10, {})
+    topic_admin.create_topic(made.broker, "orders", 10, {})
     yield made
     made.close()
 
@@ -76,7 +76,7 @@ def test_a_long_log_is_compacted_when_it_has_been_opened(
 ) -> None:
     monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
     before = make_core(DiskFiles(tmp_path), **QUIET)
-    topic_admin.create_topic(before.context, "keyed", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(before.broker, "keyed", 1, {"cleanup.policy": "compact"})
     partition = before.topics.partition("keyed", 0)
     assert partition is not None
     partition.log.append(encode_batch([(b"k", b"v", (), 0)]))
@@ -95,7 +95,7 @@ def test_a_long_log_is_compacted_when_it_has_been_opened(
 
 
 def test_a_topic_that_is_deleted_before_its_turn_is_reported(core: BrokerCore) -> None:
-    topic_admin.create_topic(core.context, "keyed", 2, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "keyed", 2, {"cleanup.policy": "compact"})
     future = force_compaction(core.log_cleaner, "keyed", include_active=False)
     core.topics.delete("keyed")
     advance(core, 2000, 5)
@@ -126,7 +126,7 @@ def test_a_broker_in_the_callers_loop_is_asked_from_another_thread() -> None:
 
 
 def test_the_active_segment_is_spared_unless_it_is_asked_for(core: BrokerCore) -> None:
-    topic_admin.create_topic(core.context, "keyed", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "keyed", 1, {"cleanup.policy": "compact"})
     partition = core.topics.partition("keyed", 0)
     assert partition is not None
     for number in range(9):
@@ -140,7 +140,7 @@ def test_the_active_segment_is_spared_unless_it_is_asked_for(core: BrokerCore) -
 
 def test_what_the_least_lag_protects_stays(core: BrokerCore) -> None:
     topic_admin.create_topic(
-        core.context,
+        core.broker,
         "keyed",
         1,
         {"cleanup.policy": "compact", "min.compaction.lag.ms": "60000", "internal.segment.bytes": "200"},
@@ -158,7 +158,7 @@ def test_what_the_least_lag_protects_stays(core: BrokerCore) -> None:
 
 def test_rounds_of_one_log_are_reported_as_one() -> None:
     core = make_core(**(QUIET | {"log_cleaner_dedupe_buffer_size": 600}))
-    topic_admin.create_topic(core.context, "orders", 10, {})
+    topic_admin.create_topic(core.broker, "orders", 10, {})
     last = commit_many(CoreClient(core), 20)
     log = offsets_log(core).log
     count, size = sum(1 for _ in records(log)), log.size
@@ -184,7 +184,7 @@ def test_a_cleaning_that_is_under_way_is_waited_for(core: BrokerCore) -> None:
 
 def test_a_broker_that_stops_ends_a_waiting_compaction_with_an_error() -> None:
     core = make_core(MemoryFiles(), **QUIET)
-    topic_admin.create_topic(core.context, "orders", 10, {})
+    topic_admin.create_topic(core.broker, "orders", 10, {})
     commit_many(CoreClient(core), 20)
     future = force_compaction(core.log_cleaner, None, include_active=False)
     advance(core, 2, 1)
@@ -196,7 +196,7 @@ def test_a_broker_that_stops_ends_a_waiting_compaction_with_an_error() -> None:
 def test_what_the_disk_refuses_is_reported_for_that_partition() -> None:
     files = FaultyFiles()
     core = make_core(files, **QUIET)
-    topic_admin.create_topic(core.context, "orders", 10, {})
+    topic_admin.create_topic(core.broker, "orders", 10, {})
     last = commit_many(CoreClient(core), 20)
     files.only = lambda called, path: called == "append" and path.endswith(".cleaned")
     files.fail_at, files.stuck = 1, True
@@ -213,7 +213,7 @@ def test_what_the_disk_refuses_is_reported_for_that_partition() -> None:
 def root(tmp_path: Path) -> Path:
     """A directory with a topic of three partitions to be compacted, two of which hold the same key nine times."""
     core = make_core(DiskFiles(tmp_path / "data"), **QUIET)
-    topic_admin.create_topic(core.context, "keyed", 3, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "keyed", 3, {"cleanup.policy": "compact"})
     for index in (0, 1):
         partition = core.topics.partition("keyed", index)
         assert partition is not None
@@ -271,7 +271,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_named(root: Path, created_ag
     core, late, future = begun_late(root)
     core.topics.delete("keyed")
     if created_again:
-        topic_admin.create_topic(core.context, "keyed", 1, {"cleanup.policy": "compact"})
+        topic_admin.create_topic(core.broker, "keyed", 1, {"cleanup.policy": "compact"})
     let_work(core, late)
     done = future.result(timeout=0)
     assert {each.error for each in done.values()} <= {
@@ -283,7 +283,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_named(root: Path, created_ag
 
 def test_a_topic_that_is_deleted_during_its_round_is_named(core: BrokerCore) -> None:
     topic_admin.create_topic(
-        core.context, "keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+        core.broker, "keyed", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
     )
     partition = core.topics.partition("keyed", 0)
     assert partition is not None
@@ -314,7 +314,7 @@ def test_a_round_that_fails_unexpectedly_is_no_success(
 def test_whatever_fails_between_two_logs_ends_the_wait(
     core: BrokerCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic_admin.create_topic(core.context, "keyed", 2, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "keyed", 2, {"cleanup.policy": "compact"})
     future = force_compaction(core.log_cleaner, "keyed", include_active=False)
     assert not future.done()
 
@@ -341,7 +341,7 @@ def test_unused_partitions_get_no_folder(tmp_path: Path) -> None:
 
 
 def test_a_compaction_begins_after_the_coordinator_has_loaded_its_logs(core: BrokerCore) -> None:
-    topic_admin.create_topic(core.context, "keyed", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "keyed", 1, {"cleanup.policy": "compact"})
     core.log_cleaner.is_started = False  # as while a shard is being loaded
     future = force_compaction(core.log_cleaner, "keyed", include_active=False)
     advance(core, 50, 5)

@@ -28,7 +28,7 @@ def _steps_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def core() -> BrokerCore:
     made = make_core()
-    topic_admin.create_topic(made.context, "t", PARTITIONS, {})
+    topic_admin.create_topic(made.broker, "t", PARTITIONS, {})
     client = CoreClient(made)
     for group in GROUPS:
         client.commit(group, {("t", 0): 1})
@@ -230,8 +230,8 @@ def test_topics_of_one_request_are_created_and_described_in_steps(
     assert client.take() == []
     assert [name for name in names if core.topics.get(name)] == names[:10]
     assert other.commit("g0", {("t", 0): 7}) == {("t", 0): 0}
-    topic_admin.create_topic(core.context, "new20", 3, {})  # others may create them as well
-    topic_admin.create_topic(core.context, "new_34", 1, {})
+    topic_admin.create_topic(core.broker, "new20", 3, {})  # others may create them as well
+    topic_admin.create_topic(core.broker, "new_34", 1, {})
     answer, steps = answer_of(client)
     assert steps > 5
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [(name, 0) for name in names]

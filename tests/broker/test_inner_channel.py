@@ -95,7 +95,7 @@ def test_what_waits_at_the_other_broker_when_a_connection_is_lost_answers_no_lat
     """Both brokers drop the connection: a response on it would be taken for that of a request after the loss."""
     core = make_core()
     target = network.servers[2] = PlayedServer()
-    target.core, target.served = core, lambda: core.context.apis
+    target.core, target.served = core, lambda: core.broker.apis
     answers = []
     channel = InnerChannel(network, 1, "broker-1", 2)
     channel.send(messages.ApiVersionsRequest(), 0, lambda answer: answers.append(("lost", answer)))
@@ -121,7 +121,7 @@ def test_a_restart_of_the_other_broker_loses_the_requests_that_it_had_and_the_on
     channel = InnerChannel(network, 1, "broker-1", 2)
     for run in range(2):
         target = network.servers[2] = PlayedServer()
-        target.core, target.served = make_core(), lambda core=target: core.core.context.apis
+        target.core, target.served = make_core(), lambda core=target: core.core.broker.apis
         for number in range(2 - run):
             channel.send(
                 messages.ApiVersionsRequest(),

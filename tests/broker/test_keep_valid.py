@@ -28,7 +28,7 @@ def committed_store(count: int = 6, **config: object) -> FaultyFiles:
     """
     files = FaultyFiles()
     core = make_core(files, clock=ManualClock(), **SETTINGS, **config)
-    topic_admin.create_topic(core.context, "t", 3, {})
+    topic_admin.create_topic(core.broker, "t", 3, {})
     client = CoreClient(core)
     for number in range(count):
         assert set(client.commit("g", {("t", 0): number, ("t", 1): number}).values()) == {0}
@@ -114,7 +114,7 @@ def test_a_damaged_commit_that_was_overtaken_changes_nothing() -> None:
 def test_a_deletion_that_was_damaged_leaves_the_offset_in_force() -> None:
     files = FaultyFiles()
     core = make_core(files, **SETTINGS)
-    topic_admin.create_topic(core.context, "t", 3, {})
+    topic_admin.create_topic(core.broker, "t", 3, {})
     client = CoreClient(core)
     client.commit("g", {("t", 0): 5, ("t", 1): 6})
     request = messages.OffsetDeleteRequest

@@ -66,7 +66,7 @@ class Pair:
     def __init__(self, core: BrokerCore) -> None:
         self.core = core
         self.keeping, self.fresh = CoreClient(core), CoreClient(core)
-        self._anew = Forgetful(core.context)
+        self._anew = Forgetful(core.broker)
 
     def responses(self, request: messages.MessageValue, version: int) -> tuple[bytes | None, bytes | None]:
         """Return the response that may be kept, and the one made anew afterwards."""
@@ -83,8 +83,8 @@ def change(core: BrokerCore, what: str, name: str) -> None:
     """Change something that a response may depend on, if that is possible now."""
     client, topic = CoreClient(core), core.topics.get(name)
     if what == "table":
-        rows = [row for row in core.context.apis if row.name != "ListGroups"]
-        core.context.apis = Apis(replace(row, versions=row.versions) for row in rows)
+        rows = [row for row in core.broker.apis if row.name != "ListGroups"]
+        core.broker.apis = Apis(replace(row, versions=row.versions) for row in rows)
     elif what == "create" and topic is None and name in NAMES:
         core.topics.create_several([NewTopic(name, 2)])
     elif topic is None:

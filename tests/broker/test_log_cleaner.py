@@ -75,7 +75,7 @@ def replayed(core: BrokerCore) -> Committed:
 @pytest.fixture
 def core() -> Iterator[BrokerCore]:
     made = make_core(**SMALL)
-    topic_admin.create_topic(made.context, "orders", 10, {})
+    topic_admin.create_topic(made.broker, "orders", 10, {})
     yield made
     made.close()
 
@@ -101,7 +101,7 @@ def test_the_offsets_topic_is_compacted_while_it_is_used(core: BrokerCore) -> No
 def test_a_restart_continues_from_the_checkpoint() -> None:
     files = MemoryFiles()
     core = make_core(files, **SMALL)
-    topic_admin.create_topic(core.context, "orders", 10, {})
+    topic_admin.create_topic(core.broker, "orders", 10, {})
     last = commit_many(CoreClient(core), 30)
     advance(core, 2000)
     cleaned_to = core.directory.cleaned_to("__consumer_offsets", 0)
@@ -117,10 +117,10 @@ def test_a_restart_continues_from_the_checkpoint() -> None:
 def test_a_deleted_topic_leaves_no_checkpoint_to_the_next_one_of_its_name() -> None:
     files = MemoryFiles()
     core = make_core(files, **SMALL)
-    topic_admin.create_topic(core.context, "t", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "t", 1, {"cleanup.policy": "compact"})
     core.directory.set_cleaned_to("t", 0, 17)
     core.topics.delete("t")
-    topic_admin.create_topic(core.context, "t", 1, {"cleanup.policy": "compact"})
+    topic_admin.create_topic(core.broker, "t", 1, {"cleanup.policy": "compact"})
     assert core.directory.cleaned_to("t", 0) is None
     core.close()
     assert b"t 0 17" not in files.read_all("cleaner-offset-checkpoint")
@@ -129,7 +129,7 @@ def test_a_deleted_topic_leaves_no_checkpoint_to_the_next_one_of_its_name() -> N
 def test_a_checkpoint_torn_by_a_power_failure_counts_as_absent() -> None:
     files = MemoryFiles()
     core = make_core(files, **SMALL)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     core.directory.set_cleaned_to("t", 0, 17)
     core.close()
     file = files.open("cleaner-offset-checkpoint")
@@ -142,7 +142,7 @@ def test_a_checkpoint_torn_by_a_power_failure_counts_as_absent() -> None:
 def test_nothing_is_compacted_when_the_cleaner_is_off_or_the_log_clean_enough() -> None:
     for config in ({"log_cleaner_enable": False}, {"log_cleaner_min_cleanable_ratio": 1.0}):
         core = make_core(**(SMALL | config))
-        topic_admin.create_topic(core.context, "orders", 10, {})
+        topic_admin.create_topic(core.broker, "orders", 10, {})
         commit_many(CoreClient(core), 10)
         count = len(offsets_log(core).log.segments)
         advance(core, 5000)
@@ -179,7 +179,7 @@ def test_between_two_steps_every_request_is_served(core: BrokerCore) -> None:
 
 def test_a_topic_of_a_client_is_compacted_and_read_from_its_start(core: BrokerCore) -> None:
     topic_admin.create_topic(
-        core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"}
+        core.broker, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"}
     )
     partition = core.topics.partition("t", 0)
     assert partition is not None
@@ -224,7 +224,7 @@ def test_a_damaged_log_is_reported_once_and_left_alone(
 def test_a_disk_that_refuses_stops_no_request(operation: str, suffix: str) -> None:
     files = FaultyFiles()
     core = make_core(files, **SMALL)
-    topic_admin.create_topic(core.context, "orders", 10, {})
+    topic_admin.create_topic(core.broker, "orders", 10, {})
     client = CoreClient(core)
     last = commit_many(client, 20)
     files.only = lambda called, path: called == operation and path.endswith(suffix)
@@ -250,7 +250,7 @@ def test_a_broker_stops_in_the_midst_of_a_compaction(tmp_path: Path) -> None:
     for steps in range(0, 400, 57):
         files = DiskFiles(tmp_path / str(steps))
         core = make_core(files, **SMALL)
-        topic_admin.create_topic(core.context, "orders", 10, {})
+        topic_admin.create_topic(core.broker, "orders", 10, {})
         last = commit_many(CoreClient(core), 20)
         core.log_cleaner.compact(offsets_log(core), core.clock.now(), ended=lambda *_: None)
         advance(core, steps // 10, 1)
@@ -281,7 +281,7 @@ def test_the_world_may_change_while_a_worker_waits_for_the_disk(change: str) -> 
         files: Files = MemoryFiles()
         core = BrokerCore(Config.load({"log.cleaner.backoff.ms": 10}), files, ManualClock(), background=work)
         topic_admin.create_topic(
-            core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
+            core.broker, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "300"}
         )
         partition = core.topics.partition("t", 0)
         assert partition is not None
@@ -296,7 +296,7 @@ def test_the_world_may_change_while_a_worker_waits_for_the_disk(change: str) -> 
         advance(core, 300)
         if change == "topic deleted":
             core.topics.delete("t")
-            topic_admin.create_topic(core.context, "t", 1, {})
+            topic_admin.create_topic(core.broker, "t", 1, {})
         elif change == "records deleted":
             partition.delete_records_before(partition.log.segments[-1].base_offset)
             expected = table(partition.log)
@@ -326,7 +326,7 @@ def test_old_segments_are_deleted_by_age_and_by_size() -> None:
         "kept": {"retention.ms": "-1"},
         "compacted": {"cleanup.policy": "compact", "retention.ms": "5000"},
     }.items():
-        topic_admin.create_topic(core.context, name, 1, config | {"internal.segment.bytes": "200"})
+        topic_admin.create_topic(core.broker, name, 1, config | {"internal.segment.bytes": "200"})
         log = core.topics.partition(name, 0).log  # type: ignore[union-attr]
         for number in range(10):
             log.append(encode_batch([(b"k", b"v" * 30, (), clock.now().wall_ms + 1000 * number)]))
@@ -352,7 +352,7 @@ def test_the_oldest_segment_is_deleted_when_the_others_have_retention_bytes_exac
 ) -> None:
     core = make_core(log_retention_check_interval_ms=1000)
     configs = {"internal.segment.bytes": "200", "retention.ms": "-1", "segment.ms": str(1 << 62)}
-    topic_admin.create_topic(core.context, "size", 1, configs)
+    topic_admin.create_topic(core.broker, "size", 1, configs)
     log = core.topics.partition("size", 0).log  # type: ignore[union-attr]
     for _ in range(10):
         log.append(encode_batch([(b"k", b"v" * 30, (), 0)]))
@@ -368,7 +368,7 @@ def test_the_oldest_segment_is_deleted_when_the_others_have_retention_bytes_exac
 def old_segments(core: BrokerCore) -> Partition:
     """Return a partition of five segments whose records are all past their retention."""
     topic_admin.create_topic(
-        core.context,
+        core.broker,
         "t",
         1,
         {"internal.segment.bytes": "200", "retention.ms": "5000", "segment.ms": str(1 << 62)},
@@ -421,7 +421,7 @@ def test_records_that_are_not_replicated_yet_are_not_deleted_by_their_age() -> N
 def test_segments_of_deleted_records_go_with_the_next_check_whatever_the_policy() -> None:
     core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
     topic_admin.create_topic(
-        core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
+        core.broker, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "200"}
     )
     partition = core.topics.partition("t", 0)
     assert partition is not None
@@ -444,7 +444,7 @@ def test_segments_of_deleted_records_go_with_the_next_check_whatever_the_policy(
 )
 def test_an_old_active_segment_is_replaced_by_a_new_one(topic: str, configs: dict[str, str]) -> None:
     core = make_core(log_retention_check_interval_ms=1000, log_cleaner_enable=False)
-    topic_admin.create_topic(core.context, topic, 1, configs)
+    topic_admin.create_topic(core.broker, topic, 1, configs)
     log = core.topics.partition(topic, 0).log  # type: ignore[union-attr]
     log.append(encode_batch([(b"k", b"v", (), core.clock.now().wall_ms)]))
     advance(core, 5000, 100)
@@ -459,7 +459,7 @@ def test_an_old_active_segment_is_replaced_by_a_new_one(topic: str, configs: dic
 def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
     files = MemoryFiles()
     core = make_core(files, log_retention_check_interval_ms=1000, **SMALL)
-    topic_admin.create_topic(core.context, "orders", 10, {})
+    topic_admin.create_topic(core.broker, "orders", 10, {})
     last = commit_many(CoreClient(core), 20)
     partition = core.topics.partition("orders", 0)
     assert partition is not None
@@ -483,7 +483,7 @@ def test_a_topic_that_is_found_without_its_configs_keeps_its_records() -> None:
 
 def test_a_parked_fetch_waits_for_as_much_as_before_a_compaction(core: BrokerCore) -> None:
     topic_admin.create_topic(
-        core.context, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"}
+        core.broker, "t", 1, {"cleanup.policy": "compact", "internal.segment.bytes": "500"}
     )
     partition = core.topics.partition("t", 0)
     assert partition is not None

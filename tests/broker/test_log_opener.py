@@ -136,7 +136,7 @@ def pass_time(core: BrokerCore, ms: int) -> None:
 def root(tmp_path: Path) -> Path:
     """A directory with two partitions that hold a record each, and a third one that does not."""
     core = make_core(DiskFiles(tmp_path / "data"))
-    topic_admin.create_topic(core.context, "t", 3, {})
+    topic_admin.create_topic(core.broker, "t", 3, {})
     client = CoreClient(core)
     assert [produced(client, index) for index in (0, 1)] == [0, 0]
     core.close()
@@ -341,7 +341,7 @@ def test_a_damaged_log_is_refused_without_being_read_again(root: Path, late: Lat
         assert [called(client, ask, 0) for ask in ASK] == [refused] * len(ASK)
     assert not late.waiting
     client.core.topics.delete("t")
-    topic_admin.create_topic(client.core.context, "t", 1, {})
+    topic_admin.create_topic(client.core.broker, "t", 1, {})
     assert produced(client, 0) == 0
     client.core.close()
 
@@ -428,7 +428,7 @@ def test_a_topic_that_is_deleted_before_its_log_is_opened_or_taken_in_is_removed
         if is_opened:
             work()
         client.core.topics.delete("t")
-        topic_admin.create_topic(client.core.context, "t", 3, {})
+        topic_admin.create_topic(client.core.broker, "t", 3, {})
         if not is_opened:
             work()
         done(None)
@@ -441,7 +441,7 @@ def test_a_topic_created_again_with_fewer_partitions_does_not_end_the_opening_of
     root: Path, late: LateBackground
 ) -> None:
     core = make_core(DiskFiles(root))
-    topic_admin.create_topic(core.context, "z", 1, {})
+    topic_admin.create_topic(core.broker, "z", 1, {})
     assert core.topics.partition("z", 0) is not None
     core.close()
     client = started(root, late)
@@ -450,7 +450,7 @@ def test_a_topic_created_again_with_fewer_partitions_does_not_end_the_opening_of
     client.core.run_due()
     assert len(late.waiting) == 1, "t-0; the others wait"
     client.core.topics.delete("t")
-    topic_admin.create_topic(client.core.context, "t", 1, {})
+    topic_admin.create_topic(client.core.broker, "t", 1, {})
     for _ in wait(client.core, late, 5000):
         pass
     assert ("z", 0) in client.core.directory.logs
@@ -562,7 +562,7 @@ def test_a_log_without_records_is_opened_without_delaying_any_client(
     tmp_path: Path, late: LateBackground
 ) -> None:
     before = make_core(DiskFiles(tmp_path))
-    topic_admin.create_topic(before.context, "t", 1, {})
+    topic_admin.create_topic(before.broker, "t", 1, {})
     assert fetched(CoreClient(before), 0) == 0
     before.close()
     client = started(tmp_path, late)

@@ -29,7 +29,7 @@ class Story:
         given: dict[str, Any] = {"log_memory_max_bytes": LIMIT} | keys
         self.core = make_core(**{name: value for name, value in given.items() if value is not None})
         for topic in ("t", "u"):
-            create_topic(self.core.context, topic, 1, {})
+            create_topic(self.core.broker, topic, 1, {})
         self.client = CoreClient(self.core)
         self.sent = 0
 

@@ -103,7 +103,7 @@ class Played:
         self.clock = ManualClock()
         self.files = files or MemoryFiles()
         self.core = make_core(self.files, clock=self.clock, **config)
-        self.shapes = ProduceShapes(self.core.context)
+        self.shapes = ProduceShapes(self.core.broker)
         self.core.requests._shortcuts[0] = self.shapes
         self.decided = 0
         decide = self.shapes.decide if has_shapes else lambda *given: False

@@ -155,7 +155,7 @@ def test_a_log_that_has_grown_much_since_is_read_on_from_there() -> None:
 def test_readers_of_committed_records_wait_for_the_reading_and_all_others_are_served() -> None:
     files, clock = MemoryFiles(), ManualClock()
     core = make_core(files, clock=clock, offsets_topic_num_partitions=1)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     client = CoreClient(core)
     for offset in range(12):
         client.commit("g", {("t", 0): offset})

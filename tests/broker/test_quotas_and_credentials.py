@@ -211,7 +211,7 @@ def test_a_failure_is_answered_for_each_that_was_named(
     name: str, request_: messages.MessageValue, version: int
 ) -> None:
     core = make_core()
-    (api,) = [api for api in core.context.apis if api.name == name]
+    (api,) = [api for api in core.broker.apis if api.name == name]
     answer = api.fail(request_, NOT_STORED, version)
     told = getattr(answer, "entries", None) or getattr(answer, "results", None) or [answer]
     assert [each.error_code for each in told] == [NOT_STORED]

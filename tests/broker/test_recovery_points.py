@@ -39,7 +39,7 @@ def wait(core: BrokerCore, ms: int) -> None:
 
 def committing(files: RecordingFiles, count: int = 5, **config: object) -> CoreClient:
     client = CoreClient(make_core(files, **(SETTINGS | config)))
-    topic_admin.create_topic(client.core.context, "t", 1, {})
+    topic_admin.create_topic(client.core.broker, "t", 1, {})
     commits(client, count)
     return client
 
@@ -120,7 +120,7 @@ def test_a_length_that_is_damaged_before_it_does_not_cut_what_follows() -> None:
 def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_none() -> None:
     files = RecordingFiles()
     core = committing(files, fsync="commit").core
-    topic_admin.create_topic(core.context, "u", 1, {})
+    topic_admin.create_topic(core.broker, "u", 1, {})
     for name in ("t", "u"):
         opened = core.topics.partition(name, 0)
         assert opened is not None
@@ -137,7 +137,7 @@ def test_a_log_that_is_not_used_keeps_its_point_and_a_new_topic_of_a_name_gets_n
     wait(core, 60_000)
     assert len(late.waiting) == 1
     core.topics.delete("u")
-    topic_admin.create_topic(core.context, "u", 1, {})
+    topic_admin.create_topic(core.broker, "u", 1, {})
     late.finish()
     assert ("u", 0) not in points(core)
 
@@ -165,7 +165,7 @@ def test_a_shard_whose_log_failed_a_sync_serves_no_more_requests(who: str) -> No
         config |= {"log_retention_check_interval_ms": 1000, "offsets_topic_segment_bytes": 10**6}
     core = make_core(files, **(SETTINGS | config))
     client = CoreClient(core)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     commits(client, 2)
     files.only = lambda operation, path: operation == "sync" and ".log" in path
     files.calls.clear()

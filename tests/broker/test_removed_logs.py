@@ -18,7 +18,7 @@ REFUSED = {ErrorCode.NOT_COORDINATOR}
 def started(root: Path, fsync: str) -> CoreClient:
     core = make_core(DiskFiles(root), clock=ManualClock(), fsync=fsync, offsets_topic_num_partitions=1)
     client = CoreClient(core)
-    topic_admin.create_topic(core.context, "t", 2, {})
+    topic_admin.create_topic(core.broker, "t", 2, {})
     assert client.commit("g", {("t", 0): 1}) == {("t", 0): 0}
     assert produced(client, 0) == 0
     return client

@@ -28,11 +28,11 @@ def test_a_partition_that_cannot_be_opened_is_led_once_it_can(node):
     # It was reported and never led until the broker was started again, but took records meanwhile.
     broken(node.files, "orders-0")
     node.create("orders", [1])
-    assert not ClusterView(node.membership.image).leads(node.core.context, "orders", 0)
+    assert not ClusterView(node.membership.image).leads(node.core.broker, "orders", 0)
     repair(node.files)
     node.pass_time(1100)
     assert isinstance(node.partition().replica, LeaderReplica)
-    assert ClusterView(node.membership.image).leads(node.core.context, "orders", 0)
+    assert ClusterView(node.membership.image).leads(node.core.broker, "orders", 0)
 
 
 def list_offsets(index):
@@ -158,8 +158,8 @@ def test_many_logs_are_opened_in_steps_and_clients_are_served_between_them(node)
     node.create("many", *([1, 2] if index % 2 else [2, 1] for index in range(40)))
     assert 0 < count() <= 10
     view = ClusterView(node.membership.image)
-    assert view.leads(node.core.context, "many", 1)
-    assert [view.leads(node.core.context, "many", index) for index in range(39, 25, -2)] == 5 * [True] + 2 * [
+    assert view.leads(node.core.broker, "many", 1)
+    assert [view.leads(node.core.broker, "many", index) for index in range(39, 25, -2)] == 5 * [True] + 2 * [
         False
     ]
     assert CoreClient(node.core).call(wanted_topics("many"), 8).topics[0].error_code == 0

@@ -43,7 +43,7 @@ def test_no_append_waits_for_a_sync_while_segments_roll(fsync: str) -> None:
 
     core = make_core(files, sync_late, clock, fsync=fsync, **SETTINGS)
     core.workers.background = late
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     client = CoreClient(core)
     longest = 0
     for number in range(40):

@@ -206,7 +206,7 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
     core = make_core(files, clock=clock, log_flush_offset_checkpoint_interval_ms=1000)
     written = []
     for name in ("t", "u"):
-        topic_admin.create_topic(core.context, name, 1, {})
+        topic_admin.create_topic(core.broker, name, 1, {})
         partition = core.topics.partition(name, 0)
         assert partition is not None
         written.append(filled_more(partition, 20))
@@ -227,7 +227,7 @@ def test_it_is_written_down_while_the_broker_serves(monkeypatch: pytest.MonkeyPa
 def test_a_log_whose_stale_state_cannot_be_removed_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     files = FaultyFiles()
     core = make_core(files)
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     partition = core.topics.partition("t", 0)
     assert partition is not None
     filled_more(partition, 20)

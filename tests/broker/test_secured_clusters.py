@@ -616,7 +616,7 @@ def test_a_keystore_that_a_client_changes_is_that_of_connections_between_brokers
     request = made([made.AlterConfigsResource(4, "1", [change])], False)
 
     def outward(node: NodeServer) -> Any:
-        security = node.core.context.inter_broker
+        security = node.core.broker.access.inter_broker
         assert security is not None
         return security.client_security().tls
 

@@ -204,7 +204,7 @@ def test_a_large_answer_leaves_in_steps_between_which_others_are_served(
         partition = server.core.topics.partition("t", 0)
         assert partition is not None
         partition.log.append(bytearray(batch(b"x" * 100_000)))
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.core.context.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.core.broker.node.port)
         writer.write(fetch_frame() * 2)
         answers = b""
         for _ in range(2):

@@ -56,7 +56,7 @@ def test_a_broker_that_was_killed_on_a_full_disk_starts_and_serves_what_was_comm
 ) -> None:
     """It did not start until there was space: the number of its start could not be written."""
     client = started(tmp_path)
-    topic_admin.create_topic(client.core.context, "t", 1, {})
+    topic_admin.create_topic(client.core.broker, "t", 1, {})
     assert client.commit("g", {("t", 0): 1}) == {("t", 0): 0}
     assert produced(client, 0) == 0
     killed(client)
@@ -87,7 +87,7 @@ def test_a_start_that_another_fault_of_the_disk_refuses_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = started(tmp_path)
-    topic_admin.create_topic(client.core.context, "t", 1, {})
+    topic_admin.create_topic(client.core.broker, "t", 1, {})
     killed(client)
     monkeypatch.setattr(FullDisk, "_refuse", lambda self: _raise(OSError(errno.EIO, "Input/output error")))
     monkeypatch.setattr(files_module, "os", FullDisk())

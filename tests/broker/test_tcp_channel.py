@@ -76,7 +76,7 @@ async def started(config: Config | None = None) -> Server:
 
 
 def address(server: Server) -> tuple[str, int]:
-    return server.core.context.host, server.core.context.port
+    return server.core.broker.node.host, server.core.broker.node.port
 
 
 async def until(condition: Callable[[], bool]) -> None:

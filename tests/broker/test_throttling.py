@@ -414,7 +414,7 @@ def test_a_client_that_has_the_name_of_a_broker_is_not_exempt() -> None:
     """Everyone can read the id of the cluster, which is in that name."""
     at = Throttled("producer_byte_rate", 1.0)
     set_quota(at.admin, "producer_byte_rate", 1.0, client_id=None)
-    assert produce(CoreClient(at.core, f"broker-2@{at.core.context.cluster_id}"), 20_000) > 0
+    assert produce(CoreClient(at.core, f"broker-2@{at.core.broker.node.cluster_id}"), 20_000) > 0
 
 
 def test_without_quotas_nothing_is_recorded() -> None:

@@ -95,7 +95,7 @@ def test_a_topic_that_metadata_creates_is_described_after_the_delay() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NONE,
     ]
-    assert not core.context.undescribed_topics
+    assert not core.broker.undescribed_topics
 
 
 def test_metadata_of_the_offsets_topic_creates_it_as_configured_and_groups_work() -> None:
@@ -454,10 +454,10 @@ def test_the_only_broker_is_not_removed() -> None:
     """Kafka removes it: then it serves no topic until it starts again."""
     core = make_core()
     client = CoreClient(core)
-    answer = client.call(messages.UnregisterBrokerRequest(core.context.node_id), 0)
+    answer = client.call(messages.UnregisterBrokerRequest(core.broker.node.id), 0)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert answer.error_message == "The only broker cannot be removed."
-    answer = client.call(messages.UnregisterBrokerRequest(core.context.node_id + 1), 0)
+    answer = client.call(messages.UnregisterBrokerRequest(core.broker.node.id + 1), 0)
     assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 

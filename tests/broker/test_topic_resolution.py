@@ -28,7 +28,7 @@ def core() -> BrokerCore:
 
 def make_topics(core: BrokerCore) -> None:
     for number in range(10):
-        topic_admin.create_topic(core.context, f"{number}" + "a" * 60, 1, {})
+        topic_admin.create_topic(core.broker, f"{number}" + "a" * 60, 1, {})
 
 
 def step(core: BrokerCore) -> None:

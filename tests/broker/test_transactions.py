@@ -27,8 +27,8 @@ def new_core(files: Files | None = None, clock: ManualClock | None = None, **con
     }
     core = make_core(files, clock=clock, **settings | config)
     if core.topics.get(TOPIC) is None:
-        topic_admin.create_topic(core.context, TOPIC, 2, {})
-        topic_admin.create_topic(core.context, IN, 1, {})
+        topic_admin.create_topic(core.broker, TOPIC, 2, {})
+        topic_admin.create_topic(core.broker, IN, 1, {})
     return core
 
 
@@ -278,7 +278,7 @@ class HeldSync:
 def test_markers_wait_until_the_decision_is_on_the_disk_and_completion_until_they_are() -> None:
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", transaction_state_log_num_partitions=1)
-    topic_admin.create_topic(core.context, TOPIC, 1, {})
+    topic_admin.create_topic(core.broker, TOPIC, 1, {})
     producer = Producer(core)
     producer.init()
     producer.produce(TOPIC, b"one")
@@ -304,7 +304,7 @@ def test_records_wait_until_their_transaction_is_on_the_disk_and_keep_their_orde
     """Without it a power failure could leave records that no coordinator would ever end."""
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", transaction_state_log_num_partitions=1)
-    topic_admin.create_topic(core.context, TOPIC, 1, {})
+    topic_admin.create_topic(core.broker, TOPIC, 1, {})
     producer = Producer(core)
     producer.init()
     partition = core.topics.partition(TOPIC, 0)
@@ -333,7 +333,7 @@ def test_records_wait_until_their_transaction_is_on_the_disk_and_keep_their_orde
 def test_offsets_wait_until_their_transaction_is_on_the_disk() -> None:
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
-    topic_admin.create_topic(core.context, IN, 1, {})
+    topic_admin.create_topic(core.broker, IN, 1, {})
     producer = Producer(core)
     producer.init()
     CoreClient(core).committed("g")
@@ -359,7 +359,7 @@ def test_offsets_wait_until_their_transaction_is_on_the_disk() -> None:
 def test_a_producer_asks_again_when_the_disk_refuses_the_transaction_that_its_offsets_are_in() -> None:
     sync = HeldSync()
     core = make_core(sync=sync, fsync="commit", offsets_topic_num_partitions=1)
-    topic_admin.create_topic(core.context, TOPIC, 1, {})
+    topic_admin.create_topic(core.broker, TOPIC, 1, {})
     core.shards.create_topic(core.clock.now())
     producer = Producer(core)
     producer.init()
@@ -482,7 +482,7 @@ def test_the_topic_of_transactions_deleted_takes_all_ids_along() -> None:
     producer = Producer(core)
     producer.init()
     core.topics.delete(STATE_TOPIC)
-    topic_admin.topic_deleted(core.context, STATE_TOPIC)
+    topic_admin.topic_deleted(core.broker, STATE_TOPIC)
     assert producer.end(True, OLD) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert producer.init() == 0
     assert producer.epoch == 0

@@ -498,7 +498,7 @@ def test_a_topic_with_the_default_number_of_replicas_is_refused_while_there_are_
                 await nodes.start(broker_id)
             await until(lambda: nodes.controller == 1)
             assert (await nodes.create(1, TOPIC))[0] == 0
-            await until(lambda: len(nodes.nodes[2].core.context.broker_ids) == 3)
+            await until(lambda: len(nodes.nodes[2].core.broker.node.broker_ids) == 3)
             made_again = made([made.Topic(name="later")], True)
             await nodes.ask(2, made_again, 8)
             assert "later" in nodes.nodes[2]._membership.image.topics

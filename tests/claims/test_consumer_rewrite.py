@@ -56,7 +56,7 @@ def test_the_coordinator_is_found_by_the_group() -> None:
     """Coordinator discovery: the answer names the coordinator of the group."""
     core = broker()
     answer = CoreClient(core).call(messages.FindCoordinatorRequest("g", 0), 1)
-    assert (answer.error_code, answer.node_id, answer.port) == (0, core.context.node_id, core.context.port)
+    assert (answer.error_code, answer.node_id, answer.port) == (0, core.broker.node.id, core.broker.node.port)
 
 
 def test_any_broker_names_the_coordinator_and_only_that_one_serves_the_group() -> None:

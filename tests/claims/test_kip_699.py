@@ -22,7 +22,7 @@ def test_several_groups_are_found_in_one_request() -> None:
     )
     assert [c.key for c in answer.coordinators] == ["a", "b", ""]
     assert {(c.error_code, c.node_id, c.host, c.port) for c in answer.coordinators} == {
-        (0, core.context.node_id, core.context.host, core.context.port)
+        (0, core.broker.node.id, core.broker.node.host, core.broker.node.port)
     }
 
 
@@ -71,7 +71,7 @@ def test_older_versions_ask_for_one(version: int) -> None:
     """Compatibility: key and answer at the top."""
     core = broker()
     answer = CoreClient(core).call(messages.FindCoordinatorRequest("a", GROUP), version)
-    assert (answer.error_code, answer.node_id, answer.port) == (0, core.context.node_id, core.context.port)
+    assert (answer.error_code, answer.node_id, answer.port) == (0, core.broker.node.id, core.broker.node.port)
 
 
 def test_one_request_has_keys_of_one_type() -> None:

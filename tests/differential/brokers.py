@@ -82,7 +82,7 @@ class OwnBroker:
         self.clock = clock or ManualClock()
         self.files = files or MemoryFiles()
         self.core = make_core(self.files, clock=self.clock, profile="kafka", **STARTED_WITH | settings)
-        self.core.context.port = 9092
+        self.core.broker.node.port = 9092
 
     def connect(self, user: str = ADMIN) -> OwnLine:
         return OwnLine(self, user)

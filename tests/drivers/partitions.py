@@ -28,9 +28,9 @@ class PartitionCore:
         self.answers: list[tuple[object, Any]] = []
 
     @property
-    def context(self) -> Context:
+    def broker(self) -> Context:
         """What the handlers are given."""
-        return self.core.context
+        return self.core.broker
 
     @property
     def topics(self) -> Topics:

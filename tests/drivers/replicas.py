@@ -53,7 +53,7 @@ class Node:
         membership = InProcessMembership(self.metadata, 1)
         self.core.replicas.membership = membership
         self.core.topics.cluster = ClusterTopics(membership, self.core.config, lambda name: 0)
-        self.core.context.apis = ClusterRows(membership).table(self.core.context.apis)
+        self.core.broker.apis = ClusterRows(membership).table(self.core.broker.apis)
         membership.on_change = self.core.replicas.apply
         self.metadata.join(membership, "localhost", 9001)
         for other in (2, 3):

@@ -41,7 +41,7 @@ class ZooKeeperCore:
             zookeeper=lambda config: self.client,
         )
         if self.core.topics.get("t") is None:
-            create_topic(self.core.context, "t", 10, {})
+            create_topic(self.core.broker, "t", 10, {})
 
     def advance(self, ms: int) -> None:
         """Let time pass."""

@@ -130,7 +130,7 @@ class ObservedCore(BrokerCore):
     def _observe_encoded(self, context: Any, answer: Any) -> None:
         response = None
         if answer:
-            api, version = self.context.apis.by_key[context.api_key], context.api_version
+            api, version = self.broker.apis.by_key[context.api_key], context.api_version
             header = 8 + context.codecs.has_tagged_response_header
             frame = (
                 b"".join(answer.pieces) if isinstance(answer, Parts) else answer

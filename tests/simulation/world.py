@@ -100,7 +100,7 @@ class World:
         self.clients: list[Client] = []
         self.start()
         for topic, count in zip(TOPICS, (4, 4, 2), strict=True):
-            topic_admin.create_topic(self.core.context, topic, count, {})
+            topic_admin.create_topic(self.core.broker, topic, count, {})
             self.oracle.topics[topic] = count
             self.oracle.topic_ids[topic] = self.topic_id(topic)
         self.core.shards.create_topic(self.clock.now())
@@ -518,9 +518,10 @@ class World:
         call.ask(self.oracle, call.number)
 
     def _replied(self, context: Any, response: Any) -> None:
-        if type(context) is Part:
-            assert context.aggregator is not None
-            self.oracle.took_effect((context.aggregator.context.correlation_id, context.index))
+        receiver = context.receiver
+        part = None if receiver is None else getattr(receiver.refuse, "__self__", None)
+        if isinstance(part, Part):
+            self.oracle.took_effect((context.correlation_id, part.index))
             return
         number = context.correlation_id
         self.oracle.took_effect(number)

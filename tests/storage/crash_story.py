@@ -337,7 +337,7 @@ class Story:
         name, incarnation = self.chance.choice(names), str(FIRST_INCARNATION + self.number)
         configs = {"retention.ms": incarnation, "internal.segment.bytes": str(SIDE_SEGMENT_BYTES)}
         index = self._begin({**self._catalogue.states[-1], name: (incarnation, 1)})
-        topic_admin.create_topic(self.core.context, name, 1, configs)
+        topic_admin.create_topic(self.core.broker, name, 1, configs)
         return self._end(index)
 
     def delete_topic(self) -> None:
@@ -349,7 +349,7 @@ class Story:
             del topics[name]
             index = self._begin(topics)
             self.core.topics.delete(name)
-            topic_admin.topic_deleted(self.core.context, name)
+            topic_admin.topic_deleted(self.core.broker, name)
             self._end(index)
 
     def grow_topic(self) -> None:
@@ -450,7 +450,7 @@ class Story:
     def _have_topic(self) -> None:
         if self.core.topics.get(TOPIC) is None:
             index = self._begin({**self._catalogue.states[-1], TOPIC: ("", PARTITIONS)})
-            topic_admin.create_topic(self.core.context, TOPIC, PARTITIONS, {})
+            topic_admin.create_topic(self.core.broker, TOPIC, PARTITIONS, {})
             self._end(index)
 
     def _resize_segments(self, size: int) -> None:

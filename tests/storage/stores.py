@@ -90,7 +90,7 @@ def make_store(chance: random.Random, size: int, *, clean: bool, segment_bytes: 
     """
     files = Durable()
     core = committing_core(files, offsets_topic_segment_bytes=segment_bytes)
-    topic_admin.create_topic(core.context, TOPIC, PARTITIONS, {})
+    topic_admin.create_topic(core.broker, TOPIC, PARTITIONS, {})
     client = CoreClient(core)
     table: dict[Key, int] = {}
     tables: dict[int, Table] = {0: {}}

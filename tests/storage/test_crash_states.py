@@ -146,7 +146,7 @@ def test_a_commit_that_is_served_after_a_death_of_the_process_is_on_the_disk(fsy
     late = LateSync()
     files = RecordingFiles()
     client = CoreClient(make_core(files, sync=late, fsync=fsync, offsets_topic_num_partitions=1))
-    topic_admin.create_topic(client.core.context, "t", 1, {})
+    topic_admin.create_topic(client.core.broker, "t", 1, {})
     client.send((commit_request(client.core, "g", {("t", 0): 42}), 8))
     client.turn()
     assert len(client.take()) == (fsync == "interval"), "with fsync=commit the answer waits for the disk"

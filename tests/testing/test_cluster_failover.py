@@ -38,7 +38,7 @@ def cluster(clock: ManualClock):
 def core_of(cluster: Cluster, node: int) -> BrokerCore:
     """Return the broker of a node."""
     return next(
-        core for core in cast("ClusterServer", cluster._running()).cores if core.context.node_id == node
+        core for core in cast("ClusterServer", cluster._running()).cores if core.broker.node.id == node
     )
 
 

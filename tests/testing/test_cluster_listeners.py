@@ -28,7 +28,7 @@ def addresses(cluster: Cluster, listener: str) -> dict[int, tuple[str, int]]:
     """The address of each node at a listener, as its sockets have it."""
 
     def read(server: Any) -> dict[int, tuple[str, int]]:
-        return {each.node_id: each.core.context.addresses[listener] for each in server.servers}
+        return {each.node_id: each.core.broker.node.addresses[listener] for each in server.servers}
 
     return cluster._call(read)  # type: ignore[attr-defined]
 

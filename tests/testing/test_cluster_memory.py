@@ -23,7 +23,7 @@ def has_records(core: BrokerCore, end_offset: int) -> Event[bool]:
     """Return the event that the offsets log of a node has reached an offset."""
     log = core.topics.offsets_log(0)
     return Event(
-        f"node {core.context.node_id} has the offsets log up to {end_offset}",
+        f"node {core.broker.node.id} has the offsets log up to {end_offset}",
         lambda _: log.log_end_offset == end_offset or None,
         lambda _: f"it ends at {log.log_end_offset}",
     )

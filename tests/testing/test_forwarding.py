@@ -347,7 +347,7 @@ class Silent:
 
 def test_those_that_wait_for_the_controller_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     client = CoreClient(make_core())
-    core, membership = client.core.context, Silent()
+    core, membership = client.core.broker, Silent()
     passed_on = forwarding.Forwarding(membership)  # type: ignore[arg-type]
     failed: list[int] = []
     monkeypatch.setattr(forwarding, "_MOST_UNDER_WAY", 2)
@@ -355,7 +355,7 @@ def test_those_that_wait_for_the_controller_are_bounded_too(monkeypatch: pytest.
     row, request = row_of(core.apis, 8), commits.request("late", {PLACE: 1}, {})
     for number in range(4):
         context = RequestContext(client.connection, row.key, commits.VERSION, number, "client", "", request)
-        passed_on.decide(core, row, request, context, lambda _: core.node_id + 1)
+        passed_on.decide(core, row, request, context, lambda _: core.node.id + 1)
     assert failed == [2, 3]
     membership.is_reachable = False
     for decide in membership.calls:

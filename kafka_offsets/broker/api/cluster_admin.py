@@ -157,5 +157,5 @@ def list_config_resources(
         found += [answer.ConfigResource(group, Resource.GROUP) for group in groups]
     for kind in (Resource.BROKER, Resource.BROKER_LOGGER):
         if kind in wanted:
-            found.append(answer.ConfigResource(str(broker.node_id), kind))
+            found.append(answer.ConfigResource(str(broker.node.id), kind))
     return answer(config_resources=found)

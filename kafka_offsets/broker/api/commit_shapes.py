@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_offsets.coordinator.offsets.requests import commit_shaped, topic_names
 from kafka_offsets.coordinator.offsets.shapes import VERSIONS, Shape, key_of, learn, read_committer
@@ -57,7 +57,7 @@ class CommitShapes:
             return False
         committer, at = read
         shapes = self._shapes.get(key_of(frame, at, version))  # type: ignore[arg-type]  # None is no key
-        hosted = self._broker.runtime.serving_shard(committer.group_id) if shapes else None
+        hosted = self._broker.groups.runtime.serving_shard(committer.group_id) if shapes else None
         if shapes is None or hosted is None:
             return False
         for shape in shapes:
@@ -71,16 +71,16 @@ class CommitShapes:
         context.request = shape.request
         answer = shape.response
         hosted.decide(reply_with(context, answer[:4] + frame[4:8] + answer[8:], records))
-        self._broker.shards.dirty[hosted] = None
+        self._broker.groups.shards.dirty[hosted] = None
         return True
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+    def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:
         """Learn the shape of a commit that was decoded.
 
         response  is later
         """
         version, request = context.api_version, context.request
-        hosted = self._broker.runtime.serving_shard(request.group_id)
+        hosted = self._broker.groups.runtime.serving_shard(request.group_id)
         read = read_committer(frame, body, version) if version in VERSIONS and hosted else None
         if self._credit < _COST or read is None or hosted is None:
             return

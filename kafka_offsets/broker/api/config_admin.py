@@ -144,13 +144,13 @@ def _describe(broker: Context, resource_type: int, name: str) -> list[Described]
     if resource_type == Resource.BROKER_LOGGER:
         if not name:
             raise _invalid("Broker id must not be empty")
-        if _broker_id(name) != broker.node_id:
-            raise _invalid(f"Unexpected broker id, expected {broker.node_id} but received {name}")
+        if _broker_id(name) != broker.node.id:
+            raise _invalid(f"Unexpected broker id, expected {broker.node.id} but received {name}")
         return []
     if resource_type == Resource.GROUP:
         if not name:
             raise _invalid("Group name must not be empty")
-        return broker.group_configs.describe(name)
+        return broker.groups.configs.describe(name)
     assert resource_type == Resource.CLIENT_METRICS
     if not name:
         raise _invalid("Client metrics subscription name must not be empty")
@@ -170,11 +170,11 @@ def _describe_topic(broker: Context, name: str) -> list[Described]:
 def _describe_broker(broker: Context, name: str) -> list[Described]:
     if not name:
         return []  # dynamic defaults of all brokers
-    if _broker_id(name) != broker.node_id:
+    if _broker_id(name) != broker.node.id:
         raise _invalid(
-            f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+            f"Unexpected broker id, expected {broker.node.id} or empty string, but received {name}"
         )
-    return [*broker.config.describe(), *broker.listener_stores.described()]
+    return [*broker.config.describe(), *broker.access.listener_stores.described()]
 
 
 def _broker_id(name: str) -> int:
@@ -311,9 +311,9 @@ def _replacing(broker: Context, resource: Any) -> list[Change]:
 def _set_of(broker: Context, resource: Any) -> Iterable[str]:
     """The set keys of a topic or a group; other resources have none."""
     if resource.resource_type == Resource.GROUP:
-        return broker.group_configs.of(resource.resource_name)
+        return broker.groups.configs.of(resource.resource_name)
     if resource.resource_type == Resource.BROKER:
-        return broker.listener_stores.names if resource.resource_name else ()
+        return broker.access.listener_stores.names if resource.resource_name else ()
     topic = broker.topics.get(resource.resource_name) if resource.resource_type == Resource.TOPIC else None
     return () if topic is None else topic.configs
 
@@ -377,7 +377,7 @@ def _alter_topic(broker: Context, name: str, changes: list[Change], *, validate_
 
 
 def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_only: bool) -> None:
-    before = broker.group_configs.of(name)
+    before = broker.groups.configs.of(name)
     configs = dict(before)
     for change in changes:
         if change.config_operation == AlterOperation.DELETE:
@@ -392,7 +392,7 @@ def _alter_group(broker: Context, name: str, changes: list[Change], *, validate_
     if not name:
         raise _invalid("Default group resources are not allowed.")
     try:
-        broker.group_configs.check(name, configs)
+        broker.groups.configs.check(name, configs)
     except ConfigError as error:
         raise _RefusedError(ErrorCode.INVALID_CONFIG, str(error)) from error
     if not validate_only:
@@ -424,8 +424,8 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
     """Refuse to change a key of the broker while it runs. Removing one that cannot be set changes nothing."""
     if name:
         _check_node(name)
-        if int(name) != broker.node_id:
-            raise _invalid(f"Unexpected broker id, expected {broker.node_id}, but received {name}")
+        if int(name) != broker.node.id:
+            raise _invalid(f"Unexpected broker id, expected {broker.node.id}, but received {name}")
     unknown = [change.config_operation for change in changes if change.config_operation not in _OPERATIONS]
     if unknown:
         raise _invalid(f"Unknown operations type {unknown[0]}")
@@ -436,7 +436,9 @@ def _check_broker_changes(broker: Context, name: str, changes: list[Change]) -> 
             message = f"Config value {verb} is not allowed for config key: {change.name}"
             raise _RefusedError(ErrorCode.INVALID_CONFIG, message)
     names = [
-        change.name for change in _without_deletions(changes) if not broker.listener_stores.has(change.name)
+        change.name
+        for change in _without_deletions(changes)
+        if not broker.access.listener_stores.has(change.name)
     ]
     unprefixed = [name for name in names if name in STORE_KEYS]
     if unprefixed:
@@ -451,7 +453,7 @@ def _alter_stores(broker: Context, name: str, changes: list[Change], *, validate
     stores = {
         change.name: None if change.config_operation == AlterOperation.DELETE else change.value
         for change in changes
-        if broker.listener_stores.has(change.name)
+        if broker.access.listener_stores.has(change.name)
     }
     if not stores:
         return
@@ -459,15 +461,15 @@ def _alter_stores(broker: Context, name: str, changes: list[Change], *, validate
         needed = "Cannot update these configs at default cluster level, broker id must be specified"
         raise _invalid(f"{needed}: [{', '.join(stores)}]")
     try:
-        broker.listener_stores.alter(stores, validate_only=validate_only)
+        broker.access.listener_stores.alter(stores, validate_only=validate_only)
     except ConfigError as error:
         raise _invalid(str(error)) from error
 
 
 def _check_logger_changes(broker: Context, name: str, changes: list[Change]) -> None:
     _check_node(name)
-    if int(name) != broker.node_id:
-        raise _invalid(f"Unexpected node id. Expected {broker.node_id}, but received {name}")
+    if int(name) != broker.node.id:
+        raise _invalid(f"Unexpected node id. Expected {broker.node.id}, but received {name}")
     for change in changes:
         if change.config_operation not in _OPERATIONS:
             raise _RefusedError(

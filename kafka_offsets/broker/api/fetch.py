@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.broker.wire.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -204,12 +205,12 @@ def fetch(
     context: RequestContext,
     now: Now,
     refuses: Refuses | None = None,
-) -> messages.FetchResponse | None:
+) -> messages.FetchResponse | Later:
     """Answer with the readable batches, or park the request until there are enough."""
     version = context.api_version
     refuses = _with_denials(request, context, refuses)
-    if broker.throttling.is_active:
-        request.max_bytes = min(request.max_bytes, broker.throttling.most_fetched(context))
+    if broker.access.throttling.is_active:
+        request.max_bytes = min(request.max_bytes, broker.access.throttling.most_fetched(context))
     plan = broker.fetch_sessions.plan(request, version, broker.topics.topic_name, now)
     if plan.error:
         return messages.FetchResponse(error_code=plan.error)
@@ -225,7 +226,7 @@ def fetch(
     least = reading.least
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(broker, context, plan, reading, now)
-        return None
+        return LATER
     is_committed = request.isolation_level == _READ_COMMITTED
     counted = [
         each.readable_bytes(
@@ -235,7 +236,7 @@ def fetch(
     ]
     if sum(counted) >= least:
         _reply(broker, context, plan, reading, now)
-        return None
+        return LATER
     partitions = [watched.partition for watched in reading.watched]
     denied = {
         (read.topic, read.partition.partition_index): _DENIED
@@ -244,7 +245,7 @@ def fetch(
     }
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
-    return None
+    return LATER
 
 
 def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:
@@ -366,7 +367,7 @@ def _end(broker: Context, parked: ParkedFetch) -> None:
 def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Reading, now: Now) -> None:
     if reading.size >= _ASIDE_BYTES:
         _set_aside(reading)
-    if broker.throttling.is_active:
+    if broker.access.throttling.is_active:
         throttled = _throttled(broker, context, plan, reading)
         if throttled is not None:
             broker.answers.reply(context, throttled)
@@ -408,7 +409,7 @@ def _throttled(
     encoded = bytearray()
     context.codecs.encode(response, encoded)
     size = _SIZE_BYTES + len(encoded) + sum(map(len, _asides(response)))
-    throttle_ms = broker.throttling.fetched(context, size)
+    throttle_ms = broker.access.throttling.fetched(context, size)
     if not throttle_ms:
         return None
     if plan.session is None:
@@ -609,7 +610,7 @@ class _Reader:
         refusal.aborted_transactions = None
         if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
             refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(
-                self.broker.node_id, leader_epoch
+                self.broker.node.id, leader_epoch
             )
         return refusal
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.wire.api import LATER, Later, Response
 from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
 from kafka_offsets.broker.wire.rights import DESCRIBE_GROUPS, Right
 from kafka_offsets.clock import Now
@@ -101,7 +102,7 @@ def find_coordinator(
     error = ErrorCode.NONE
     if not keys or len(denied) < len(set(keys)):
         error = _coordinator_error(broker, request.key_type, version, now)
-    node, host, port = broker.node_id, *broker.address_for(context.connection)
+    node, host, port = broker.node.id, *broker.node.address_for(context.connection)
     if version >= _COORDINATORS_SINCE:
         response = fail_find_coordinator(request, error, version)
         for each in response.coordinators:
@@ -135,9 +136,9 @@ def _undescribed(
 
 def _coordinator_error(broker: Context, key_type: int, api_version: int, now: Now) -> ErrorCode:
     if key_type == _GROUP:
-        if broker.shards.topic_exists:
+        if broker.groups.shards.topic_exists:
             return ErrorCode.NONE
-        return _created(broker, lambda: broker.shards.create_topic(now))
+        return _created(broker, lambda: broker.groups.shards.create_topic(now))
     if key_type == _TRANSACTION:
         if broker.transactions.topic_exists:
             return ErrorCode.NONE
@@ -175,13 +176,13 @@ def fail_find_coordinator(
 
 def offset_fetch(
     broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
-) -> messages.OffsetFetchResponse | None:
+) -> Response | Later:
     """Answer committed offsets, of one group or of several.
 
     A reader that requests stable offsets waits for the commits that were decided before it, for
     `offsets.commit.timeout.ms` at most until the in-sync replicas have them. Others see what is durable.
     """
-    return broker.offset_manager.get_offset(_read_offsets, broker, request, context, now)
+    return broker.groups.offset_manager.get_offset(_read_offsets, broker, request, context, now)
 
 
 class SameOffsets(NamedTuple):
@@ -228,7 +229,7 @@ def unchanged_offsets(
     for topic in found:  # plain rows have no errors
         if type(topic.partitions) is list and any(each.error_code for each in topic.partitions):
             return None
-    hosted = broker.runtime.by_group.get(group_id)
+    hosted = broker.groups.runtime.by_group.get(group_id)
     if hosted is None:  # not loaded, or its offsets are in ZooKeeper
         return None
     condition = SameOffsets(hosted, group_id, hosted.shard.since_unchanged(group_id), request.require_stable)
@@ -237,18 +238,18 @@ def unchanged_offsets(
 
 def _read_offsets(
     broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
-) -> messages.OffsetFetchResponse | None:
+) -> messages.OffsetFetchResponse | Later:
     """Answer from the offset tables."""
     if not request.require_stable:
         return _read_now(broker, request, context, now)
 
-    def fetched(now: Now) -> messages.OffsetFetchResponse | None:
+    def fetched(now: Now) -> messages.OffsetFetchResponse | Later:
         return _read_now(broker, request, context, now)
 
     groups = [request.group_id]
     if context.api_version >= _GROUPS_SINCE:
         groups = [group.group_id for group in request.groups]
-    shards = dict.fromkeys(broker.shards.shard_of(group_id, now) for group_id in groups)
+    shards = dict.fromkeys(broker.groups.shards.shard_of(group_id, now) for group_id in groups)
     waiting = [hosted for hosted in shards if not isinstance(hosted, ErrorCode) and hosted.has_pending]
     if not waiting:
         return fetched(now)
@@ -264,22 +265,22 @@ def _read_offsets(
             broker.answers.fail(context, error)
         elif not remaining:
             response = fetched(now)
-            if response is not None:
+            if response is not LATER:
                 broker.answers.reply(context, response)
 
     for hosted in waiting:
-        broker.shards.decide(hosted, settled)
+        broker.groups.shards.decide(hosted, settled)
     if broker.topics.is_replicated:
         # Older clients do not know COORDINATOR_NOT_AVAILABLE here.
         broker.scheduler.client_timeout(
             broker.config.offsets_commit_timeout_ms, lambda now: settled(ErrorCode.NOT_COORDINATOR)
         )
-    return None
+    return LATER
 
 
 def _read_now(
     broker: Context, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
-) -> messages.OffsetFetchResponse | None:
+) -> messages.OffsetFetchResponse | Later:
     """Answer with what is committed now: at once if that is little, which saves the steps a sixth of their time."""
     topics, api_version = request.topics, context.api_version
     if api_version >= _GROUPS_SINCE or topics is None or len(topics) != 1:
@@ -288,7 +289,7 @@ def _read_now(
     if len(topic.partition_indexes) > _MANY_PARTITIONS or context.sender.is_restricted:
         return run_incrementally(broker, context, _fetched(broker, request, context, now))
     error = _check_sender(broker, request.group_id, None, context, now)
-    hosted = error or broker.shards.shard_of(request.group_id, now)
+    hosted = error or broker.groups.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         return refuse(request, hosted, api_version)
     wanted = [(topic.name, b"", topic.partition_indexes)]
@@ -373,7 +374,7 @@ def _check_member(
     """Return the error for the member that sent the request. Only consumer groups check it."""
     if api_version < _MEMBERS_SINCE:
         return ErrorCode.NONE
-    hosted = broker.shards.shard_of(group.group_id, now)
+    hosted = broker.groups.shards.shard_of(group.group_id, now)
     if isinstance(hosted, ErrorCode):
         return ErrorCode.NONE
     found = hosted.shard.readable(group.group_id)
@@ -393,7 +394,7 @@ def _check_sender(
     """
     if not broker.config.offsets_fetch_members_only:
         return ErrorCode.NONE
-    hosted = broker.shards.shard_of(group_id, now)
+    hosted = broker.groups.shards.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return ErrorCode.NONE
     group = hosted.shard.readable(group_id)
@@ -420,7 +421,7 @@ def _fetch(
     budget: Budget,
 ) -> Generator[None, None, list[offsets.FetchedTopic] | ErrorCode]:
     """Look up offsets of one group. Very many are looked up in steps, in a copy of all of its offsets."""
-    hosted = broker.shards.shard_of(group_id, now)
+    hosted = broker.groups.shards.shard_of(group_id, now)
     if isinstance(hosted, ErrorCode):
         return hosted
     shard = hosted.shard
@@ -521,7 +522,7 @@ def _as_elements(rows: FetchedRows, element: type[_Element]) -> list[_Element]:
 
 def describe_groups(
     broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
-) -> messages.DescribeGroupsResponse | None:
+) -> messages.DescribeGroupsResponse | Later:
     """Describe classic groups."""
     return run_incrementally(broker, context, _described_groups(broker, request, context, now))
 
@@ -532,7 +533,7 @@ def _described_groups(
     answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
     described = []
     for group_id in request.groups:
-        hosted = broker.shards.shard_of(group_id, now)
+        hosted = broker.groups.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
@@ -547,7 +548,7 @@ def _described_groups(
 
 def consumer_group_describe(
     broker: Context, request: messages.ConsumerGroupDescribeRequest, context: RequestContext, now: Now
-) -> messages.ConsumerGroupDescribeResponse | None:
+) -> messages.ConsumerGroupDescribeResponse | Later:
     """Describe consumer groups (KIP-848)."""
     return run_incrementally(
         broker, context, _described_consumer_groups(broker, request, context.sender, now)
@@ -560,7 +561,7 @@ def _described_consumer_groups(
     answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
     described = []
     for group_id in request.group_ids:
-        hosted = broker.shards.shard_of(group_id, now)
+        hosted = broker.groups.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
             described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
@@ -594,9 +595,9 @@ def _hide_topics(
 
 def list_groups(
     broker: Context, request: messages.ListGroupsRequest, context: RequestContext, now: Now
-) -> messages.ListGroupsResponse | None:
+) -> Response | Later:
     """List the groups of all shards, filtered by state and type where requested."""
-    return broker.offset_manager.get_groups(
+    return broker.groups.offset_manager.get_groups(
         context,
         lambda: run_incrementally(broker, context, _listed_groups(broker, request, context)),
     )
@@ -607,7 +608,7 @@ def _listed_groups(
 ) -> Steps[messages.ListGroupsResponse]:
     budget = Budget(_STEP_US)
     groups = []
-    for hosted in list(broker.runtime.all_shards()):
+    for hosted in list(broker.groups.runtime.all_shards()):
         if hosted.failed:
             continue  # as Kafka, which skips partitions that it does not coordinate
         if hosted.is_loading:
@@ -623,7 +624,7 @@ def _listed_groups(
 
 def delete_groups(
     broker: Context, request: messages.DeleteGroupsRequest, context: RequestContext, now: Now
-) -> messages.DeleteGroupsResponse | None:
+) -> messages.DeleteGroupsResponse | Later:
     """Delete groups that have no members, with their offsets."""
     names = list(dict.fromkeys(request.groups_names))
     answer = messages.DeleteGroupsResponse
@@ -633,18 +634,23 @@ def delete_groups(
     def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
         return answer.DeletableGroupResult(names[index], error)
 
-    aggregator = ReplyAggregator(context, len(names), lambda results: answer(results=results), refused)
+    aggregator = ReplyAggregator(
+        broker.answers.reply, context, len(names), lambda results: answer(results=results), refused
+    )
     return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), finishes=True)
 
 
 def _deletions(
-    broker: Context, names: list[str], aggregator: ReplyAggregator, now: Now
-) -> Steps[messages.DeleteGroupsResponse]:
+    broker: Context,
+    names: list[str],
+    aggregator: ReplyAggregator[messages.DeleteGroupsResponse.DeletableGroupResult],
+    now: Now,
+) -> Steps[Later]:
     """Decide about each group, those of one shard one after the other. The answer is sent after the last of them."""
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):
-        hosted = broker.shards.shard_of(name, now)
+        hosted = broker.groups.shards.shard_of(name, now)
         if isinstance(hosted, ErrorCode):
             broker.answers.fail(aggregator.part(index), hosted)
         else:
@@ -654,9 +660,9 @@ def _deletions(
     for hosted, indexes in by_shard.items():
         for index in indexes:
             decided_at = broker.clock.now()
-            records = broker.offset_manager.delete_group(
+            records = broker.groups.offset_manager.delete_group(
                 hosted, names[index], aggregator.part(index), decided_at
             )
             if budget.spend(_DELETION_US + _TOMBSTONE_US * records):
                 yield None
-    return None
+    return LATER

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_offsets.broker.wire.api import LATER
+
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
+    from kafka_offsets.broker.wire.api import Later, Response
     from kafka_offsets.broker.wire.connection import ClientConnection
     from kafka_offsets.clock import Now
     from kafka_offsets.coordinator.state.result import RequestContext
@@ -84,7 +87,10 @@ class KeptResponses:
     def serves(self, connection: ClientConnection) -> bool:
         """Whether its responses are those of others: without a condition they contain the address of a listener."""
         broker = self._broker
-        return self._condition_of is not None or broker.address_for(connection) == (broker.host, broker.port)
+        return self._condition_of is not None or broker.node.address_for(connection) == (
+            broker.node.host,
+            broker.node.port,
+        )
 
     def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
         """Answer a request with a kept response, if there is one."""
@@ -94,10 +100,10 @@ class KeptResponses:
         self._broker.answers.reply_encoded(context, answer)
         return True
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+    def learn(self, context: RequestContext, response: Response | Later, frame: bytes, body: int) -> None:
         """Keep a response, if it may be repeated."""
         answer, condition_of = context.answer, self._condition_of
-        if response is None or not isinstance(answer, bytearray):
+        if response is LATER or not isinstance(answer, bytearray):
             return
         if condition_of is None:
             elements = getattr(response, self._array) if self._array else ()

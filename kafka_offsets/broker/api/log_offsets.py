@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.context.pending import Deleted
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -280,7 +281,7 @@ def _end_of_epoch(
 @awaits_logs(Awaiting(_places_by_name, lambda request, version: True))
 def delete_records(
     broker: Context, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
-) -> messages.DeleteRecordsResponse | None:
+) -> messages.DeleteRecordsResponse | Later:
     """Move log start offsets up, and store them before answering (KIP-107).
 
     Answers the new log start offset, in a cluster when every live replica begins there.
@@ -310,7 +311,7 @@ def delete_records(
 
     starts = {partition: each.low_watermark for partition, each in deleted.items()}
     broker.replicas.deletions.wait(starts, request.timeout_ms, ended)
-    return None
+    return LATER
 
 
 def _delete_one(

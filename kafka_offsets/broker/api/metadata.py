@@ -14,7 +14,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
-from kafka_offsets.broker.wire.api import AdvertisedRows
+from kafka_offsets.broker.wire.api import AdvertisedRows, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -63,7 +63,7 @@ logger = new_logger(__name__)
 
 def metadata(
     broker: Context, request: messages.MetadataRequest, context: RequestContext, now: Now
-) -> messages.MetadataResponse | None:
+) -> messages.MetadataResponse | Later:
     """Name the brokers and describe topics; create missing ones if request and configuration allow it.
 
     Kafka answers the request that creates a topic with an error. Here the topic exists and is described at once, unless
@@ -93,9 +93,9 @@ def _answered(
         for key in denied
     ]
     return answer(
-        brokers=[answer.Broker(broker.node_id, *broker.address_for(context.connection))],
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
+        brokers=[answer.Broker(broker.node.id, *broker.node.address_for(context.connection))],
+        cluster_id=broker.node.cluster_id,
+        controller_id=broker.node.id,
         topics=topics,
         cluster_authorized_operations=(
             sender.cluster_operations() if request.include_cluster_authorized_operations else _NOT_ASKED
@@ -109,7 +109,7 @@ def _asked_topics(
     context: RequestContext,
     now: Now,
     denied: dict[str | bytes, None],
-) -> Steps[list[messages.MetadataResponse.Topic]]:
+) -> Steps[list[messages.MetadataResponse.Topic] | None]:
     """Describe the requested topics, each once; None when an entry has neither name nor id.
 
     denied  gets the names and ids that the sender may not describe, nor learn whether they exist
@@ -205,7 +205,9 @@ def _create(
     new = [NewTopic(name, count) for name in _creatable(broker, names)]
     if topic_admin.costs_too_much(new):
         new = []
-    new = [topic for topic in new if not broker.throttling.mutated(context, count, now, is_strict=True)]
+    new = [
+        topic for topic in new if not broker.access.throttling.mutated(context, count, now, is_strict=True)
+    ]
     failed = []
     for begin in range(0, len(new), _CREATED_TOGETHER):
         if begin:
@@ -217,7 +219,7 @@ def _create(
         failed += _create_some(broker, some)
     if OFFSETS_TOPIC in names:
         try:
-            broker.shards.create_topic(now)
+            broker.groups.shards.create_topic(now)
         except StorageError as error:
             logger.error("topic %s was not created: %s", OFFSETS_TOPIC, error)
             failed.append(OFFSETS_TOPIC)
@@ -252,9 +254,10 @@ def _creatable(broker: Context, names: list[str]) -> list[str]:
 
 def _known_topic(broker: Context, topic: Topic) -> messages.MetadataResponse.Topic:
     answer = messages.MetadataResponse
-    replicas = [broker.node_id]
+    node_id = broker.node.id
+    replicas = [node_id]
     partitions = [
-        answer.Partition(ErrorCode.NONE, index, broker.node_id, epoch, replicas, replicas, [])
+        answer.Partition(ErrorCode.NONE, index, node_id, epoch, replicas, replicas, [])
         for index, epoch in enumerate(leader_epochs(broker, topic))
     ]
     return answer.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
@@ -357,9 +360,10 @@ def _page(
         page = answer.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
     else:
         # The arrays of eligible leaders are never null: Java's Admin does not check that (KIP-966).
-        replicas = [broker.node_id]
+        node_id = broker.node.id
+        replicas = [node_id]
         partitions = [
-            answer.Partition(ErrorCode.NONE, index, broker.node_id, epoch, replicas, replicas, [], [], [])
+            answer.Partition(ErrorCode.NONE, index, node_id, epoch, replicas, replicas, [], [], [])
             for index, epoch in enumerate(leader_epochs(broker, topic, start, start + limit), start)
         ]
         page = answer.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
@@ -374,9 +378,9 @@ def describe_cluster(
     error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
     cluster_id = ""  # of a refused request, as in Kafka
     if request.endpoint_type == _BROKERS:
-        cluster_id = broker.cluster_id
-        brokers = [answer.DescribeClusterBroker(broker.node_id, *broker.address_for(context.connection))]
-        controller = broker.node_id
+        cluster_id = broker.node.cluster_id
+        brokers = [answer.DescribeClusterBroker(broker.node.id, *broker.node.address_for(context.connection))]
+        controller = broker.node.id
         if request.include_cluster_authorized_operations:
             operations = context.sender.cluster_operations()
     elif request.endpoint_type == _CONTROLLERS:

@@ -17,6 +17,7 @@ from kafka_offsets.broker.partition.batch_validation import (
 )
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.partition.producers import AppendedBatch
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.broker.wire.response_budget import KEPT_BYTES
 from kafka_offsets.broker.wire.rights import Right, Rights, on_topics
 from kafka_offsets.clock import Now
@@ -98,7 +99,7 @@ def _is_idempotent(request: messages.ProduceRequest, version: int) -> bool:
 
 
 @awaits_logs(Awaiting(_places, _is_idempotent))
-def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> None:
+def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> Later:
     """Append one batch to each partition; the response is sent once they are durable.
 
     Topics are not created here, as in Kafka: a client sends Metadata first. acks=1 and acks=-1 are the same with one
@@ -109,7 +110,7 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
     flaw = find_flaw(request)
     if flaw is not None:
         _refuse_all(broker, request, context, flaw)
-        return
+        return LATER
     topics = request.topic_data
     invalid: _Invalid = {}
     if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
@@ -117,16 +118,16 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
             invalid = _keep_last(request, context)
         if request.transactional_id is not None and _has_several_producers(broker, request, context):
             _refuse_all(broker, request, context, _SEVERAL_PRODUCERS)
-            return
+            return LATER
     if broker.replicas is not None and not broker.replicas.peers.coordinates(request.transactional_id):
         _append_verified(broker, request, context, invalid)
-        return
+        return LATER
     joining = []
     if request.transactional_id is not None and broker.config.fsync == "commit":
         joining = _joining(broker, request, context, now)
     if not joining:
         _append_all(broker, request, context, now, invalid)
-        return
+        return LATER
     assert request.transactional_id is not None
     for partition in joining:
         partition.joining += 1
@@ -141,7 +142,7 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
             _append_all(broker, request, context, broker.clock.now(), invalid)
 
     broker.transactions.when_durable(request.transactional_id, joined)
-    return
+    return LATER
 
 
 def _append_verified(
@@ -358,7 +359,7 @@ def _finish_unanswered(
     context: RequestContext,
     responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
-    broker.throttling.unanswered(context)
+    broker.access.throttling.unanswered(context)
     broker.answers.reply_encoded(context, b"")
     errors = [
         f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"

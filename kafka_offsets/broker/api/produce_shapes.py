@@ -9,7 +9,7 @@ is every request of several partitions, in a transaction, or with acks=0.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_offsets.broker.partition.batch_validation import Refused, check_batch, find_batch
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -82,7 +82,7 @@ class ProduceShapes:
         shape = None if cut is None else self._shapes.get(cut[0])
         if cut is None or shape is None:
             return False
-        if self._topics_version != broker.topics.version or broker.throttling.is_active:
+        if self._topics_version != broker.topics.version or broker.access.throttling.is_active:
             return False
         records, partition = cut[1], shape.partition
         header = find_batch(records, context.api_version)
@@ -119,7 +119,7 @@ class ProduceShapes:
         broker.answers.reply_encoded(context, answer)
         return True
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
+    def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:
         """Learn the shape of a request that was decoded.
 
         response  is later

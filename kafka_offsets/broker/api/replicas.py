@@ -144,12 +144,14 @@ def describe_quorum(
     ]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
         return answer(error_message="", topics=_no_quorum(request))
-    voter = answer.ReplicaState(broker.node_id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
-    partition = answer.PartitionData(0, ErrorCode.NONE, "", broker.node_id, 0, 0, [voter], [])
+    voter = answer.ReplicaState(broker.node.id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
+    partition = answer.PartitionData(0, ErrorCode.NONE, "", broker.node.id, 0, 0, [voter], [])
     nodes = []
     if context.api_version >= _NODES_SINCE:
         nodes.append(
-            answer.Node(broker.node_id, [answer.Listener(_CONTROLLER_LISTENER, broker.host, broker.port)])
+            answer.Node(
+                broker.node.id, [answer.Listener(_CONTROLLER_LISTENER, broker.node.host, broker.node.port)]
+            )
         )
     topics = [answer.TopicData(CLUSTER_METADATA_TOPIC, [partition])]
     return answer(error_message="", topics=topics, nodes=nodes)
@@ -180,7 +182,7 @@ def unregister_broker(
 
     Kafka removes also its only broker, which then serves no topic until it starts again.
     """
-    if request.broker_id == broker.node_id:
+    if request.broker_id == broker.node.id:
         return messages.UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST, error_message="The only broker cannot be removed."
         )

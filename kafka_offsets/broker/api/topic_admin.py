@@ -107,7 +107,7 @@ def create_topic(broker: Context, name: str, partition_count: int, configs: dict
 def _start_coordinating(broker: Context, topic: Topic, now: Now) -> None:
     """Start to coordinate a new topic, if it is the offsets topic or the transactions topic."""
     if topic.name == OFFSETS_TOPIC:
-        broker.runtime.start(topic.partition_count, now)
+        broker.groups.runtime.start(topic.partition_count, now)
     elif topic.name == TRANSACTIONS_TOPIC:
         broker.transactions.topic_created()
 
@@ -116,11 +116,11 @@ def topic_deleted(broker: Context, name: str) -> None:
     """Handle a deleted topic: answer its fetches and delete its offsets; with the offsets topic drop all groups."""
     fetch.answer_waiting(broker, lambda topic, _: topic == name, broker.clock.now())
     if name == OFFSETS_TOPIC:
-        broker.shards.topic_deleted()
+        broker.groups.shards.topic_deleted()
     elif name == TRANSACTIONS_TOPIC:
         broker.transactions.topic_deleted()
     else:
-        broker.expiry.topic_deleted(name)
+        broker.groups.expiry.topic_deleted(name)
 
 
 def _once(keys: Iterable[_Key]) -> set[_Key]:
@@ -236,7 +236,7 @@ def _create_topics(
     if is_too_late(request.timeout_ms) and _once(t.name for t in request.topics) - {CLUSTER_METADATA_TOPIC}:
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     plans = _plans(broker, request.topics)
-    quota = MutationsOfRequest(broker.throttling, context, now, _CREATION_IS_STRICT_SINCE)
+    quota = MutationsOfRequest(broker.access.throttling, context, now, _CREATION_IS_STRICT_SINCE)
     for plan in _accepted(plans):
         plan.refusal = _OVER_QUOTA if quota.refuses(plan.partition_count) else _FINE
     accepted = _accepted(plans)
@@ -327,7 +327,7 @@ def _check_brokers(broker: Context, name: str, factor: int) -> Refusal:
     """Check that there are as many brokers as a topic has replicas; also by default, where it would wait for more."""
     if factor == _DEFAULT and broker.topics.cluster is not None:
         factor = broker.topics.cluster.needed_brokers(name)
-    count = len(broker.broker_ids)
+    count = len(broker.node.broker_ids)
     if factor > count:
         too_few = _TOO_FEW_BROKERS.format(factor, count)
         return (
@@ -375,7 +375,7 @@ def check_replicas(broker: Context, broker_ids: list[int], factor: int | None = 
     # Kafka checks in this order: from the lowest id on, first whether the broker exists, then for duplicates.
     previous = None
     for broker_id in sorted(broker_ids):
-        if broker_id not in broker.broker_ids:
+        if broker_id not in broker.node.broker_ids:
             return (
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"{assignment} broker {broker_id}, but no such broker is registered.",
@@ -514,7 +514,7 @@ def _delete_topics(
     if is_too_late(request.timeout_ms) and _once(keys):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     found, results = _topics_to_delete(broker, request)
-    quota = MutationsOfRequest(broker.throttling, context, now, _DELETION_IS_STRICT_SINCE)
+    quota = MutationsOfRequest(broker.access.throttling, context, now, _DELETION_IS_STRICT_SINCE)
     deleted = []
     for topic in found:
         if quota.refuses(topic.partition_count):
@@ -632,7 +632,7 @@ def _create_partitions(
     totals: dict[str, int] = {}
     replicas: dict[str, list[list[int]]] = {}
     room = _MOST_PARTITIONS
-    quota = MutationsOfRequest(broker.throttling, context, now, _GROWTH_IS_STRICT_SINCE)
+    quota = MutationsOfRequest(broker.access.throttling, context, now, _GROWTH_IS_STRICT_SINCE)
     for name, wanted in {topic.name: topic for topic in request.topics}.items():
         topic = broker.topics.get(name)
         error, message = _TWICE if times[name] > 1 else _check_growth(broker, wanted, room)
@@ -679,7 +679,7 @@ def _check_growth(
     state = None if broker.replicas is None else broker.replicas.state(topic.name, 0)
     factor = 1 if state is None else len(state.replicas)
     if wanted.assignments is None:
-        count = len(broker.broker_ids)
+        count = len(broker.node.broker_ids)
         too_few = ErrorCode.INVALID_REPLICATION_FACTOR, _TOO_FEW_BROKERS.format(factor, count)
         return too_few if factor > count else _FINE
     if len(wanted.assignments) != additional:

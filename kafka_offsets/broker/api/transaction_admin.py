@@ -15,6 +15,7 @@ from kafka_offsets.broker.context.incremental import Budget, Steps, run_incremen
 from kafka_offsets.broker.groups.transactions import transactional_ids
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.patterns import Pattern, PatternError
@@ -88,7 +89,7 @@ def _describe(
 
 def list_transactions(
     broker: Context, request: messages.ListTransactionsRequest, context: RequestContext, now: Now
-) -> messages.ListTransactionsResponse | None:
+) -> messages.ListTransactionsResponse | Later:
     """List transactional ids, filtered by state, producer, duration and a regular expression where requested."""
     if request.transactional_id_pattern:
         try:
@@ -221,7 +222,7 @@ def _places_of_markers(
 @awaits_logs(Awaiting(_places_of_markers, lambda request, version: True))
 def write_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
-) -> messages.WriteTxnMarkersResponse | None:
+) -> messages.WriteTxnMarkersResponse | Later:
     """Write markers to partitions, whatever the state of the transaction coordinator.
 
     A marker without a producer fails the whole request, as it fails in Kafka when the marker is built; earlier markers
@@ -248,7 +249,7 @@ def write_markers(
 
     if not asked:
         return _markers_answer(request, [{} for _ in request.markers])
-    aggregator = ReplyAggregator(context, len(asked), build, lambda index, error: error)
+    aggregator = ReplyAggregator(broker.answers.reply, context, len(asked), build, lambda index, error: error)
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
         error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, place, logs, now)
@@ -258,7 +259,7 @@ def write_markers(
             _write_to_shard(broker, marker, place[1], partial(broker.answers.reply, aggregator.part(at)))
         else:
             broker.durability.reply_when_durable(aggregator.part(at), error, logs)
-    return None
+    return LATER
 
 
 def _write_marker(
@@ -272,7 +273,7 @@ def _write_marker(
         if not broker.replicas.hosts(*place):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         state = broker.replicas.state(*place)
-        if state is None or state.leader != broker.node_id:
+        if state is None or state.leader != broker.node.id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
     try:
         partition = broker.topics.partition(*place)
@@ -309,7 +310,7 @@ def _write_marker(
 
 
 def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable[[ErrorCode], None]) -> None:
-    hosted = broker.shards.hosted_partition(index)
+    hosted = broker.groups.shards.hosted_partition(index)
     if _NOBODY in (marker.producer_id, marker.producer_epoch):
         done(ErrorCode.UNKNOWN_SERVER_ERROR)
     elif marker.producer_epoch < _NOBODY:
@@ -326,7 +327,7 @@ def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable
             coordinator_epoch=marker.coordinator_epoch,
             done=done,
         )
-        broker.shards.decide_transactional(hosted, result)
+        broker.groups.shards.decide_transactional(hosted, result)
 
 
 def _markers_answer(

@@ -13,6 +13,7 @@ from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.groups.transaction_peers import Outcomes
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.broker.wire.rights import Right, Rights
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets import transactional_offsets
@@ -57,7 +58,7 @@ def _client_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
 
 def init_producer_id(
     broker: Context, request: messages.InitProducerIdRequest, context: RequestContext, now: Now
-) -> messages.InitProducerIdResponse | None:
+) -> messages.InitProducerIdResponse | Later:
     """Give a producer a new id, or a transactional id its producer id and next epoch.
 
     A producer without a transactional id that names its old id gets a new one. It needs the right to write to some
@@ -92,7 +93,7 @@ def init_producer_id(
             producer_id=given.producer_id, producer_epoch=given.producer_epoch
         )
     broker.durability.reply_when_durable(context, response, logs)
-    return None
+    return LATER
 
 
 def fail_init_producer_id(
@@ -135,7 +136,7 @@ ADDITION_RIGHTS = Rights(
 
 def add_partitions(
     broker: Context, request: messages.AddPartitionsToTxnRequest, context: RequestContext, now: Now
-) -> messages.AddPartitionsToTxnResponse | None:
+) -> messages.AddPartitionsToTxnResponse | Later:
     """Add partitions to transactions, all of a transaction or none, or verify that they are in one."""
     response = messages.AddPartitionsToTxnResponse
     if context.api_version < _BATCHES_SINCE:
@@ -151,7 +152,7 @@ def add_partitions(
         )
         answer = response(results_by_topic_v3_and_below=by_topic)
         broker.durability.reply_when_durable(context, answer, logs)
-        return None
+        return LATER
     # Of transactions with one id Kafka takes the last one's partitions for each, and answers with the first one's.
     last = {asked.transactional_id: asked.topics for asked in request.transactions}
     first = {asked.transactional_id: asked.topics for asked in reversed(request.transactions)}
@@ -166,7 +167,7 @@ def add_partitions(
             waiting += logs
         results.append(response.AddPartitionsToTxnResult(name, by_topic))
     broker.durability.reply_when_durable(context, response(results_by_transaction=results), waiting)
-    return None
+    return LATER
 
 
 def fail_add(
@@ -285,13 +286,13 @@ def _mirrored(topics: _Topics, error: ErrorCode) -> _Results:
 
 def add_offsets(
     broker: Context, request: messages.AddOffsetsToTxnRequest, context: RequestContext, now: Now
-) -> messages.AddOffsetsToTxnResponse | None:
+) -> messages.AddOffsetsToTxnResponse | Later:
     """Add to a transaction the partition of the offsets topic that stores a group."""
     if not request.transactional_id:
         return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    if not broker.shards.topic_exists:
-        broker.shards.create_topic(now)
-    partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.runtime.partition_count)
+    if not broker.groups.shards.topic_exists:
+        broker.groups.shards.create_topic(now)
+    partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.groups.runtime.partition_count)
 
     def decide(found: Transaction | None) -> Decision:
         return transactions.add_partitions(
@@ -302,7 +303,7 @@ def add_offsets(
     broker.durability.reply_when_durable(
         context, messages.AddOffsetsToTxnResponse(error_code=_client_error(error, context)), logs
     )
-    return None
+    return LATER
 
 
 # -- TxnOffsetCommit
@@ -310,7 +311,7 @@ def add_offsets(
 
 def commit_offsets(
     broker: Context, request: messages.TxnOffsetCommitRequest, context: RequestContext, now: Now
-) -> messages.TxnOffsetCommitResponse | None:
+) -> messages.TxnOffsetCommitResponse | Later:
     """Commit offsets of a group in a transaction. They become visible when it is committed (KIP-447)."""
     version = context.api_version
     known = transactional_offsets.known_partitions(broker.topics, request)
@@ -320,7 +321,7 @@ def commit_offsets(
         return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)
     if broker.config.offset_storage == "zookeeper":  # a znode cannot hold an offset that is still pending
         return transactional_offsets.answer(request, known, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-    hosted = broker.shards.shard_of(request.group_id, now)
+    hosted = broker.groups.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
             hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -341,7 +342,7 @@ def commit_offsets(
 
         producer = request.producer_id, request.producer_epoch
         replicas.peers.add_or_verify(request.transactional_id, producer, [place], verified, adds=adds)
-        return None
+        return LATER
     error = broker.transactions.add_or_verify(
         request.transactional_id, request.producer_id, request.producer_epoch, place, now, adds=adds
     )
@@ -350,7 +351,7 @@ def commit_offsets(
         return transactional_offsets.answer(request, known, answered)
     added = partial(_commit_added, broker, request, context, hosted, known)
     broker.transactions.when_durable(request.transactional_id, added)
-    return None
+    return LATER
 
 
 def _commit_added(
@@ -367,7 +368,7 @@ def _commit_added(
         return
     decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
     if decided.records:
-        broker.shards.decide_transactional(hosted, decided)
+        broker.groups.shards.decide_transactional(hosted, decided)
         return
     (reply,) = decided.replies
     broker.answers.reply(context, reply.response)
@@ -397,7 +398,7 @@ def fail_commit_offsets(
 
 def end_transaction(
     broker: Context, request: messages.EndTxnRequest, context: RequestContext, now: Now
-) -> messages.EndTxnResponse | None:
+) -> messages.EndTxnResponse | Later:
     """Commit or abort a transaction. The response is sent once that is decided; the markers follow."""
     if not request.transactional_id:
         return fail_transaction(request, ErrorCode.INVALID_REQUEST, context.api_version)
@@ -428,4 +429,4 @@ def end_transaction(
         assert state is not None
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch
     broker.durability.reply_when_durable(context, response, logs)
-    return None
+    return LATER

@@ -8,19 +8,18 @@ KafkaApis.handleEnvelope of Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any
 
 from kafka_offsets.broker.context.broker_peers import is_between_brokers, is_trusted
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.intercept import decide, pass_on
+from kafka_offsets.broker.context.intercept import decide_for, pass_on
 from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.wire import rights
-from kafka_offsets.broker.wire.api import Api, Apis, Route
+from kafka_offsets.broker.wire.api import LATER, Api, Apis, Later, Response
 from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import Receiver, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import (
@@ -38,28 +37,6 @@ _SHORT_BYTES = 2
 _SIZE_BYTES = 4
 
 
-class Enveloped(Held):
-    """The context of a request in an envelope: its sender is the client, not the broker whose connection it is."""
-
-    __slots__ = ("_principal",)
-
-    def __init__(
-        self, envelope: RequestContext, principal: Principal, host: str, take: Callable[[Any], None]
-    ) -> None:
-        super().__init__(envelope, None, take)
-        self._principal, self.client_host = principal, host
-
-    @property
-    def principal(self) -> Principal:
-        """The principal that the other broker's listener has given to the client."""
-        return self._principal
-
-    @property
-    def is_forwarded(self) -> bool:
-        """Always True: it is passed on no further, or brokers with different metadata would send it in a circle."""
-        return True
-
-
 # -- the broker of the client
 
 
@@ -75,12 +52,15 @@ def sealed(request: messages.MessageValue, context: RequestContext) -> messages.
 
 def unsealed(
     request: messages.MessageValue, context: RequestContext, answer: messages.EnvelopeResponse
-) -> Any:
+) -> messages.MessageValue:
     """Return the response to the request in an envelope. Raises ProtocolError if the other broker has refused it."""
     if answer.error_code or answer.response_data is None:
         raise ProtocolError(f"the envelope is refused with {ErrorCode(answer.error_code).name}", 0)
     frame = bytes(answer.response_data)
-    return decode_response(type(request), context.api_version, frame, context.correlation_id)
+    response: messages.MessageValue = decode_response(
+        type(request), context.api_version, frame, context.correlation_id
+    )
+    return response
 
 
 def _encoded(principal: Principal) -> bytes:
@@ -91,17 +71,19 @@ def _encoded(principal: Principal) -> bytes:
 # -- the broker that decides
 
 
-def _envelope(core: Context, request: messages.EnvelopeRequest, context: RequestContext, now: Now) -> Any:
+def _envelope(
+    broker: Context, request: messages.EnvelopeRequest, context: RequestContext, now: Now
+) -> Response | Later:
     """Decide the request in an envelope as its client's."""
-    if not is_between_brokers(core, context):
+    if not is_between_brokers(broker, context):
         # as at a listener of Kafka that is not for controllers
         error = ProtocolError(f"API key {_ENVELOPE} is not served at this listener", 0)
-        core.answers.refuse(context.connection, error)
-        return None
-    if not is_trusted(core, context):
+        broker.answers.refuse(context.connection, error)
+        return LATER
+    if not is_trusted(broker, context):
         return messages.EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.connection.has_left:
-        return None  # withdrawn: its client may have sent it to another broker, and a later one after it
+        return LATER  # withdrawn: its client may have sent it to another broker, and a later one after it
     try:
         principal = _decoded(bytes(request.request_principal or b""))
     except ProtocolError:
@@ -112,20 +94,19 @@ def _envelope(core: Context, request: messages.EnvelopeRequest, context: Request
         return messages.EnvelopeResponse(None, ErrorCode.INVALID_REQUEST)
     host = f"/{getattr(address, 'ipv4_mapped', None) or address}"
     try:
-        opened = _Opened(core, context, bytes(request.request_data), principal, host)
+        opened = _Opened(broker, context, bytes(request.request_data), principal, host)
     except ProtocolError:
         return messages.EnvelopeResponse(None, ErrorCode.UNSUPPORTED_VERSION)
     if not opened.is_forwardable:
         return messages.EnvelopeResponse(None, ErrorCode.INVALID_REQUEST)
     opened.decide(now)
-    return None
+    return LATER
 
 
 ENVELOPE = Api(
     _ENVELOPE,
     "Envelope",
     (0, 0),
-    Route.BROKER,
     _envelope,
     rights.NONE,
     pipelined=True,
@@ -149,34 +130,42 @@ class _Opened:
     """
 
     def __init__(
-        self, core: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
+        self, broker: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
     ) -> None:
         key, version = read_api_key_and_version(frame)
         rows = envelope.connection.apis
-        found = (core.apis if rows is None else rows).by_key.get(key)
+        found = (broker.apis if rows is None else rows).by_key.get(key)
         codecs = None if found is None else found.codecs(version)
         if found is None or codecs is None:
             raise ProtocolError(f"API key {key} is not served in version {version}", 0)
         self.is_forwardable = found.forwarded
         if rows is not None:  # a connection within this process has rows that do not check rights
-            (found,) = authorized(core.authorizer, Apis([found]))
-        self._core, self._envelope, self._row, self._codecs = core, envelope, found, codecs
-        context = self._context = Enveloped(envelope, principal, host, self._answer)
+            (found,) = authorized(broker.access.authorizer, Apis([found]))
+        self._broker, self._envelope, self._api, self._codecs = broker, envelope, found, codecs
         correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
-        context.api_key, context.api_version, context.codecs = key, version, codecs
-        context.correlation_id, context.client_id = correlation_id, client_id
-        context.request = codecs.decode(frame, body)[0]
+        # It is passed on no further, or brokers with different metadata would send it in a circle.
+        self._context = RequestContext(
+            envelope.connection,
+            key,
+            version,
+            correlation_id,
+            client_id,
+            host,
+            codecs.decode(frame, body)[0],
+            codecs,
+            envelope.frame_bytes,
+            sender=envelope.sender,
+            receiver=Receiver(self._answer, principal=principal),
+        )
 
     def decide(self, now: Now) -> None:
         """Decide it as if the client had sent it to this broker."""
-        response = decide(self._core, self._row, self._context.request, self._context, now)
-        if response is not None:
-            self._context.hand_over(response)
+        decide_for(self._broker, self._api, self._context.request, self._context, now)
 
-    def _answer(self, answer: Any) -> None:
+    def _answer(self, answer: Response) -> None:
         """Put the response in an envelope, with the time for which the client is throttled."""
         context, codecs = self._context, self._codecs
-        throttle_ms = self._core.throttling.forwarded(context, self._envelope)
+        throttle_ms = self._broker.access.throttling.forwarded(context, self._envelope)
         if throttle_ms:
             answer = self._throttled(answer, throttle_ms)
         if isinstance(answer, Parts):
@@ -188,18 +177,22 @@ class _Opened:
             tagged = codecs.has_tagged_response_header
             frame = bytes(encode_response(encode, answer, context.correlation_id, tagged))
         response = messages.EnvelopeResponse(frame[_SIZE_BYTES:], ErrorCode.NONE)
-        pass_on(self._core, self._envelope, response)
+        pass_on(self._broker, self._envelope, response)
 
-    def _throttled(self, answer: Any, throttle_ms: int) -> Any:
+    def _throttled(self, response: Response, throttle_ms: int) -> messages.MessageValue:
         context = self._context
-        if isinstance(answer, Parts):
-            answer = b"".join(answer.pieces)
-        if isinstance(answer, (bytes, bytearray)):
-            frame = bytes(answer[_SIZE_BYTES:])
-            answer = decode_response(
+        if isinstance(response, Parts):
+            response = b"".join(response.pieces)
+        message: Any
+        if isinstance(response, (bytes, bytearray)):
+            frame = bytes(response[_SIZE_BYTES:])
+            message = decode_response(
                 type(context.request), context.api_version, frame, context.correlation_id
             )
-        elif answer is context.request:
-            answer = self._row.fail(answer, ErrorCode.NONE, context.api_version)
-        answer.throttle_time_ms = throttle_ms
+        elif response is context.request:
+            message = self._api.fail(response, ErrorCode.NONE, context.api_version)
+        else:
+            message = response
+        message.throttle_time_ms = throttle_ms
+        answer: messages.MessageValue = message
         return answer

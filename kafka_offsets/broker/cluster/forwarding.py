@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from kafka_offsets.broker.cluster.envelopes import ENVELOPE_VERSION, sealed, unsealed
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.intercept import decide, pass_on
+from kafka_offsets.broker.context.intercept import decide_for, pass_on
 from kafka_offsets.broker.turn.scheduler import Deadline
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.wire.api import Api, Response
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.metadata.membership import ClusterMembership
@@ -52,23 +51,28 @@ class Forwarding:
         self._waiting: deque[Callable[[], None]] = deque()
 
     def decide(
-        self, core: Context, row: Api, request: Any, context: RequestContext, coordinator_of: CoordinatorOf
+        self,
+        broker: Context,
+        api: Api,
+        request: messages.MessageValue,
+        context: RequestContext,
+        coordinator_of: CoordinatorOf,
     ) -> None:
         """Answer a request with what the coordinators of its groups answer, each for its own groups."""
-        forwarded = _Forwarded(self, core, row, context, coordinator_of)
+        forwarded = _Forwarded(self, broker, api, context, coordinator_of)
 
         def begin() -> None:
             """Pass the request on, unless its client has left or the controller is not reached."""
             if context.connection.has_left:
                 return
             if self.may_be_fenced:
-                pass_on(core, context, forwarded.failed(request))
+                pass_on(broker, context, forwarded.failed(request))
             else:
-                forwarded.decide(request, core.clock.now(), lambda answer: pass_on(core, context, answer))
+                forwarded.decide(request, broker.clock.now(), lambda answer: pass_on(broker, context, answer))
 
         if self._waiting or self.may_be_fenced:
             if self.has_too_many:
-                pass_on(core, context, forwarded.failed(request))
+                pass_on(broker, context, forwarded.failed(request))
                 return
             self._waiting.append(begin)
             if len(self._waiting) == 1:
@@ -103,25 +107,25 @@ class _Forwarded:
     def __init__(
         self,
         forwarding: Forwarding,
-        core: Context,
-        row: Api,
+        broker: Context,
+        api: Api,
         context: RequestContext,
         coordinator_of: CoordinatorOf,
     ) -> None:
         self._forwarding = forwarding
-        self._core = core
-        self._row = row
+        self._broker = broker
+        self._api = api
         self._context = context
         self._version = context.api_version
         self._coordinator_of = coordinator_of
 
-    def decide(self, request: Any, now: Now, done: Callable[[Any], None]) -> None:
+    def decide(self, request: messages.MessageValue, now: Now, done: Callable[[Response], None]) -> None:
         """Decide the groups of one coordinator after the other; `done` gets the joined answer."""
-        named = self._row.named(self._version)
+        named = self._api.named(self._version)
         elsewhere = {
             node_id
             for group in named.ids(request, GROUP_ID)
-            if (node_id := self._coordinator_of(group)) != self._core.node_id
+            if (node_id := self._coordinator_of(group)) != self._broker.node.id
         }
         if not elsewhere:
             self._here(request, now, done)
@@ -135,22 +139,19 @@ class _Forwarded:
             self._there(node_id, part, done)
             return
 
-        def answered(answer: Any) -> None:
+        def answered(answer: Response) -> None:
             """Decide the other groups, and join the answers in the order of the request."""
             self.decide(rest, now, lambda other: done(named.join_by_key(request, answer, other)))
 
         self._there(node_id, part, answered)
 
-    def _here(self, request: Any, now: Now, done: Callable[[Any], None]) -> None:
-        held = Held(self._context, request, done)
-        response = decide(self._core, self._row, request, held, now)
-        if response is not None:
-            held.hand_over(response)
+    def _here(self, request: messages.MessageValue, now: Now, done: Callable[[Response], None]) -> None:
+        decide_for(self._broker, self._api, request, self._context.held(request, done), now)
 
-    def _there(self, node_id: int, request: Any, done: Callable[[Any], None]) -> None:
+    def _there(self, node_id: int, request: messages.MessageValue, done: Callable[[Response], None]) -> None:
         """Send a request to a coordinator."""
-        core, forwarding = self._core, self._forwarding
-        assert core.replicas is not None
+        broker, forwarding = self._broker, self._forwarding
+        assert broker.replicas is not None
         connection = self._context.connection
         if node_id < 0 or forwarding.has_too_many:
             done(self.failed(request))
@@ -158,7 +159,7 @@ class _Forwarded:
         forwarding.under_way += 1
         deadline: Deadline | None = None
 
-        def end(response: Any) -> None:
+        def end(response: messages.EnvelopeResponse | None) -> None:
             """Take the first of answer, loss and time-out."""
             nonlocal deadline
             if deadline is None:
@@ -171,24 +172,26 @@ class _Forwarded:
 
         def give_up(now: Now) -> None:
             """Withdraw the request, if the coordinator has not read it yet: the client may send it elsewhere now."""
-            assert core.replicas is not None
-            core.replicas.peers.withdraw(connection, node_id)
+            assert broker.replicas is not None
+            broker.replicas.peers.withdraw(connection, node_id)
             end(None)
 
-        deadline = core.scheduler.client_timeout(core.config.offsets_commit_timeout_ms, give_up)
+        deadline = broker.scheduler.client_timeout(broker.config.offsets_commit_timeout_ms, give_up)
         envelope = sealed(request, self._context)
-        core.replicas.peers.send(node_id, connection, envelope, ENVELOPE_VERSION, end)
+        broker.replicas.peers.send(node_id, connection, envelope, ENVELOPE_VERSION, end)
 
-    def _answer(self, node_id: int, request: Any, response: messages.EnvelopeResponse) -> Any:
+    def _answer(
+        self, node_id: int, request: messages.MessageValue, response: messages.EnvelopeResponse
+    ) -> messages.MessageValue:
         """Return what a coordinator has answered; if it accepts no envelope of this broker, the error of Kafka."""
         try:
             return unsealed(request, self._context, response)
         except ProtocolError as error:
             logger.error("broker %d refuses requests that this broker forwards: %s", node_id, error)
-            return self._row.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
+            return self._api.fail(request, ErrorCode.UNKNOWN_SERVER_ERROR, self._version)
 
-    def failed(self, request: Any) -> Any:
+    def failed(self, request: messages.MessageValue) -> messages.MessageValue:
         """Return an error that every client retries: of a fetch, consumers before 3.9 retry NOT_COORDINATOR alone."""
-        is_fetch = self._row.name == "OffsetFetch"
+        is_fetch = self._api.name == "OffsetFetch"
         error = ErrorCode.NOT_COORDINATOR if is_fetch else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return self._row.fail(request, error, self._version)
+        return self._api.fail(request, error, self._version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_offsets.broker.api.fetch import FOLLOWERS_SERVE_SINCE, Refuses
 from kafka_offsets.broker.api.replicas import unregistered
@@ -19,8 +19,8 @@ from kafka_offsets.broker.cluster.forwarding import Forwarding
 from kafka_offsets.broker.cluster.view import ClusterView
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import (
-    decide,
     decide_and_change,
+    decide_for,
     fail_request,
     names_of,
     pass_on,
@@ -29,9 +29,9 @@ from kafka_offsets.broker.context.intercept import (
 )
 from kafka_offsets.broker.partition.partitions import Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.wire.api import Addresses, Api, Apis
+from kafka_offsets.broker.wire.api import LATER, Addresses, Api, Apis, Handle, Later, Response
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.metadata.image import NO_BROKER, TopicPartition
 from kafka_offsets.metadata.membership import ClusterMembership
@@ -39,10 +39,9 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import GROUP_ID, TRANSACTIONAL_ID, index_of, name_in
 from kafka_offsets.replication.partition_state import NO_LEADER
 
-Handle = Callable[..., Any]
+M = TypeVar("M", bound=messages.MessageValue)
 
 _PRODUCE = 0
-_ADD_PARTITIONS = 24
 _DESCRIBE_PRODUCERS = 61
 _LEADER_SINCE = {0: 10, 1: 16}
 """From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
@@ -68,17 +67,24 @@ _BROKER_RESOURCES = (4, 8)
 """A broker, and its loggers, as the resource types of ListConfigResources."""
 
 
-def _names_new_topics(core: Context, request: messages.MetadataRequest) -> bool:
+def _names_new_topics(broker: Context, request: messages.MetadataRequest) -> bool:
     return (
         request.allow_auto_topic_creation
-        and core.config.auto_create_topics_enable
-        and any(each.name is not None and core.topics.get(each.name) is None for each in request.topics or ())
+        and broker.config.auto_create_topics_enable
+        and any(
+            each.name is not None and broker.topics.get(each.name) is None for each in request.topics or ()
+        )
     )
 
 
-def _needs_new_coordinators(core: Context, request: messages.FindCoordinatorRequest) -> bool:
-    return core.topics.get(TRANSACTIONS_TOPIC if request.key_type == _TRANSACTION else OFFSETS_TOPIC) is None
+def _needs_new_coordinators(broker: Context, request: messages.FindCoordinatorRequest) -> bool:
+    return (
+        broker.topics.get(TRANSACTIONS_TOPIC if request.key_type == _TRANSACTION else OFFSETS_TOPIC) is None
+    )
 
+
+Change = Callable[[Context, Any, RequestContext, Any], None]
+"""(broker, request, context, response): changes the response."""
 
 Creates = Callable[[Context, Any], bool]
 """Whether a request creates a topic."""
@@ -86,15 +92,15 @@ Creates = Callable[[Context, Any], bool]
 _CREATES: dict[str, Creates] = {"Metadata": _names_new_topics, "FindCoordinator": _needs_new_coordinators}
 
 
-def _decide_now(row: Api, core: Context, request: Any, context: RequestContext) -> None:
+def _decide_now(row: Api, broker: Context, request: messages.MessageValue, context: RequestContext) -> None:
     """Decide a request that has waited, and answer it."""
     try:
-        response = row.handle(core, request, context, core.clock.now())
+        response = row.handle(broker, request, context, broker.clock.now())
     except Exception as error:  # noqa: BLE001 - fail_request logs it
-        fail_request(core, row, context, error)
+        fail_request(broker, row, context, error)
         return
-    if response is not None:
-        pass_on(core, context, response)
+    if response is not LATER:
+        pass_on(broker, context, response)
 
 
 class ClusterRows:
@@ -104,7 +110,7 @@ class ClusterRows:
         self._membership = membership
         self._view = ClusterView(membership.image)
         self._forwarding = Forwarding(membership)
-        self._described: dict[str, Handle] = {
+        self._described: dict[str, Change] = {
             "Metadata": self._metadata,
             "DescribeTopicPartitions": self._describe_partitions,
             "DescribeCluster": self._describe_cluster,
@@ -125,30 +131,39 @@ class ClusterRows:
     def _row(self, row: Api) -> Api:
         made = self._made_row(row)
         if row.decided_by_controller:
-            return made.handled_by(partial(self._if_reachable, made), made.route)
+            return made.handled_by(partial(self._if_reachable, made))
         if row.name in _CREATES:
-            return made.handled_by(partial(self._if_known, made, _CREATES[row.name]), made.route)
+            return made.handled_by(partial(self._if_known, made, _CREATES[row.name]))
         return made
 
-    def _if_reachable(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> None:
+    def _if_reachable(
+        self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
+    ) -> Later:
         """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
 
         def decide_now() -> None:
             if self._membership.is_reachable:
-                _decide_now(row, core, request, context)
+                _decide_now(row, broker, request, context)
             else:  # Kafka answers this too, but after the timeout of the request
-                pass_on(core, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
+                pass_on(broker, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
 
         self._membership.when_answering(decide_now)
+        return LATER
 
     def _if_known(
-        self, row: Api, creates: Creates, core: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        row: Api,
+        creates: Creates,
+        broker: Context,
+        request: messages.MessageValue,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | Later:
         """Decide a request at once if it creates no topic, else once the controller answers or is not reached."""
-        if not creates(core, request):
-            return row.handle(core, request, context, now)
-        self._membership.when_answering(partial(_decide_now, row, core, request, context))
-        return None
+        if not creates(broker, request):
+            return row.handle(broker, request, context, now)
+        self._membership.when_answering(partial(_decide_now, row, broker, request, context))
+        return LATER
 
     def _made_row(self, row: Api) -> Api:
         handle: Handle
@@ -170,31 +185,34 @@ class ClusterRows:
 
     # -- requests for leaders
 
-    def _by_leader(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
+    def _by_leader(
+        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+    ) -> Response | Later:
         def is_elsewhere(topic: str, index: int) -> bool:
             if row.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
-                return not self._view.hosts(core, topic, index)
-            return not self._view.serves(core, topic, index)
+                return not self._view.hosts(broker, topic, index)
+            return not self._view.serves(broker, topic, index)
 
-        version, name_of = context.api_version, names_of(core)
+        version, name_of = context.api_version, names_of(broker)
         named = row.named(version)
         if not any(is_elsewhere(*place) for place in named.places(request, name_of)):
-            return row.handle(core, request, context, now)
+            return row.handle(broker, request, context, now)
         struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
-        if row.key == _PRODUCE and request.acks == 0:
-            return refuse_unanswered(core, row, rest, context, now)
+        if isinstance(request, messages.ProduceRequest) and request.acks == 0:
+            return refuse_unanswered(broker, row, rest, context, now)
         refused = row.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
         if row.has_leader_epochs:
-            self._compare_epochs(core, struck, refused)
+            self._compare_epochs(broker, struck, refused)
         if rest is None:
-            return self._name_leaders(row, core, context, refused)
+            return self._name_leaders(row, broker, context, refused)
 
-        def join(response: Any) -> Any:
-            return self._name_leaders(row, core, context, named.join_by_partition(request, refused, response))
+        def join(response: messages.MessageValue) -> messages.MessageValue:
+            joined: messages.MessageValue = named.join_by_partition(request, refused, response)
+            return self._name_leaders(row, broker, context, joined)
 
-        return decide_and_change(core, row, rest, context, now, join)
+        return decide_and_change(broker, row, rest, context, now, join)
 
-    def _compare_epochs(self, core: Context, request: Any, refused: Any) -> None:
+    def _compare_epochs(self, broker: Context, request: Any, refused: Any) -> None:
         """Answer that a leader epoch is not the current one: a replica compares it before it checks who leads."""
         given = {
             (name_in(topic), index_of(each)): each.current_leader_epoch
@@ -205,7 +223,11 @@ class ClusterRows:
             for each in topic.partitions:
                 place = TopicPartition(name_in(topic), index_of(each))
                 state, epoch = self._membership.image.state(*place), given[place]
-                if state is not None and core.node_id in state.replicas and 0 <= epoch != state.leader_epoch:
+                if (
+                    state is not None
+                    and broker.node.id in state.replicas
+                    and 0 <= epoch != state.leader_epoch
+                ):
                     is_old = epoch < state.leader_epoch
                     each.error_code = (
                         ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -214,63 +236,59 @@ class ClusterRows:
     def _fetch(
         self,
         row: Api,
-        core: Context,
+        broker: Context,
         request: messages.FetchRequest,
         context: RequestContext,
         now: Now,
         refuses: Refuses | None = None,
-    ) -> Any:
+    ) -> Response | Later:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
-        named = row.named(context.api_version).places(request, names_of(core))
-        asked = {*named, *core.fetch_sessions.places(request.session_id)}
-        if all(self._view.serves(core, *place) for place in asked):
-            return row.handle(core, request, context, now, refuses)
+        named = row.named(context.api_version).places(request, names_of(broker))
+        asked = {*named, *broker.fetch_sessions.places(request.session_id)}
+        if all(self._view.serves(broker, *place) for place in asked):
+            return row.handle(broker, request, context, now, refuses)
         followers_serve = context.api_version >= FOLLOWERS_SERVE_SINCE
 
         def refuse(topic: str, index: int) -> ErrorCode:
             """Refuse a partition that this broker neither leads nor may serve as a follower."""
             error = ErrorCode.NONE if refuses is None else refuses(topic, index)
-            if error or self._view.serves(core, topic, index):
+            if error or self._view.serves(broker, topic, index):
                 return error
-            if followers_serve and self._view.follows(core, topic, index):
+            if followers_serve and self._view.follows(broker, topic, index):
                 return ErrorCode.NONE  # a Fetch of a follower is refused when the log is read
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-        def name_leaders(response: Any) -> Any:
+        def name_leaders(response: Response) -> Response:
             """Add the leaders of refused partitions to the response."""
             if not isinstance(response, messages.FetchResponse):
                 return (
                     response  # already encoded, with many records of other partitions: clients use Metadata
                 )
-            return self._name_leaders(row, core, context, response)
+            return self._name_leaders(row, broker, context, response)
 
-        held = Held(context, request, lambda response: pass_on(core, context, name_leaders(response)))
-        response = row.handle(core, request, held, now, refuse)
-        if response is not None:
-            held.hand_over(response)
-        return None
+        held = context.held(request, lambda response: pass_on(broker, context, name_leaders(response)))
+        decide_for(broker, row, request, held, now, refuse)
+        return LATER
 
-    def _name_leaders(self, row: Api, core: Context, context: RequestContext, response: Any) -> Any:
+    def _name_leaders(self, row: Api, broker: Context, context: RequestContext, response: M) -> M:
         """Add the leaders of refused partitions to the answer, if the version has fields for them."""
         version = context.api_version
         if version < _LEADER_SINCE.get(row.key, version + 1):
             return response
         named: set[int] = set()
-        for topic in response.responses:
-            found = core.topics.get(topic_name(core, topic))
+        changed: Any = response
+        for topic in changed.responses:
+            found = broker.topics.get(topic_name(broker, topic))
             partitions = topic.partition_responses if row.key == _PRODUCE else topic.partitions
             for each in partitions:
                 if found is None or each.error_code not in _AT_ANOTHER_LEADER:
                     continue
                 index = index_of(each)
                 state = self._view.state(found, index)
-                each.current_leader = row.response.LeaderIdAndEpoch(  # type: ignore[attr-defined]
-                    state.leader, state.leader_epoch
-                )
+                each.current_leader = changed.LeaderIdAndEpoch(state.leader, state.leader_epoch)
                 named.add(state.leader)
-        endpoint = row.response.NodeEndpoint  # type: ignore[attr-defined]
-        response.node_endpoints = [
-            endpoint(node.id, host, port)
+        changed.node_endpoints = [
+            changed.NodeEndpoint(node.id, host, port)
             for node, host, port in self._view.reached_at(context.connection.listener)
             if node.id in named
         ]
@@ -279,13 +297,13 @@ class ClusterRows:
     # -- requests for coordinators
 
     def _by_coordinator(
-        self, row: Api, core: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+    ) -> Response | Later:
         is_transactional = row.addresses is Addresses.TRANSACTION
 
         def is_elsewhere(key: str) -> bool:
-            found = self._view.coordinator(core, key, is_transactional=is_transactional)
-            return found != core.node_id
+            found = self._view.coordinator(broker, key, is_transactional=is_transactional)
+            return found != broker.node.id
 
         version = context.api_version
         named = row.named(version)
@@ -294,13 +312,15 @@ class ClusterRows:
         else:
             keys = named.ids(request, GROUP_ID)
         if not any(is_elsewhere(key) for key in keys):
-            return decide(core, row, request, context, now)
-        if row.key == _ADD_PARTITIONS and forbidden_topics(request.v3_and_below_topics, context):
-            return decide(core, row, request, context, now)  # refused, before it is told who coordinates
-        if core.config.offsets_forward and row.forwarded and not context.is_forwarded:
-            coordinator_of = partial(self._view.coordinator, core, is_transactional=False)
-            self._forwarding.decide(core, row, request, context, coordinator_of)
-            return None
+            return row.handle(broker, request, context, now)
+        if isinstance(request, messages.AddPartitionsToTxnRequest) and forbidden_topics(
+            request.v3_and_below_topics, context
+        ):
+            return row.handle(broker, request, context, now)  # refused, before it is told who coordinates
+        if broker.config.offsets_forward and row.forwarded and not context.is_forwarded:
+            coordinator_of = partial(self._view.coordinator, broker, is_transactional=False)
+            self._forwarding.decide(broker, row, request, context, coordinator_of)
+            return LATER
         error = ErrorCode.NOT_COORDINATOR
         if not named.keys(request):
             return row.fail(request, error, version)
@@ -308,30 +328,44 @@ class ClusterRows:
         refused = row.fail(struck, error, version)
         if rest is None:
             return refused
-        return decide_and_change(core, row, rest, context, now, partial(named.join_by_key, request, refused))
+        return decide_and_change(
+            broker, row, rest, context, now, partial(named.join_by_key, request, refused)
+        )
 
     # -- answers that name brokers, leaders or replicas
 
     def _describe(
-        self, change: Handle, row: Api, core: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        change: Change,
+        row: Api,
+        broker: Context,
+        request: messages.MessageValue,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | Later:
         return decide_and_change(
-            core, row, request, context, now, partial(self._changed, change, core, request, context)
+            broker, row, request, context, now, partial(self._changed, change, broker, request, context)
         )
 
     def _changed(
-        self, change: Handle, core: Context, request: Any, context: RequestContext, response: Any
-    ) -> Any:
-        change(core, request, context, response)
+        self, change: Change, broker: Context, request: object, context: RequestContext, response: M
+    ) -> M:
+        change(broker, request, context, response)
         return response
 
-    def _metadata(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _metadata(
+        self,
+        broker: Context,
+        request: messages.MetadataRequest,
+        context: RequestContext,
+        response: messages.MetadataResponse,
+    ) -> None:
         listener = context.connection.listener
         response.brokers = [
             response.Broker(node.id, host, port) for node, host, port in self._view.reached_at(listener)
         ]
         response.controller_id = self._view.controller_id
-        self._place(core, response)
+        self._place(broker, response)
         missing = self._view.without(listener)
         is_named = context.api_version >= _LISTENER_NOT_FOUND_SINCE
         error = ErrorCode.LISTENER_NOT_FOUND if is_named else ErrorCode.LEADER_NOT_AVAILABLE
@@ -341,12 +375,16 @@ class ClusterRows:
                     each.error_code, each.leader_id = error, NO_LEADER
 
     def _describe_partitions(
-        self, core: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.DescribeTopicPartitionsRequest,
+        context: RequestContext,
+        response: messages.DescribeTopicPartitionsResponse,
     ) -> None:
         """Unlike Metadata, this names eligible leader replicas, and a partition without a leader has no error."""
-        self._place(core, response)
+        self._place(broker, response)
         for topic in response.topics:
-            found = core.topics.get(topic.name) if topic.name else None
+            found = broker.topics.get(topic.name) if topic.name else None
             if found is None or topic.error_code:
                 continue
             for each in topic.partitions:
@@ -355,9 +393,11 @@ class ClusterRows:
                 each.eligible_leader_replicas = list(state.elr)
                 each.last_known_elr = [] if state.last_leader == NO_LEADER else [state.last_leader]
 
-    def _place(self, core: Context, response: Any) -> None:
+    def _place(
+        self, broker: Context, response: messages.MetadataResponse | messages.DescribeTopicPartitionsResponse
+    ) -> None:
         for topic in response.topics:
-            found = core.topics.get(topic.name) if topic.name else None
+            found = broker.topics.get(topic.name) if topic.name else None
             if found is None or topic.error_code:
                 continue
             for each in topic.partitions:
@@ -369,7 +409,13 @@ class ClusterRows:
                 if each.leader_id == NO_LEADER:
                     each.error_code = ErrorCode.LEADER_NOT_AVAILABLE
 
-    def _describe_cluster(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _describe_cluster(
+        self,
+        broker: Context,
+        request: messages.DescribeClusterRequest,
+        context: RequestContext,
+        response: messages.DescribeClusterResponse,
+    ) -> None:
         if response.error_code:
             return
         fenced = request.include_fenced_brokers
@@ -380,13 +426,20 @@ class ClusterRows:
         ]
         response.controller_id = self._view.controller_id
 
-    def _find_coordinator(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _find_coordinator(
+        self,
+        broker: Context,
+        request: messages.FindCoordinatorRequest,
+        context: RequestContext,
+        response: messages.FindCoordinatorResponse,
+    ) -> None:
         is_transactional = request.key_type == _TRANSACTION
-        answers = [(each.key, each) for each in response.coordinators] or [(request.key, response)]
-        for key, each in answers:
+        each: messages.FindCoordinatorResponse | messages.FindCoordinatorResponse.Coordinator
+        for each in (*response.coordinators,) or (response,):
+            key = request.key if isinstance(each, messages.FindCoordinatorResponse) else each.key
             if each.error_code:
                 continue
-            node = self._view.broker(self._view.coordinator(core, key, is_transactional=is_transactional))
+            node = self._view.broker(self._view.coordinator(broker, key, is_transactional=is_transactional))
             address = None if node is None else node.address_at(context.connection.listener)
             if node is None or address is None:
                 each.error_code, each.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
@@ -394,22 +447,38 @@ class ClusterRows:
             else:
                 each.node_id, each.host, each.port = node.id, *address
 
-    def _list_groups(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _list_groups(
+        self,
+        broker: Context,
+        request: messages.ListGroupsRequest,
+        context: RequestContext,
+        response: messages.ListGroupsResponse,
+    ) -> None:
         response.groups = [
             each
             for each in response.groups
-            if self._view.coordinator(core, each.group_id, is_transactional=False) == core.node_id
+            if self._view.coordinator(broker, each.group_id, is_transactional=False) == broker.node.id
         ]
 
-    def _list_transactions(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _list_transactions(
+        self,
+        broker: Context,
+        request: messages.ListTransactionsRequest,
+        context: RequestContext,
+        response: messages.ListTransactionsResponse,
+    ) -> None:
         response.transaction_states = [
             each
             for each in response.transaction_states
-            if self._view.coordinator(core, each.transactional_id, is_transactional=True) == core.node_id
+            if self._view.coordinator(broker, each.transactional_id, is_transactional=True) == broker.node.id
         ]
 
     def _list_config_resources(
-        self, core: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.ListConfigResourcesRequest,
+        context: RequestContext,
+        response: messages.ListConfigResourcesResponse,
     ) -> None:
         every = response.config_resources
         kept = [each for each in every if each.resource_type not in _BROKER_RESOURCES]
@@ -418,7 +487,13 @@ class ClusterRows:
             response.ConfigResource(str(node.id), kind) for kind in kinds for node in self._view.up
         ]
 
-    def _describe_quorum(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _describe_quorum(
+        self,
+        broker: Context,
+        request: messages.DescribeQuorumRequest,
+        context: RequestContext,
+        response: messages.DescribeQuorumResponse,
+    ) -> None:
         """Name all brokers as voters, and the controller as their leader. One that is down has fetched nothing."""
         for topic in response.topics:
             for partition in topic.partitions:
@@ -447,10 +522,16 @@ class ClusterRows:
 
     # -- requests that place replicas
 
-    def _create_topics(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _create_topics(
+        self,
+        broker: Context,
+        request: messages.CreateTopicsRequest,
+        context: RequestContext,
+        response: messages.CreateTopicsResponse,
+    ) -> None:
         asked = {topic.name: topic for topic in request.topics}
         for each in response.topics:
-            wanted, found = asked[each.name], core.topics.get(each.name)
+            wanted, found = asked[each.name], broker.topics.get(each.name)
             if each.error_code or each.topic_config_error_code:
                 continue
             if found is not None and not request.validate_only:
@@ -460,19 +541,31 @@ class ClusterRows:
             elif wanted.replication_factor > 0:
                 each.replication_factor = wanted.replication_factor
             else:
-                each.replication_factor = min(core.config.default_replication_factor, len(self._view.brokers))
+                each.replication_factor = min(
+                    broker.config.default_replication_factor, len(self._view.brokers)
+                )
 
-    def _reassign(self, core: Context, request: Any, context: RequestContext, response: Any) -> None:
+    def _reassign(
+        self,
+        broker: Context,
+        request: messages.AlterPartitionReassignmentsRequest,
+        context: RequestContext,
+        response: messages.AlterPartitionReassignmentsResponse,
+    ) -> None:
         """Begin to move replicas, or cancel that."""
         for wanted, answered in zip(request.topics, response.responses, strict=True):
             for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
-                is_cancelled = asked.replicas is None and core.topics.get(wanted.name) is not None
+                is_cancelled = asked.replicas is None and broker.topics.get(wanted.name) is not None
                 if is_cancelled or not each.error_code:
                     place = TopicPartition(wanted.name, asked.partition_index)
                     each.error_code = self._membership.reassign(place, asked.replicas)
 
     def _list_reassignments(
-        self, core: Context, request: Any, context: RequestContext, response: Any
+        self,
+        broker: Context,
+        request: messages.ListPartitionReassignmentsRequest,
+        context: RequestContext,
+        response: messages.ListPartitionReassignmentsResponse,
     ) -> None:
         asked = None
         if request.topics is not None:
@@ -489,14 +582,24 @@ class ClusterRows:
             )
         response.topics = list(topics.values())
 
-    def _elect_leaders(self, row: Api, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
+    def _elect_leaders(
+        self,
+        row: Api,
+        broker: Context,
+        request: messages.ElectLeadersRequest,
+        context: RequestContext,
+        now: Now,
+    ) -> Response | Later:
         """Elect leaders, for the requested partitions or all."""
-        response = row.handle(core, request, context, now)
+        response = row.handle(broker, request, context, now)
+        assert isinstance(response, messages.ElectLeadersResponse)
         if response.error_code or is_too_late(
             request.timeout_ms
         ):  # the first versions have no top-level error
             return response
-        places = [TopicPartition(topic.name, index) for topic, index in self._asked_elections(core, request)]
+        places = [
+            TopicPartition(topic.name, index) for topic, index in self._asked_elections(broker, request)
+        ]
         errors = self._membership.elect(places, unclean=request.election_type == _UNCLEAN)
         answered = {each.topic: each for each in response.replica_election_results}
         is_for_all = request.topic_partitions is None
@@ -505,21 +608,28 @@ class ClusterRows:
                 continue
             results = answered[place.topic].partition_result
             results[:] = [each for each in results if each.partition_id != place.partition]
-            result = row.response.PartitionResult(place.partition, error, _ELECTION_MESSAGES.get(error))  # type: ignore[attr-defined]
+            result = response.PartitionResult(place.partition, error, _ELECTION_MESSAGES.get(error))
             results.append(result)
         return response
 
     def _unregister_broker(
-        self, row: Api, core: Context, request: Any, context: RequestContext, now: Now
-    ) -> Any:
+        self,
+        row: Api,
+        broker: Context,
+        request: messages.UnregisterBrokerRequest,
+        context: RequestContext,
+        now: Now,
+    ) -> Response:
         return unregistered(request.broker_id, self._membership.unregister(request.broker_id))
 
-    def _asked_elections(self, core: Context, request: Any) -> list[tuple[Topic, int]]:
+    def _asked_elections(
+        self, broker: Context, request: messages.ElectLeadersRequest
+    ) -> list[tuple[Topic, int]]:
         if request.topic_partitions is None:
-            return [(topic, i) for topic in core.topics.all() for i in range(topic.partition_count)]
+            return [(topic, i) for topic in broker.topics.all() for i in range(topic.partition_count)]
         asked = []
         for each in request.topic_partitions:
-            topic = core.topics.get(each.topic)
+            topic = broker.topics.get(each.topic)
             if topic is not None:
                 asked += [(topic, i) for i in each.partitions if 0 <= i < topic.partition_count]
         return asked

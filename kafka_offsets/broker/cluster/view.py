@@ -63,56 +63,56 @@ class ClusterView:
         """Return the broker that leads a partition, -1 for none."""
         return self.state(topic, index).leader
 
-    def leads(self, core: Context, name: str, index: int) -> bool:
+    def leads(self, broker: Context, name: str, index: int) -> bool:
         """Whether this broker leads a partition; True for a partition that does not exist.
 
         It does not lead yet while it cannot open the log.
         """
         state = self.image.state(name, index)
-        if state is None or state.leader != core.node_id:
+        if state is None or state.leader != broker.node.id:
             return state is None
-        _take_role(core, name, index)
-        return isinstance(_replica(core, name, index), LeaderReplica)
+        _take_role(broker, name, index)
+        return isinstance(_replica(broker, name, index), LeaderReplica)
 
-    def serves(self, core: Context, name: str, index: int) -> bool:
+    def serves(self, broker: Context, name: str, index: int) -> bool:
         """Whether this broker leads a partition, or will once the log is open that is being opened."""
-        if self.leads(core, name, index):
+        if self.leads(broker, name, index):
             return True
-        state, topic = self.image.state(name, index), core.topics.get(name)
-        is_leader = state is not None and state.leader == core.node_id
-        if not is_leader or topic is None or index >= topic.partition_count or core.opener is None:
+        state, topic = self.image.state(name, index), broker.topics.get(name)
+        is_leader = state is not None and state.leader == broker.node.id
+        if not is_leader or topic is None or index >= topic.partition_count or broker.opener is None:
             return False
-        return topic.partitions[index] is None and core.opener.is_loading(topic, index)
+        return topic.partitions[index] is None and broker.opener.is_loading(topic, index)
 
-    def follows(self, core: Context, name: str, index: int) -> bool:
+    def follows(self, broker: Context, name: str, index: int) -> bool:
         """Whether this broker follows the leader of a partition with an open log."""
-        return isinstance(_replica(core, name, index), FollowerReplica)
+        return isinstance(_replica(broker, name, index), FollowerReplica)
 
-    def hosts(self, core: Context, name: str, index: int) -> bool:
+    def hosts(self, broker: Context, name: str, index: int) -> bool:
         """Whether this broker is a replica of a partition; True for a partition that does not exist."""
         state = self.image.state(name, index)
-        return state is None or core.node_id in state.replicas
+        return state is None or broker.node.id in state.replicas
 
-    def home(self, core: Context, key: str, *, is_transactional: bool) -> tuple[Topic, int]:
+    def home(self, broker: Context, key: str, *, is_transactional: bool) -> tuple[Topic, int]:
         """Return the topic and the partition of a group or a transactional id; create the topic if it is missing.
 
         StorageError if it cannot be created.
         """
         if is_transactional:
-            if not core.transactions.topic_exists:
-                core.transactions.create_topic()
-        elif not core.shards.topic_exists:
-            core.shards.create_topic(core.clock.now())
-        topic = core.topics.get(TRANSACTIONS_TOPIC if is_transactional else OFFSETS_TOPIC)
+            if not broker.transactions.topic_exists:
+                broker.transactions.create_topic()
+        elif not broker.groups.shards.topic_exists:
+            broker.groups.shards.create_topic(broker.clock.now())
+        topic = broker.topics.get(TRANSACTIONS_TOPIC if is_transactional else OFFSETS_TOPIC)
         assert topic is not None
         return topic, partition_for(key, topic.partition_count)
 
-    def coordinator(self, core: Context, key: str, *, is_transactional: bool) -> int:
+    def coordinator(self, broker: Context, key: str, *, is_transactional: bool) -> int:
         """Return the broker that coordinates a group or a transactional id; -1 for none."""
-        topic, index = self.home(core, key, is_transactional=is_transactional)
+        topic, index = self.home(broker, key, is_transactional=is_transactional)
         leader = self.leader(topic, index)
-        if leader == core.node_id:
-            _take_role(core, topic.name, index)
+        if leader == broker.node.id:
+            _take_role(broker, topic.name, index)
         return leader
 
     def broker(self, broker_id: int) -> RegisteredBroker | None:
@@ -120,15 +120,15 @@ class ClusterView:
         return None if broker_id == NO_LEADER else self.image.brokers.by_id.get(broker_id)
 
 
-def _take_role(core: Context, name: str, index: int) -> None:
+def _take_role(broker: Context, name: str, index: int) -> None:
     """Have this broker lead a partition: after a start, or with many new partitions, it begins with that in steps."""
-    assert core.replicas is not None, "it is one of several brokers"
-    core.replicas.take_role(name, index)
+    assert broker.replicas is not None, "it is one of several brokers"
+    broker.replicas.take_role(name, index)
 
 
-def _replica(core: Context, name: str, index: int) -> LeaderReplica | FollowerReplica | None:
+def _replica(broker: Context, name: str, index: int) -> LeaderReplica | FollowerReplica | None:
     """Return the replica of a partition; None while its log is not open, or the disk has refused to store it."""
-    topic = core.topics.get(name)
+    topic = broker.topics.get(name)
     if topic is None or index >= topic.partition_count:
         return None
     partition = topic.partitions[index]

@@ -10,27 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_offsets.broker.context.broker_peers import is_broker
 from kafka_offsets.broker.context.incremental import Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition, Topic
 from kafka_offsets.broker.turn.background_task import Until
+from kafka_offsets.broker.wire.api import LATER, Handle, Later, Response
 from kafka_offsets.errors import ErrorCode, StorageError
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
     from kafka_offsets.clock import Now
     from kafka_offsets.coordinator.state.result import RequestContext
+    from kafka_offsets.protocol.messages import MessageValue
 
 _TIMEOUT_MS, _LONGEST_MS = 10_000, 30_000
 """How long a request without a timeout waits, and any other one at most: clients give up after 10 s to 60 s."""
 
 Place = tuple[Topic | None, int]
-Handle = TypeVar("Handle", bound=Callable[..., Any])
 
 
-def timeout_of(request: Any, *, is_all: bool) -> int:
+def timeout_of(request: object, *, is_all: bool) -> int:
     """Return how long a request may wait, in ms.
 
     is_all  whether all logs that it reads are still to be opened
@@ -57,7 +58,9 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
 
     def decorate(handle: Handle) -> Handle:
         @wraps(handle)
-        def decide(broker: Context, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
+        def decide(
+            broker: Context, request: MessageValue, context: RequestContext, now: Now, *more: object
+        ) -> Response | Later:
             places = awaiting.places(broker, request, context, *more)
             for topic, index in places:
                 if topic is not None and 0 <= index < len(topic.partitions):
@@ -77,7 +80,7 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
                 broker, context, _decided_later(broker, context, decided, loading, timeout_ms, more)
             )
 
-        return decide  # type: ignore[return-value]
+        return decide
 
     return decorate
 
@@ -115,11 +118,11 @@ def _is_read(partition: Partition) -> bool:
 def _decided_later(
     broker: Context,
     context: RequestContext,
-    decided: Callable[..., Any],
+    decided: Callable[..., Response | Later],
     loading: list[tuple[Topic, int]],
     timeout_ms: int,
-    more: tuple[Any, ...],
-) -> Steps[Any]:
+    more: tuple[object, ...],
+) -> Steps[Response | Later]:
     opener, clock = broker.opener, broker.clock
     assert opener is not None, "it loads them"
     until_ms = clock.now().mono_ms + timeout_ms
@@ -133,7 +136,7 @@ def _decided_later(
     if roles == [_role(broker, *each) for each in loading]:
         return decided(clock.now(), *more)
     broker.answers.fail(context, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the role was checked before the wait
-    return None
+    return LATER
 
 
 def _role(broker: Context, topic: Topic, index: int) -> tuple[bool, bool, bool]:
@@ -144,4 +147,4 @@ def _role(broker: Context, topic: Topic, index: int) -> tuple[bool, bool, bool]:
     is_idle = partition is not None and partition.replica is None
     if state is None:
         return False, False, is_idle
-    return state.leader == broker.node_id, broker.node_id in state.replicas, is_idle
+    return state.leader == broker.node.id, broker.node.id in state.replicas, is_idle

@@ -33,23 +33,68 @@ from kafka_offsets.storage.directory.data_directory import DataDirectory
 
 
 @dataclass(slots=True, eq=False)
+class Node:
+    """The broker as a node of its cluster.
+
+    broker_ids  ids of all brokers of its cluster
+    host, port  the address for clients of the first listener
+    addresses   the address for clients of each listener, by its name
+    """
+
+    id: int
+    cluster_id: str
+    broker_ids: tuple[int, ...]
+    host: str = "127.0.0.1"
+    port: int = 0
+    addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def address_for(self, connection: ClientConnection) -> tuple[str, int]:
+        """Return the address of this broker for a client: that of the listener to which it is connected (KIP-103)."""
+        return self.addresses.get(connection.listener) or (self.host, self.port)
+
+
+@dataclass(slots=True, eq=False)
+class Groups:
+    """What coordinates groups: their shards, the offsets that they store, and what they are configured to do."""
+
+    runtime: CoordinatorRuntime
+    shards: Shards
+    loader: ShardLoader
+    offset_manager: OffsetManager
+    expiry: Expiry
+    configs: GroupConfigs
+
+
+@dataclass(slots=True, eq=False)
+class Access:
+    """Who may send requests here, and how many.
+
+    authorizer         decides what the sender of a request may do; None: every sender may do everything
+    throttling         delays the responses of clients that exceed their quotas
+    delegation_tokens  by which clients authenticate
+    listener_stores    keystores and truststores that are changed while the broker runs
+    inter_broker       security of the listener for other brokers; None: they are in this process, or there are none
+    """
+
+    authorizer: Authorizer | None
+    throttling: Throttling
+    delegation_tokens: DelegationTokens
+    listener_stores: ListenerStores
+    inter_broker: InterBrokerSecurity | None = None
+
+
+@dataclass(slots=True, eq=False)
 class Context:
     """The parts of one broker.
 
     apis                the table of APIs
-    host, port          the address for clients of the first listener
-    addresses           the address for clients of each listener, by its name
-    authorizer          decides what the sender of a request may do; None: every sender may do everything
-    delegation_tokens   by which clients authenticate
-    listener_stores     keystores and truststores that are changed while the broker runs
     settings            changes what all brokers of a cluster have in common
-    inter_broker        security of the listener for other brokers; None: they are in this process, or there are none
-    broker_ids          ids of all brokers of its cluster
     replicas            leads and follows partitions; None for a broker that is alone
     opener              opens long logs in the background; None until the broker has started
     undescribed_topics  topics that Metadata created -> when it begins to describe them, monotonic ms
     """
 
+    node: Node
     config: Config
     clock: Clock
     scheduler: Scheduler
@@ -59,30 +104,11 @@ class Context:
     topics: Topics
     growth: Growth
     durability: Durability
-    group_configs: GroupConfigs
     settings: SharedSettings
-    throttling: Throttling
     fetch_sessions: FetchSessions
-    runtime: CoordinatorRuntime
-    shards: Shards
-    loader: ShardLoader
-    offset_manager: OffsetManager
+    groups: Groups
     transactions: TransactionCoordinator
-    delegation_tokens: DelegationTokens
-    listener_stores: ListenerStores
-    expiry: Expiry
-    node_id: int
-    cluster_id: str
-    broker_ids: tuple[int, ...]
-    host: str = "127.0.0.1"
-    port: int = 0
-    addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
+    access: Access
     replicas: Replicas | None = None
-    inter_broker: InterBrokerSecurity | None = None
-    authorizer: Authorizer | None = None
-    undescribed_topics: dict[str, int] = field(default_factory=dict)
     opener: LogOpener | None = None
-
-    def address_for(self, connection: ClientConnection) -> tuple[str, int]:
-        """Return the address of this broker for a client: that of the listener to which it is connected (KIP-103)."""
-        return self.addresses.get(connection.listener) or (self.host, self.port)
+    undescribed_topics: dict[str, int] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_offsets.broker.turn.background_task import BackgroundTask, Pacing, WaitsFor
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
@@ -19,17 +20,16 @@ if TYPE_CHECKING:
 
 _PACING = Pacing(fixed_ms=1)
 
-Response = TypeVar("Response")
-Steps = Generator[WaitsFor, Any, Response | None]
-"""Yields after each step, as the steps of a background task; returns the response, or None when it is sent in another
-way."""
+R = TypeVar("R")
+Steps = Generator[WaitsFor, Any, R]
+"""Yields after each step, as the steps of a background task; returns the response."""
 
 logger = new_logger(__name__)
 
 
 def run_incrementally(
-    broker: Context, context: RequestContext, steps: Steps[Response], *, finishes: bool = False
-) -> Response | None:
+    broker: Context, context: RequestContext, steps: Steps[R], *, finishes: bool = False
+) -> R | Later:
     """Take the first step now and the others in the background; return the response if one step was enough.
 
     finishes  whether all steps are taken even when the client closes its connection
@@ -38,7 +38,7 @@ def run_incrementally(
     try:
         waits_for = next(steps)
     except StopIteration as end:
-        response: Response | None = end.value
+        response: R = end.value
         return response
 
     def ended(error: Exception | None) -> None:
@@ -48,7 +48,7 @@ def run_incrementally(
             broker.answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
         elif error is not None:
             broker.answers.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
-        elif task.result is not None:
+        elif task.result is not LATER:
             broker.answers.reply(context, task.result)
 
     task = BackgroundTask(
@@ -60,7 +60,7 @@ def run_incrementally(
         may_continue=lambda: finishes or not context.connection.closing,
     )
     task.go_on(waits_for)
-    return None
+    return LATER
 
 
 class Budget:

@@ -6,43 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.wire.api import Api, Route
+from kafka_offsets.broker.wire.api import ENCODED, LATER, Api, Later, Response
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.protocol.connection import Parts
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.named import NameOf, name_in
 
 logger = new_logger(__name__)
-
-
-def decide(core: Context, api: Api, request: Any, context: RequestContext, now: Now, *more: Any) -> Any:
-    """Call the API's own handler for a request; return the response, or None if it comes later.
-
-    more  what else the handler of Fetch takes
-    """
-    if api.route is Route.SHARD:
-        decide_in_shard(core, api, request, context, now)
-        return None
-    return api.handle(core, request, context, now, *more)
-
-
-def decide_in_shard(broker: Context, api: Api, request: Any, context: RequestContext, now: Now) -> None:
-    """Decide a request of the route SHARD."""
-    hosted = broker.runtime.by_group.get(request.group_id)
-    if hosted is None or hosted.failed:
-        found = broker.shards.shard_of(request.group_id, now)
-        if isinstance(found, ErrorCode):
-            if found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not broker.loader.commit(
-                api, request, context, now
-            ):
-                broker.answers.reply(context, api.fail(request, found, context.api_version))
-            return
-        broker.offset_manager.put_offset(found, api, request, context, now)
-        return
-    hosted.decide(api.handle(hosted.shard, request, context, now))
-    broker.shards.dirty[hosted] = None
 
 
 def fail_request(broker: Context, api: Api, context: RequestContext, error: Exception) -> None:
@@ -60,50 +32,77 @@ def fail_request(broker: Context, api: Api, context: RequestContext, error: Exce
     broker.answers.fail(context, code)
 
 
-def pass_on(core: Context, context: RequestContext, answer: Any) -> None:
-    """Send a held answer: a response, or the bytes of an encoded one."""
+def pass_on(broker: Context, context: RequestContext, response: Response) -> None:
+    """Send a response that a receiver was handed."""
     if context.connection.closing:
         return
-    if isinstance(answer, (bytes, Parts)):
-        core.answers.reply_encoded(context, answer)
+    if isinstance(response, ENCODED):
+        broker.answers.reply_encoded(context, response)
     else:
-        core.answers.reply(context, answer)
+        broker.answers.reply(context, response)
+
+
+def decide_for(
+    broker: Context,
+    api: Api,
+    request: messages.MessageValue,
+    context: RequestContext,
+    now: Now,
+    *more: object,
+) -> None:
+    """Call the handler of an API; the receiver of the context gets the response, now or later.
+
+    more  what else the handler of Fetch takes
+    """
+    assert context.receiver is not None
+    response = api.handle(broker, request, context, now, *more)
+    if response is not LATER:
+        context.receiver.hand_over(response)
 
 
 def decide_and_change(
-    core: Context, row: Api, request: Any, context: RequestContext, now: Now, change: Callable[[Any], Any]
-) -> None:
-    """Decide a request, and change its answer before it is sent."""
+    broker: Context,
+    api: Api,
+    request: messages.MessageValue,
+    context: RequestContext,
+    now: Now,
+    change: Callable[[Any], Response],
+) -> Later:
+    """Decide a request, and change its response before it is sent; one that is encoded already stays as it is."""
 
-    def take(response: Any) -> None:
-        """Send the changed response; one that is encoded already is b"", which is none."""
-        if response is request and row.echoed:  # it means success of every part
-            response = row.fail(request, ErrorCode.NONE, context.api_version)
-        is_encoded = isinstance(response, (bytes, bytearray, Parts))
-        pass_on(core, context, response if is_encoded else change(response))
+    def take(response: Response) -> None:
+        """Send the changed response."""
+        if response is request and api.echoed:  # it means success of every part
+            response = api.fail(request, ErrorCode.NONE, context.api_version)
+        pass_on(broker, context, response if isinstance(response, ENCODED) else change(response))
 
-    held = Held(context, request, take)
-    response = decide(core, row, request, held, now)
-    if response is not None:
-        held.hand_over(response)
+    decide_for(broker, api, request, context.held(request, take), now)
+    return LATER
 
 
-def refuse_unanswered(core: Context, row: Api, rest: Any, context: RequestContext, now: Now) -> None:
+def refuse_unanswered(
+    broker: Context,
+    api: Api,
+    served_part: messages.MessageValue | None,
+    context: RequestContext,
+    now: Now,
+) -> Later:
     """Decide the part of a Produce with acks=0 that is not refused, None for nothing, and close the connection.
 
     This is how a broker reports an error to such a producer.
     """
-    if rest is not None:
-        decide(core, row, rest, Held(context, rest, lambda _: None), now)
-    core.answers.close_connection(context.connection)
+    if served_part is not None:
+        decide_for(broker, api, served_part, context.held(served_part, lambda _: None), now)
+    broker.answers.close_connection(context.connection)
+    return LATER
 
 
-def topic_name(core: Context, topic: Any) -> str:
+def topic_name(broker: Context, topic: object) -> str:
     """Return the name of a topic in a message, which may give its id alone; "" for an unknown one."""
     topic_id = getattr(topic, "topic_id", b"")
-    return name_in(topic) or ((core.topics.topic_name(topic_id) or "") if any(topic_id) else "")
+    return name_in(topic) or ((broker.topics.topic_name(topic_id) or "") if any(topic_id) else "")
 
 
-def names_of(core: Context) -> NameOf:
+def names_of(broker: Context) -> NameOf:
     """Return the function that gives the name of a topic in a message."""
-    return lambda topic: topic_name(core, topic)
+    return lambda topic: topic_name(broker, topic)

@@ -22,7 +22,7 @@ from kafka_offsets.broker.config.group import GroupConfigs, group_settings
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.broker_peers import is_broker
-from kafka_offsets.broker.context.context import Context
+from kafka_offsets.broker.context.context import Access, Context, Groups, Node
 from kafka_offsets.broker.core.api_table import row_of, served_apis
 from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
@@ -122,7 +122,7 @@ class BrokerCore:
         self.scheduler = Scheduler(self.clock)
         self.connections: dict[ClientConnection, None] = {}
         self.responses = ResponseBudget(config.queued_max_response_bytes)
-        self.answers = Answers(self.responses, lambda key: row_of(self.context.apis, key))
+        self.answers = Answers(self.responses, lambda key: row_of(self.broker.apis, key))
         self._turn_began_ms: int | None = None
         self._turn_ms = (
             math.inf if isinstance(self.clock, ManualClock) else TURN_MS
@@ -137,7 +137,9 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config, is_replicated=cluster is not None)
-        self.growth = Growth(MemoryLimit(config, self.directory.files, lambda: len(self.context.broker_ids)))
+        self.growth = Growth(
+            MemoryLimit(config, self.directory.files, lambda: len(self.broker.node.broker_ids))
+        )
         self.durability = Durability(
             config,
             self.scheduler,
@@ -148,9 +150,9 @@ class BrokerCore:
         )
         self._compose_coordination()
         self._enforce_quotas()
-        self.context = self._new_context()
+        self.broker = self._new_context(None if cluster is None else cluster.security)
         self.replicas = None if cluster is None else self._new_replicas(cluster)
-        self.requests = RequestDispatcher(self.context)
+        self.requests = RequestDispatcher(self.broker)
         self._compose_services()
         self._start()
 
@@ -171,13 +173,13 @@ class BrokerCore:
             self.directory.close(sync=False)
             raise
         self.opener = LogOpener(self.topics, self.scheduler, self.workers)
-        self.topics.opener = self.context.opener = self.opener
+        self.topics.opener = self.broker.opener = self.opener
         if self.replicas is not None:
             self.opener.on_opened.append(self.replicas.log_opened)
         self.recovery_points.start(self.clock.now())
         self.loader.on_loaded += (self.log_cleaner.start, self.opener.start)
         self.expiry.start()
-        start_expiry(self.context)
+        start_expiry(self.broker)
         self.metrics = Metrics(self.runtime, self.scheduler)
         self.metrics.start()
         self.offset_manager.trigger_load_offsets()
@@ -187,9 +189,8 @@ class BrokerCore:
 
     def _new_replicas(self, cluster: ClusterPart) -> ReplicaManager:
         """Make what leads and follows partitions, and let answers wait for it."""
-        replicas = ReplicaManager(self.context, cluster.channel_to, self.workers)
-        self.context.replicas = replicas
-        self.context.inter_broker = cluster.security
+        replicas = ReplicaManager(self.broker, cluster.channel_to, self.workers)
+        self.broker.replicas = replicas
         self.durability.replicate = replicas.replicate
         return replicas
 
@@ -199,8 +200,8 @@ class BrokerCore:
             self.config,
             self.scheduler,
             self.answers,
-            lambda context: is_broker(self.context, context),
-            lambda key: row_of(self.context.apis, key),
+            lambda context: is_broker(self.broker, context),
+            lambda key: row_of(self.broker.apis, key),
         )
         self.settings.on_quotas = self.throttling.set
         self.throttling.set(self.directory.clients.quotas)
@@ -279,9 +280,10 @@ class BrokerCore:
             commits_while_loading=config.offsets_commit_while_loading,
         )
 
-    def _new_context(self) -> Context:
+    def _new_context(self, inter_broker: InterBrokerSecurity | None) -> Context:
         config, directory = self.config, self.directory
         return Context(
+            node=Node(directory.node_id, directory.cluster_id, broker_ids=(directory.node_id,)),
             config=config,
             clock=self.clock,
             scheduler=self.scheduler,
@@ -291,22 +293,19 @@ class BrokerCore:
             topics=self.topics,
             growth=self.growth,
             durability=self.durability,
-            group_configs=self.group_configs,
             settings=self.settings,
-            throttling=self.throttling,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
-            runtime=self.runtime,
-            shards=self.shards,
-            loader=self.loader,
-            offset_manager=self.offset_manager,
+            groups=Groups(
+                self.runtime, self.shards, self.loader, self.offset_manager, self.expiry, self.group_configs
+            ),
             transactions=self.transactions,
-            delegation_tokens=self.delegation_tokens,
-            listener_stores=ListenerStores(config, directory.clients, self.listeners),
-            expiry=self.expiry,
-            node_id=directory.node_id,
-            cluster_id=directory.cluster_id,
-            broker_ids=(directory.node_id,),
-            authorizer=self.authorizer,
+            access=Access(
+                self.authorizer,
+                self.throttling,
+                self.delegation_tokens,
+                ListenerStores(config, directory.clients, self.listeners),
+                inter_broker,
+            ),
         )
 
     # -- for the owner of the sockets ---------------------------------------------------------------------------
@@ -336,7 +335,7 @@ class BrokerCore:
         connection.release()
         self.answers.forget(connection)
         self.connections.pop(connection, None)
-        fetch.cancel(self.context, connection)
+        fetch.cancel(self.broker, connection)
         if self.replicas is not None:
             self.replicas.peers.client_left(connection)
         self.opener.wake()
@@ -368,7 +367,7 @@ class BrokerCore:
                 self.dead_records.drop(self.growth.unsynced, now)
             self.durability.start_sync()
             if self.growth.partitions:
-                fetch.wake(self.context, now)
+                fetch.wake(self.broker, now)
             if self.answers.answered:
                 self.answers.release()
             if not self.answers.resumable and not self.durability.is_awaited:

@@ -6,9 +6,9 @@ The protocol defines frames; the table of APIs names the handler. Nothing here a
 import struct
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.intercept import decide_in_shard, fail_request
+from kafka_offsets.broker.context.intercept import fail_request
 from kafka_offsets.broker.gates.authentication import admits
-from kafka_offsets.broker.wire.api import API_VERSIONS, Api, Route, Shortcut
+from kafka_offsets.broker.wire.api import API_VERSIONS, LATER, Api, Shortcut
 from kafka_offsets.broker.wire.connection import ClientConnection, KnownHeader
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -28,7 +28,6 @@ _OUTPUT_BYTES = 1 << 20
 _ANSWERED_TOGETHER = 8
 """Answers are released after this many requests that need not wait for each other."""
 
-_SHARD = Route.SHARD
 _CORRELATION_ID = struct.Struct(">i")
 _REMEMBERED_HEADER_BYTES = 256
 
@@ -41,7 +40,7 @@ class RequestDispatcher:
     def __init__(self, broker: Context) -> None:
         self._broker = broker
         self._answers = broker.answers
-        self._throttling = broker.throttling
+        self._throttling = broker.access.throttling
         self._shortcuts: dict[int, Shortcut] = {}
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
@@ -134,13 +133,9 @@ class RequestDispatcher:
         try:
             if bug is not None:
                 raise bug
-            response = None
-            if api.route is _SHARD:
-                decide_in_shard(broker, api, context.request, context, now)
-            else:
-                response = api.handle(broker, context.request, context, now)
-                if response is not None:
-                    self._answers.reply(context, response)
+            response = api.handle(broker, context.request, context, now)
+            if response is not LATER:
+                self._answers.reply(context, response)
             if shortcut is not None:
                 shortcut.learn(context, response, frame, body)
         except Exception as error:  # noqa: BLE001 - fail_request logs it

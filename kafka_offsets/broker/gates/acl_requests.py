@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -49,13 +50,13 @@ def _is_readable(*codes: int) -> bool:
 
 def describe_acls(
     broker: Context, request: messages.DescribeAclsRequest, context: RequestContext, now: Now
-) -> messages.DescribeAclsResponse | None:
+) -> messages.DescribeAclsResponse | Later:
     """Describe the ACLs that a filter selects, those of each resource together."""
     answer = messages.DescribeAclsResponse
     if not _is_readable_filter(request):
         broker.answers.close_connection(context.connection)
-        return None
-    if broker.authorizer is None:
+        return LATER
+    if broker.access.authorizer is None:
         message = "No Authorizer is configured on the broker"
         return answer(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
     found = selected(broker.directory.clients.acls, _filter_of(request))
@@ -72,7 +73,7 @@ def describe_acls(
 
 def create_acls(
     broker: Context, request: messages.CreateAclsRequest, context: RequestContext, now: Now
-) -> messages.CreateAclsResponse | None:
+) -> messages.CreateAclsResponse | Later:
     """Create ACLs, each by itself. One that exists is no error."""
     answer = messages.CreateAclsResponse
     codes = [
@@ -82,8 +83,8 @@ def create_acls(
     ]
     if not _is_readable(*codes):
         broker.answers.close_connection(context.connection)
-        return None
-    if broker.authorizer is None:
+        return LATER
+    if broker.access.authorizer is None:
         return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
     acls = set(broker.directory.clients.acls)
     results: list[tuple[ErrorCode, str | None]] = []
@@ -110,14 +111,14 @@ def create_acls(
 
 def delete_acls(
     broker: Context, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
-) -> messages.DeleteAclsResponse | None:
+) -> messages.DeleteAclsResponse | Later:
     """Delete the ACLs that any of several filters selects."""
     answer = messages.DeleteAclsResponse
     result = answer.DeleteAclsFilterResult
     if not all(map(_is_readable_filter, request.filters)):
         broker.answers.close_connection(context.connection)
-        return None
-    if broker.authorizer is None:
+        return LATER
+    if broker.access.authorizer is None:
         return answer(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])
     before = broker.directory.clients.acls
     removed: set[AclBinding] = set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
@@ -90,7 +91,7 @@ def _exchange_bare(
 
 def sasl_handshake(
     broker: Context, request: messages.SaslHandshakeRequest, context: RequestContext, now: Now
-) -> messages.SaslHandshakeResponse | None:
+) -> messages.SaslHandshakeResponse | Later:
     """Begin an exchange with the mechanism that the client chooses, or list those that are enabled."""
     connection, answer = context.connection, messages.SaslHandshakeResponse
     authentication: Authentication | None = connection.authentication
@@ -106,7 +107,7 @@ def sasl_handshake(
             _fail(broker, connection, str(error))
         else:
             _fail(broker, connection, str(error), context, refused)
-        return None
+        return LATER
     if not has_begun:
         return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
     return answer(ErrorCode.NONE, authentication.mechanisms)
@@ -114,7 +115,7 @@ def sasl_handshake(
 
 def sasl_authenticate(
     broker: Context, request: messages.SaslAuthenticateRequest, context: RequestContext, now: Now
-) -> messages.SaslAuthenticateResponse | None:
+) -> messages.SaslAuthenticateResponse | Later:
     """Pass a token to the exchange, and answer with the broker's."""
     connection, answer = context.connection, messages.SaslAuthenticateResponse
     authentication: Authentication | None = connection.authentication
@@ -125,7 +126,7 @@ def sasl_authenticate(
     except AuthenticationFailedError as error:
         refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.client_message, b"", 0)
         _fail(broker, connection, str(error), context, refused)
-        return None
+        return LATER
     _note_principal(broker, connection, authentication)
     return answer(ErrorCode.NONE, "", token, lifetime_ms)
 

@@ -8,17 +8,18 @@ learns from these what it may not see. Handlers ask for all other rights. A brok
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.intercept import decide, decide_and_change, names_of, refuse_unanswered
+from kafka_offsets.broker.context.intercept import decide_and_change, names_of, refuse_unanswered
 from kafka_offsets.broker.wire import rights
-from kafka_offsets.broker.wire.api import Api, Apis
+from kafka_offsets.broker.wire.api import Api, Apis, Later, Response
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
-from kafka_offsets.protocol import conditions
+from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.mirroring.refusals import refuse_each
 from kafka_offsets.security.acls import ResourceType
 from kafka_offsets.security.authorizer import AuthorizedSender, Authorizer
@@ -38,38 +39,43 @@ def _decide(
     authorizer: Authorizer,
     api: Api,
     broker: Context,
-    request: Any,
+    request: messages.MessageValue,
     context: RequestContext,
     now: Now,
-    *more: Any,
-) -> Any:
+    *more: object,
+) -> Response | Later:
     """Refuse what the sender may not do, and decide the rest of the request."""
     host, version, needed = context.client_host.removeprefix("/"), context.api_version, api.rights
     sender = context.sender = AuthorizedSender(authorizer, context.principal, host)
     unless = needed.unless
     if unless is not None and sender.sees(unless.operation, unless.resource_type):
-        return decide(broker, api, request, context, now, *more)
+        return api.handle(broker, request, context, now, *more)
     for right in needed.whole:
         for name in right.names_in(request, version):
             if name is None or not sender.may(right.operation, right.resource_type, name):
                 refused = api.fail(request, right.error, version)
                 return _decide_rest(api, broker, request, context, now, refused, None)
     if needed.each is None:
-        return decide(broker, api, request, context, now, *more)
+        return api.handle(broker, request, context, now, *more)
     if needed.each.resource_type is ResourceType.TOPIC:
         return _decide_topics(api, broker, request, context, now, needed.each)
     return _decide_keys(api, broker, request, context, now, needed.each)
 
 
 def _decide_keys(
-    api: Api, broker: Context, request: Any, context: RequestContext, now: Now, right: rights.Right
-) -> Any:
+    api: Api,
+    broker: Context,
+    request: messages.MessageValue,
+    context: RequestContext,
+    now: Now,
+    right: rights.Right,
+) -> Response | Later:
     """Decide a request for several groups or transactional ids, each by itself."""
     named, may = api.named(context.api_version), context.sender.may
     keys = dict.fromkeys(named.keys(request))
     denied = {key for key in keys if not may(right.operation, right.resource_type, key)}
     if not denied:
-        return decide(broker, api, request, context, now)
+        return api.handle(broker, request, context, now)
     refused_part, served_part = named.split_by_key(request, denied.__contains__)
     refused = api.fail(refused_part, right.error, context.api_version)
     join = partial(named.join_by_key, request, refused)
@@ -77,20 +83,25 @@ def _decide_keys(
 
 
 def _decide_topics(
-    api: Api, broker: Context, request: Any, context: RequestContext, now: Now, right: rights.Right
-) -> Any:
+    api: Api,
+    broker: Context,
+    request: messages.MessageValue,
+    context: RequestContext,
+    now: Now,
+    right: rights.Right,
+) -> Response | Later:
     """Decide a request for several topics, each by itself. The refused ones are answered first."""
     name_of, version, may = names_of(broker), context.api_version, context.sender.may
     named = api.named(version)
     names = {name_of(topic) for topic in named.topics(request)} - {""}  # "" is the name for an unknown id
     denied = {name for name in names if not may(right.operation, right.resource_type, name)}
     if not denied:
-        return decide(broker, api, request, context, now)
+        return api.handle(broker, request, context, now)
     refused_part, served_part = named.split_by_topic(request, lambda topic: name_of(topic) in denied)
     refuse = refuse_each if named.has_error_above else api.fail
-    refused: Any = refuse(refused_part, right.error, version)
+    refused = refuse(refused_part, right.error, version)
 
-    def join(served: Any) -> Any:
+    def join(served: messages.MessageValue) -> messages.MessageValue:
         """Add the topics that are refused, unless there is an error of the whole request."""
         if getattr(served, "error_code", ErrorCode.NONE):
             return served
@@ -106,19 +117,19 @@ def _decide_topics(
 def _decide_rest(
     api: Api,
     broker: Context,
-    request: Any,
+    request: messages.MessageValue,
     context: RequestContext,
     now: Now,
-    refused: Any,
-    served_part: Any,
-    join: Any = None,
-) -> Any:
+    refused: messages.MessageValue,
+    served_part: messages.MessageValue | None,
+    join: Callable[[Any], messages.MessageValue] | None = None,
+) -> Response | Later:
     """Decide the part of a request that is not refused, None for nothing, and join both responses."""
     if api.rights.message is not None:
         _tell(refused, api.rights.message)
     if getattr(request, "acks", None) == 0:
         return refuse_unanswered(broker, api, served_part, context, now)
-    if served_part is None:
+    if served_part is None or join is None:
         return refused
     return decide_and_change(broker, api, served_part, context, now, join)
 
@@ -128,15 +139,15 @@ def _tell(value: Any, message: str) -> None:
     for name in value.__slots__:
         each = getattr(value, name)
         if name == "error_message":
-            value.error_message = message
+            setattr(value, name, message)
         for element in each if isinstance(each, list) else ():
-            if hasattr(element, "__slots__"):
+            if isinstance(element, messages.Value):
                 _tell(element, message)
 
 
-def _is_whole(broker: Context, request: Any) -> bool:
+def _is_whole(broker: Context, request: messages.MessageValue) -> bool:
     """Whether a request is a commit of all its partitions or none."""
-    if request.SCHEMA.name != "OffsetCommitRequest":
+    if not isinstance(request, messages.OffsetCommitRequest):
         return False
     return broker.config.offsets_commit_all_or_none or any(
         partition.unknown_tags is not None and conditions.EXPECTED_OFFSET in partition.unknown_tags

@@ -13,7 +13,7 @@ logger = new_logger(__name__)
 
 def start_expiry(broker: Context) -> None:
     """Remove expired tokens, every `delegation.token.expiry.check.interval.ms` of the broker's clock."""
-    if not broker.delegation_tokens.are_enabled:
+    if not broker.access.delegation_tokens.are_enabled:
         return
 
     def check(now: Now) -> None:

@@ -85,7 +85,7 @@ def create_delegation_token(
     renewers = tuple(Principal(each.principal_type, each.principal_name) for each in request.renewers)
     if any(renewer.type != USER_TYPE for renewer in renewers):
         return refused_creation(context, ErrorCode.INVALID_PRINCIPAL_TYPE, owner)
-    if not broker.delegation_tokens.are_enabled:
+    if not broker.access.delegation_tokens.are_enabled:
         return refused_creation(context, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, owner, 0)
     before, config = broker.directory.clients.tokens, broker.config
     if len(before) >= MOST_TOKENS or _cannot_be_stored(owner, *renewers):
@@ -106,7 +106,7 @@ def create_delegation_token(
         made.expiry_ms,
         made.max_ms,
         token_id,
-        broker.delegation_tokens.secret_of(token_id),
+        broker.access.delegation_tokens.secret_of(token_id),
     )
 
 
@@ -136,9 +136,9 @@ def renew_delegation_token(
     answer = messages.RenewDelegationTokenResponse
     if not may_have_tokens(context):
         return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
-    token = broker.delegation_tokens.of_secret(bytes(request.hmac))
+    token = broker.access.delegation_tokens.of_secret(bytes(request.hmac))
     error = ErrorCode.NONE
-    if not broker.delegation_tokens.are_enabled:
+    if not broker.access.delegation_tokens.are_enabled:
         error = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     elif token is None:
         error = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
@@ -159,9 +159,9 @@ def expire_delegation_token(
     answer = messages.ExpireDelegationTokenResponse
     if not may_have_tokens(context):
         return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
-    if not broker.delegation_tokens.are_enabled:
+    if not broker.access.delegation_tokens.are_enabled:
         return answer(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0)
-    token = broker.delegation_tokens.of_secret(bytes(request.hmac))
+    token = broker.access.delegation_tokens.of_secret(bytes(request.hmac))
     if token is None:
         return answer(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
     if not token.may_be_renewed_by(context.principal):
@@ -183,7 +183,7 @@ def describe_delegation_token(
     answer = messages.DescribeDelegationTokenResponse
     if not may_have_tokens(context):
         return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, [])
-    if not broker.delegation_tokens.are_enabled:
+    if not broker.access.delegation_tokens.are_enabled:
         return answer(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, [])
     wanted = [Principal(each.principal_type, each.principal_name) for each in request.owners or ()]
     described = [
@@ -214,7 +214,7 @@ def _described(broker: Context, token: DelegationToken, api_version: int) -> Any
         token.expiry_ms,
         token.max_ms,
         token.token_id,
-        broker.delegation_tokens.secret_of(token.token_id),
+        broker.access.delegation_tokens.secret_of(token.token_id),
         [renewer(*each) for each in token.renewers],
     )
 

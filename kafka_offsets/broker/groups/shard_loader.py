@@ -20,7 +20,7 @@ from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.turn.workers import Workers
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.wire.api import ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext, Result
 from kafka_offsets.errors import StorageError
@@ -107,14 +107,14 @@ class ShardLoader:
         for call in self.on_loaded:
             call()
 
-    def commit(self, api: Api, request: Any, context: RequestContext, now: Now) -> bool:
+    def commit(self, decide: ShardHandle, request: Any, context: RequestContext, now: Now) -> bool:
         """Append a commit to the log of a shard that is being loaded; False if it is not a commit or not enabled."""
-        if api.key != _OFFSET_COMMIT:
+        if context.api_key != _OFFSET_COMMIT:
             return False
         hosted = self._runtime.shard_of(request.group_id, now)
         if hosted.shard_while_loading is None:
             return False
-        self._shards.decide(hosted, api.handle(hosted.shard_while_loading, request, context, now))
+        self._shards.decide(hosted, decide(hosted.shard_while_loading, request, context, now))
         return True
 
     def abandon(self) -> None:

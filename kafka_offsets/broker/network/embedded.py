@@ -96,7 +96,7 @@ class EmbeddedBroker:
         server = self._server if self._is_of_parent else self._running()
         assert server is not None
         return ",".join(
-            address_text(each.core.context.host, each.core.context.port) for each in server.servers
+            address_text(each.core.broker.node.host, each.core.broker.node.port) for each in server.servers
         )
 
     @property
@@ -114,7 +114,7 @@ class EmbeddedBroker:
 
         ValueError for an unknown listener; RuntimeError when the broker is not running.
         """
-        addresses = self._running().core.context.addresses
+        addresses = self._running().core.broker.node.addresses
         if listener.upper() not in addresses:
             raise ValueError(f"there is no listener {listener}, only {', '.join(addresses)}")
         return address_text(*addresses[listener.upper()])
@@ -131,9 +131,7 @@ class EmbeddedBroker:
         if not isinstance(partitions, int):
             raise TypeError(f"topic {name!r}: the number of partitions is {partitions!r}, not an int")
         self._call(
-            lambda server: topic_admin.create_topic(
-                server.core.context, name, partitions, dict(configs or {})
-            )
+            lambda server: topic_admin.create_topic(server.core.broker, name, partitions, dict(configs or {}))
         )
 
     def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:

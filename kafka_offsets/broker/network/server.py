@@ -336,7 +336,7 @@ class Server:
         Clients receive `advertised.listeners`, or else where it listens; for every interface that is localhost or ::1,
         as no client can connect to 0.0.0.0 of another machine.
         """
-        context = self.core.context
+        node = self.core.broker.node
         for index, security in enumerate(self.core.listeners):
             endpoint = security.endpoint
             own_host, own_port = (host, port) if index == 0 else endpoint.listener
@@ -348,15 +348,15 @@ class Server:
                 raise BindError(error, own_host, own_port) from error
             bound = Listener(local_host(own_host), own_port)
             self._bound[endpoint.name] = bound
-            address = context.addresses[endpoint.name] = endpoint.address_for_clients(bound)
+            address = node.addresses[endpoint.name] = endpoint.address_for_clients(bound)
             if index == 0:
-                context.host, context.port = address
+                node.host, node.port = address
         self._schedule_timer()
 
     @property
     def addresses(self) -> dict[str, str]:
         """The address for clients of each listener, `host:port`, by its name."""
-        return {name: address_text(*address) for name, address in self.core.context.addresses.items()}
+        return {name: address_text(*address) for name, address in self.core.broker.node.addresses.items()}
 
     @property
     def bound_addresses(self) -> dict[str, str]:

@@ -87,12 +87,12 @@ class NodeServer(Server):
         return None if broker is None else broker.address_at(self._inter_broker.endpoint.name)
 
     def _registration(self) -> bytes:
-        context = self.core.context
+        node = self.core.broker.node
         return self._membership.registration(
             self._place.cluster_id,
-            context.host,
-            context.port,
-            listeners=context.addresses,
+            node.host,
+            node.port,
+            listeners=node.addresses,
             was_clean=self.core.directory.stopped_cleanly,
         )
 

@@ -22,7 +22,7 @@ def connect(core: BrokerCore, membership: ClusterMembership) -> None:
     core.topics.cluster = ClusterTopics(membership, core.config, partition_count)
     core.settings.cluster = membership.alter_settings
     rows = ClusterRows(membership).table(served_apis(core.config.profile))
-    core.context.apis = authorized(core.authorizer, rows)
+    core.broker.apis = authorized(core.authorizer, rows)
 
 
 def catch_up(core: BrokerCore) -> None:

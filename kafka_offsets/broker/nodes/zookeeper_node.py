@@ -63,7 +63,7 @@ class ZooKeeperNode(NodeServer):
     async def take_part(self) -> None:
         """Register in ZooKeeper, and then with the controller."""
         endpoints = Endpoints(
-            self.core.context.addresses,
+            self.core.broker.node.addresses,
             {each.endpoint.name: each.endpoint.protocol for each in self.core.listeners},
             metadata_protocol=self._inter_broker.endpoint.protocol,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.wire.api import Later, Response, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.groups.runtime import HostedShard
     from kafka_offsets.protocol import messages
 
-Response = Any
-Reader = Callable[[Any, Any, RequestContext, Now], Response | None]
-"""(context of the broker, request, context of the request, time) -> the response, or None when it is sent later."""
+Reader = Callable[[Any, Any, RequestContext, Now], Response | Later]
+"""(context of the broker, request, context of the request, time) -> the response, or LATER."""
 
 
 class OffsetManager(Protocol):
@@ -36,15 +35,15 @@ class OffsetManager(Protocol):
         request: messages.OffsetFetchRequest,
         context: RequestContext,
         now: Now,
-    ) -> Response | None:
+    ) -> Response | Later:
         """Answer a fetch. `read` answers from the offset tables, which hold what is committed when it is called.
 
-        Returns the response, or None when it is sent later.
+        Returns the response, or LATER.
         """
         ...
 
     def put_offset(
-        self, hosted: HostedShard, api: Api, request: Any, context: RequestContext, now: Now
+        self, hosted: HostedShard, decide: ShardHandle, request: Any, context: RequestContext, now: Now
     ) -> None:
         """Decide a request for one group, and store the offsets that it commits or deletes before it is answered."""
         ...
@@ -53,7 +52,7 @@ class OffsetManager(Protocol):
         """Delete a group with its offsets; return the number of records that are decided already."""
         ...
 
-    def get_groups(self, context: RequestContext, read: Callable[[], Response | None]) -> Response | None:
+    def get_groups(self, context: RequestContext, read: Callable[[], Response | Later]) -> Response | Later:
         """Answer a request about all groups. `read` answers from the shards, which know all groups by then."""
         ...
 

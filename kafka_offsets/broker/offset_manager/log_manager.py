@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
-from kafka_offsets.broker.offset_manager.interface import Reader, Response
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.offset_manager.interface import Reader
+from kafka_offsets.broker.wire.api import Later, Response, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -35,15 +35,15 @@ class LogOffsetManager:
         request: messages.OffsetFetchRequest,
         context: RequestContext,
         now: Now,
-    ) -> Response | None:
+    ) -> Response | Later:
         """Read from the offset table."""
         return read(broker, request, context, now)
 
     def put_offset(
-        self, hosted: HostedShard, api: Api, request: Any, context: RequestContext, now: Now
+        self, hosted: HostedShard, decide: ShardHandle, request: Any, context: RequestContext, now: Now
     ) -> None:
         """Decide; the runtime appends the records and puts them into the table when they are durable."""
-        hosted.decide(api.handle(hosted.shard, request, context, now))
+        hosted.decide(decide(hosted.shard, request, context, now))
         self._shards.touch(hosted)
 
     def delete_group(self, hosted: HostedShard, group_id: str, context: RequestContext, now: Now) -> int:
@@ -52,7 +52,7 @@ class LogOffsetManager:
         self._shards.decide(hosted, result)
         return len(result.records)
 
-    def get_groups(self, context: RequestContext, read: Callable[[], Response | None]) -> Response | None:
+    def get_groups(self, context: RequestContext, read: Callable[[], Response | Later]) -> Response | Later:
         """Read from the shards."""
         return read()
 

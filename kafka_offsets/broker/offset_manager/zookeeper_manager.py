@@ -16,13 +16,13 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
-from kafka_offsets.broker.offset_manager.interface import Reader, Response
+from kafka_offsets.broker.offset_manager.interface import Reader
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.broker.offset_manager.session import ZooKeeperSession
 from kafka_offsets.broker.offset_manager.zookeeper_shard import Ask, ZooKeeperShard
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.wire.answers import Answers
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.wire.api import LATER, Later, Response, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.state.result import Reply, RequestContext, Result
@@ -120,7 +120,7 @@ class ZooKeeperOffsetManager:
         request: messages.OffsetFetchRequest,
         context: RequestContext,
         now: Now,
-    ) -> Response | None:
+    ) -> Response | Later:
         """Read the offsets from ZooKeeper into the tables, then answer."""
         wanted = self._wanted(request, context.api_version)
         remaining, failed = len(wanted) + 1, ErrorCode.NONE
@@ -136,7 +136,7 @@ class ZooKeeperOffsetManager:
                 self._answers.fail(context, failed)
                 return
             response = read(broker, request, context, self._scheduler.clock.now())
-            if response is not None:
+            if response is not LATER:
                 self._answers.reply(context, response)
 
         for group, names in wanted.items():
@@ -146,7 +146,7 @@ class ZooKeeperOffsetManager:
             else:
                 ready(ErrorCode.NONE)  # not loaded: `read` answers with the error
         ready(ErrorCode.NONE)
-        return None
+        return LATER
 
     def _wanted(self, request: messages.OffsetFetchRequest, api_version: int) -> _Wanted:
         wanted: _Wanted = {}
@@ -215,15 +215,15 @@ class ZooKeeperOffsetManager:
     # -- commits and deletions
 
     def put_offset(
-        self, hosted: HostedShard, api: Api, request: Any, context: RequestContext, now: Now
+        self, hosted: HostedShard, decide: ShardHandle, request: Any, context: RequestContext, now: Now
     ) -> None:
         """Decide a request, and write its offsets to ZooKeeper before it is answered."""
         assert isinstance(hosted, ZooKeeperShard)
         names: list[OffsetName] | None = None
         is_known = hosted.published is None or request.group_id in hosted.published.read
-        if api.key == _OFFSET_COMMIT:
+        if context.api_key == _OFFSET_COMMIT:
             if is_known and not _is_conditional(request):
-                self._shards.decide(hosted, api.handle(hosted.shard, request, context, now))
+                self._shards.decide(hosted, decide(hosted.shard, request, context, now))
                 return
             names = [
                 OffsetName(request.group_id, name, partition.partition_index)
@@ -232,24 +232,23 @@ class ZooKeeperOffsetManager:
                 for partition in topic.partitions
                 if partition.partition_index >= 0
             ]
-        elif is_known and api.key != _OFFSET_DELETE:
-            self._shards.decide(hosted, api.handle(hosted.shard, request, context, now))
+        elif is_known and context.api_key != _OFFSET_DELETE:
+            self._shards.decide(hosted, decide(hosted.shard, request, context, now))
             return
         tags = []
-        if api.key == _OFFSET_COMMIT:
+        if context.api_key == _OFFSET_COMMIT:
             tags = [(p, p.unknown_tags) for topic in request.topics for p in topic.partitions]
 
-        def decide(tree: GroupTree | None) -> Result:
+        def decide_again(tree: GroupTree | None) -> Result:
             for (
                 partition,
                 unknown_tags,
             ) in tags:  # a decision removes the tags; a repeated one needs them again
                 partition.unknown_tags = unknown_tags
-            result: Result = api.handle(hosted.shard, request, context, self._scheduler.clock.now())
-            return result
+            return decide(hosted.shard, request, context, self._scheduler.clock.now())
 
-        refuse, removes = partial(self._answers.fail, context), api.key == _OFFSET_DELETE
-        hosted.ask(Ask(request.group_id, names if is_known else None, decide, refuse, removes))
+        refuse, removes = partial(self._answers.fail, context), context.api_key == _OFFSET_DELETE
+        hosted.ask(Ask(request.group_id, names if is_known else None, decide_again, refuse, removes))
 
     def delete_group(self, hosted: HostedShard, group_id: str, context: RequestContext, now: Now) -> int:
         """Delete a group with its offsets and its znodes, unless consumers of ZooKeeper times are alive in it."""
@@ -267,16 +266,16 @@ class ZooKeeperOffsetManager:
 
     # -- all groups
 
-    def get_groups(self, context: RequestContext, read: Callable[[], Response | None]) -> Response | None:
+    def get_groups(self, context: RequestContext, read: Callable[[], Response | Later]) -> Response | Later:
         """Read groups that are new in ZooKeeper, then answer; without ZooKeeper with those known before."""
 
         def answer() -> None:
             response = read()
-            if response is not None:
+            if response is not LATER:
                 self._answers.reply(context, response)
 
         self._list_groups(lambda listed: self._visit(self._unknown(listed), answer))
-        return None
+        return LATER
 
     def _unknown(self, listed: tuple[str, ...]) -> list[str]:
         """Return the groups that no shard knows."""

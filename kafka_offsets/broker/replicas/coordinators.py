@@ -34,14 +34,14 @@ class Coordinators:
         now = broker.clock.now()
         if partition.topic == OFFSETS_TOPIC:
             at_once_bytes = min(broker.config.offsets_load_before_listening_bytes, _MOST_AT_ONCE_BYTES)
-            hosted = broker.runtime.take_over(partition.index, replica, now, at_once_bytes)
+            hosted = broker.groups.runtime.take_over(partition.index, replica, now, at_once_bytes)
             hosted.on_wait = _CommitTimeout(
                 hosted, broker.scheduler, broker.config.offsets_commit_timeout_ms
             ).watch
             if hosted.is_loading:
-                broker.loader.load(hosted)
+                broker.groups.loader.load(hosted)
             else:
-                broker.shards.touch(hosted)
+                broker.groups.shards.touch(hosted)
         elif partition.topic == TRANSACTIONS_TOPIC:
             broker.transactions.take_over(partition)
 
@@ -53,14 +53,14 @@ class Coordinators:
     def resign(self, partition: Partition) -> None:
         """Drop what was loaded of a partition that this broker leads no longer."""
         if partition.topic == OFFSETS_TOPIC:
-            self._broker.runtime.resign(partition.index)
+            self._broker.groups.runtime.resign(partition.index)
         elif partition.topic == TRANSACTIONS_TOPIC:
             self._broker.transactions.resign(partition.index)
 
     def replicated(self, partition: Partition) -> None:
         """Let decisions take effect whose records the in-sync replicas have by now."""
         if partition.topic == OFFSETS_TOPIC:
-            hosted = self._broker.runtime.shards.get(partition.index)
+            hosted = self._broker.groups.runtime.shards.get(partition.index)
             if hosted is not None and not hosted.failed:
                 hosted.take_effect()
 

@@ -90,7 +90,7 @@ class ReplicaFetcher:
         """
         if self._is_under_way and not self._is_interrupted:
             self._is_interrupted = True
-            state = messages.FetchRequest.ReplicaState(self._broker.node_id, self._sent_epoch)
+            state = messages.FetchRequest.ReplicaState(self._broker.node.id, self._sent_epoch)
             nothing = messages.FetchRequest(session_epoch=-1, replica_state=state)
             self._channel.send(nothing, _FETCH_VERSION, lambda response: None)
 
@@ -160,7 +160,7 @@ class ReplicaFetcher:
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_epoch=-1,
-            replica_state=wanted.ReplicaState(self._broker.node_id, self._sent_epoch),
+            replica_state=wanted.ReplicaState(self._broker.node.id, self._sent_epoch),
             topics=[wanted.FetchTopic(topic_id=each, partitions=asked) for each, asked in topics.items()],
         )
         self._is_under_way = True

@@ -84,7 +84,7 @@ class LogDirectory:
         self._is_stopped = True
 
     def _resign(self) -> None:
-        membership, node_id = self._membership(), self._broker.node_id
+        membership, node_id = self._membership(), self._broker.node.id
         live = membership.image.live
         if any(may_resign(placed.state, node_id, live) for placed in membership.image.placed()):
             membership.resign()

@@ -89,7 +89,7 @@ class ReplicaManager:
         self._log_directory = LogDirectory(
             broker, workers, lambda: self.membership, lambda: not self._unfinished, self._fetch_again
         )
-        broker.runtime.hosts_on_use = False
+        broker.groups.runtime.hosts_on_use = False
         self._schedule_check()
         self._schedule_checkpoint()
 
@@ -97,8 +97,8 @@ class ReplicaManager:
 
     def apply(self, delta: Delta) -> None:
         """Do what a change of the metadata requires of this broker."""
-        if delta.brokers is not None and self._broker.node_id in delta.brokers.by_id:
-            self._epoch = delta.brokers.by_id[self._broker.node_id].epoch
+        if delta.brokers is not None and self._broker.node.id in delta.brokers.by_id:
+            self._epoch = delta.brokers.by_id[self._broker.node.id].epoch
         if delta.settings is not None:
             self.install_settings()
         for topic in delta.deleted:
@@ -114,7 +114,7 @@ class ReplicaManager:
         ]
         self._change_roles([*changed, *delta.partitions])
         if delta.brokers is not None:
-            self._broker.broker_ids = tuple(sorted(delta.brokers.by_id))
+            self._broker.node.broker_ids = tuple(sorted(delta.brokers.by_id))
             live, now = self._live(), self._broker.clock.now()
             # A copy: a proposal that is decided now may change the dict.
             for partition in list(self._by_log.values()):
@@ -187,7 +187,7 @@ class ReplicaManager:
     def hosts(self, topic: str, index: int) -> bool:
         """Whether this broker is a replica of a partition."""
         state = self.state(topic, index)
-        return state is not None and self._broker.node_id in state.replicas
+        return state is not None and self._broker.node.id in state.replicas
 
     def _live(self) -> Mapping[int, int]:
         brokers = self.membership.image.brokers.by_id.values()
@@ -203,7 +203,7 @@ class ReplicaManager:
         if known is None:
             topics.install([NewTopic(topic.name, len(topic.partitions), configs, topic.topic_id)])
             if topic.name == OFFSETS_TOPIC:
-                self._broker.runtime.start(len(topic.partitions), self._broker.clock.now())
+                self._broker.groups.runtime.start(len(topic.partitions), self._broker.clock.now())
             elif topic.name == TRANSACTIONS_TOPIC:
                 self._broker.transactions.topic_created()
             return
@@ -321,7 +321,7 @@ class ReplicaManager:
 
     def _become(self, place: TopicPartition, state: PartitionState) -> None:
         """Lead, follow or leave a partition. Raises StorageError."""
-        node_id = self._broker.node_id
+        node_id = self._broker.node.id
         topic = self._broker.topics.get(place.topic)
         if topic is None or place.partition >= topic.partition_count:
             return  # the disk has refused to create it
@@ -350,7 +350,7 @@ class ReplicaManager:
         partition.leader_epoch = log.leader_epoch
         high_watermark = log.high_watermark
         new = LeaderReplica(
-            self._broker.node_id,
+            self._broker.node.id,
             state,
             log.log_end_offset,
             high_watermark,
@@ -391,7 +391,7 @@ class ReplicaManager:
         self._stop_following(partition)
         was_leading = isinstance(replica, LeaderReplica)
         follower = (
-            replica if isinstance(replica, FollowerReplica) else FollowerReplica(self._broker.node_id, state)
+            replica if isinstance(replica, FollowerReplica) else FollowerReplica(self._broker.node.id, state)
         )
         partition.replica, partition.leader_epoch = follower, state.leader_epoch
         if was_leading:

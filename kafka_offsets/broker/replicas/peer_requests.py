@@ -97,7 +97,7 @@ class PeerRequests:
         for place in places:
             leader = self._leader_of(*place)
             exists = self._broker.topics.id_and_partition_count(place[0])[1] > place[1]
-            if exists and leader != self._broker.node_id:
+            if exists and leader != self._broker.node.id:
                 found.setdefault(leader, []).append(place)
         return found
 
@@ -150,7 +150,7 @@ class PeerRequests:
 
     def coordinates(self, transactional_id: str | None) -> bool:
         """Whether this broker coordinates a transactional id."""
-        return not transactional_id or self.coordinator_of(transactional_id) == self._broker.node_id
+        return not transactional_id or self.coordinator_of(transactional_id) == self._broker.node.id
 
     def add_or_verify(
         self,

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
-from kafka_offsets.broker.wire.reply_aggregator import Part
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
-from kafka_offsets.coordinator.state.result import Closing, Held, RequestContext
+from kafka_offsets.coordinator.state.result import CLOSE, Receiver, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
@@ -61,8 +60,8 @@ class Answers:
 
     def reply(self, context: RequestContext, response: Any) -> None:
         """Queue a response. It is sent at the end of the turn, in request order for its connection."""
-        if type(context) is not RequestContext:
-            self._reply_otherwise(context, response)
+        if context.receiver is not None:
+            self._hand_over(context, context.receiver, response)
             return
         connection: ClientConnection = context.connection
         if connection.closing:
@@ -97,26 +96,21 @@ class Answers:
             )
         self.answered[connection] = None
 
-    def _reply_otherwise(self, context: RequestContext, response: Any) -> None:
-        """Handle a partial answer, pass an answer to its `Held` context, or close the connection of a `Closing`."""
-        if isinstance(context, Part):
-            assert context.aggregator is not None
-            whole = context.aggregator.put(context.index, response)
-            if whole is not None:
-                self.reply(context.aggregator.context, whole)
-        elif isinstance(context, Held):
-            context.hand_over(response)
-        elif isinstance(context, Closing) and not context.connection.closing:
+    def _hand_over(self, context: RequestContext, receiver: Receiver, response: Any) -> None:
+        """Pass a response to its receiver, or close the connection instead."""
+        if receiver is not CLOSE:
+            receiver.hand_over(response)
+        elif not context.connection.closing:
             self.close_connection(context.connection)
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
         """Answer a request with an error instead of its planned answer; close the connection if it expects none."""
-        if isinstance(context, Part):
-            assert context.aggregator is not None
-            self.reply(context, context.aggregator.refuse(context.index, error))
-            return
-        if isinstance(context, Closing):  # the rebalance continues even if the append failed
+        receiver = context.receiver
+        if receiver is CLOSE:  # the rebalance continues even if the append failed
             self.reply(context, None)
+            return
+        if receiver is not None and receiver.refuse is not None:
+            receiver.refuse(error)
             return
         if context.api_key == _PRODUCE and context.request.acks == 0:  # it gets no other sign of an error
             self.close_connection(context.connection)
@@ -124,13 +118,16 @@ class Answers:
         api = self._row_of(context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))
 
-    def reply_encoded(self, context: RequestContext, answer: Parts | bytes) -> None:
+    def reply_encoded(self, context: RequestContext, answer: bytes | bytearray | Parts) -> None:
         """Queue an encoded answer; b"" means no answer, for acks=0."""
+        if context.receiver is not None:
+            context.receiver.hand_over(answer)
+            return
         context.answer = answer
         connection = context.connection
         if not connection.closing:
             self.answered[connection] = None
-            if isinstance(answer, Parts) and not isinstance(context, Held):
+            if isinstance(answer, Parts):
                 self.responses.hold(connection, connection.held_bytes + len(answer))
 
     def send(self, connection: ClientConnection, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A row of the table: one API, its versions and codecs, where it is decided, and its handler."""
+"""A row of the table: one API, its versions and codecs, and its handler."""
 
 from __future__ import annotations
 
@@ -7,30 +7,39 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 from kafka_offsets.broker.wire.rights import Rights
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext, Result
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.codec import Decoder, Encoder
 from kafka_offsets.protocol.codecs.plain_rows import Rows
-from kafka_offsets.protocol.connection import Aside
+from kafka_offsets.protocol.connection import Aside, Parts
 from kafka_offsets.protocol.mirroring.echo import compile_echo
 from kafka_offsets.protocol.mirroring.named import Named, named_by
 from kafka_offsets.protocol.mirroring.refusals import refuse
 
+if TYPE_CHECKING:
+    from kafka_offsets.coordinator.shard import Shard
 
-class Route(Enum):
-    """Where a request is decided.
 
-    BROKER  handle(broker, request, context, now) -> response, or None when the answer comes later
-    SHARD   handle(shard, request, context, now) -> Result, on the shard that `request.group_id` hashes to
-    """
+class Later(Enum):
+    """What a handler returns when the response comes later."""
 
-    BROKER = "broker"
-    SHARD = "shard"
+    LATER = "later"
+
+
+LATER = Later.LATER
+
+Response = messages.MessageValue | bytes | bytearray | Parts
+"""A message, or the bytes of one. Of an API that is `echoed` also the request, which means that all of it succeeded."""
+
+ENCODED = (bytes, bytearray, Parts)
+
+Handle = Callable[..., Response | Later]
+"""(broker, request, context, now) -> the response; that of Fetch takes what else refuses partitions."""
 
 
 class Addresses(Enum):
@@ -52,9 +61,8 @@ class Addresses(Enum):
 
 GROUP, GROUPS = Addresses.GROUP, Addresses.GROUPS
 TRANSACTION, PARTITIONS = Addresses.TRANSACTION, Addresses.PARTITIONS
-BROKER, SHARD = Route.BROKER, Route.SHARD
 
-Fail = Callable[[Any, ErrorCode, int], Any]
+Fail = Callable[[Any, ErrorCode, int], messages.MessageValue]
 """(request, error, api_version) -> the response that reports the error."""
 
 
@@ -95,9 +103,13 @@ class Shortcut(Protocol):
         """
         ...
 
-    def learn(self, context: RequestContext, response: Any, frame: bytes, body: int) -> None:
-        """Note a request that was decoded and decided; `response` is None if it comes later."""
+    def learn(self, context: RequestContext, response: Response | Later, frame: bytes, body: int) -> None:
+        """Note a request that was decoded and decided."""
         ...
+
+
+ShardHandle = Callable[["Shard", Any, RequestContext, Now], Result]
+"""(shard, request, context, now) -> the records and replies of a request that one shard decides."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +135,7 @@ class Api:
     key: int
     name: str
     versions: tuple[int, int]
-    route: Route
-    handle: Callable[..., Any]
+    handle: Handle
     rights: Rights
     fail: Fail = refuse
     addresses: Addresses = Addresses.BROKER
@@ -138,9 +149,9 @@ class Api:
     shortcut: Callable[[Any], Shortcut] | None = None
     end_wait: Callable[[Any, Any, Any], None] | None = None
 
-    def handled_by(self, handle: Callable[..., Any], route: Route = Route.BROKER) -> Api:
+    def handled_by(self, handle: Handle) -> Api:
         """Return the row with another handler, which sees every request: no shortcut avoids it."""
-        return replace(self, handle=handle, route=route, shortcut=None)
+        return replace(self, handle=handle, shortcut=None)
 
     @property
     def min_version(self) -> int:

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, TypeVar
 
+from kafka_offsets.broker.wire.api import Response
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 
+P = TypeVar("P")
 
-class ReplyAggregator:
-    """Collects the parts of an answer.
 
+class ReplyAggregator(Generic[P]):
+    """Collects the parts of a response.
+
+    reply    sends the response
     context  of the whole request
     count    how many parts there are
     build    all parts, in order -> the response
@@ -19,42 +23,42 @@ class ReplyAggregator:
 
     def __init__(
         self,
+        reply: Callable[[RequestContext, Response], None],
         context: RequestContext,
         count: int,
-        build: Callable[[list[Any]], Any],
-        refuse: Callable[[int, ErrorCode], Any],
+        build: Callable[[list[P]], Response],
+        refuse: Callable[[int, ErrorCode], P],
     ) -> None:
         self.context = context
-        self._parts: list[Any] = [None] * count
-        self._missing = count
+        self._reply = reply
+        self._parts: dict[int, P] = {}
+        self._count = count
         self._build = build
-        self.refuse = refuse
+        self.refused = refuse
 
-    def part(self, index: int) -> "Part":
+    def part(self, index: int) -> RequestContext:
         """Return the context with which the part at `index` is decided and answered."""
-        whole = self.context
-        return Part(
-            whole.connection,
-            whole.api_key,
-            whole.api_version,
-            whole.correlation_id,
-            whole.client_id,
-            whole.client_host,
-            whole.request,
-            aggregator=self,
-            index=index,
-        )
+        part = Part(self, index)
+        return self.context.held(self.context.request, part.take, part.refuse)
 
-    def put(self, index: int, part: Any) -> Any:
-        """Add one part; return the complete response after the last part, otherwise None."""
+    def put(self, index: int, part: P) -> None:
+        """Add one part; send the response after the last part."""
         self._parts[index] = part
-        self._missing -= 1
-        return None if self._missing else self._build(self._parts)
+        if len(self._parts) == self._count:
+            self._reply(self.context, self._build([self._parts[each] for each in range(self._count)]))
 
 
-@dataclass(slots=True, eq=False)
-class Part(RequestContext):
-    """The context of one part of a request."""
+@dataclass(frozen=True)
+class Part(Generic[P]):
+    """One part of a request."""
 
-    aggregator: ReplyAggregator | None = None
-    index: int = 0
+    aggregator: ReplyAggregator[P]
+    index: int
+
+    def take(self, part: P) -> None:
+        """Add what was decided."""
+        self.aggregator.put(self.index, part)
+
+    def refuse(self, error: ErrorCode) -> None:
+        """Add the error."""
+        self.take(self.aggregator.refused(self.index, error))

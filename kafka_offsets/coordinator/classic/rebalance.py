@@ -22,7 +22,14 @@ from kafka_offsets.coordinator.state.classic_group import (
     ClassicGroupMember,
     ClassicGroupState,
 )
-from kafka_offsets.coordinator.state.result import Closing, CoordinatorRecord, Reply, RequestContext, Result
+from kafka_offsets.coordinator.state.result import (
+    CLOSE,
+    CoordinatorRecord,
+    Reply,
+    RequestContext,
+    Result,
+    closing,
+)
 from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.coordinator.state.timers import Timer
 from kafka_offsets.errors import ErrorCode
@@ -189,7 +196,7 @@ def _close_connections(draft: ClassicDraft, group: ClassicGroup) -> None:
     kept = {m.connection for m in members if m.join is not None or m.sync is not None} | {None}
     silent = [member for member in members if member.connection not in kept]
     for connection in dict.fromkeys(member.connection for member in silent):
-        draft.reply(Closing(connection), None)
+        draft.reply(closing(connection), None)
     for member in silent:
         member.connection = None
 
@@ -283,7 +290,7 @@ def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dic
             again = ClassicDraft(draft.shard, draft.now)
             begin(again, group)
             # In a stable group no request is parked; members whose connection would be closed learn it by heartbeat.
-            assert all(isinstance(reply.context, Closing) for reply in again.replies)
+            assert all(reply.context.receiver is CLOSE for reply in again.replies)
 
     draft.undo = undo
 

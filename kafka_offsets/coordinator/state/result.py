@@ -6,7 +6,7 @@ waits until they are durable, replays them into the state and only then sends th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
@@ -45,6 +45,37 @@ class OversizedValue:
         return self._size
 
 
+class Receiver:
+    """Receives the response to a request, or to a part of one, instead of its connection.
+
+    take       called once, with the response, or with its bytes if it is already encoded; a second one is ignored
+    refuse     called instead with the error of a part; None: `take` gets the error response of the API
+    principal  the client's, if another broker has passed its request on
+    """
+
+    __slots__ = ("_take", "principal", "refuse")
+
+    def __init__(
+        self,
+        take: Callable[[Any], None],
+        refuse: Callable[[ErrorCode], None] | None = None,
+        principal: Principal | None = None,
+    ) -> None:
+        self._take: Callable[[Any], None] | None = take
+        self.refuse = refuse
+        self.principal = principal
+
+    def hand_over(self, response: Any) -> None:
+        """Pass the response on."""
+        take, self._take = self._take, None
+        if take is not None:
+            take(response)
+
+
+CLOSE = Receiver(lambda response: None)
+"""In the context of a reply that closes the connection: the client gets no response."""
+
+
 @dataclass(slots=True, eq=False)
 class RequestContext:
     """The sender and the version of a request; also the token that connects a reply to its request.
@@ -58,6 +89,7 @@ class RequestContext:
     answer       the encoded response, once there is one; responses are sent in the order of their requests
     sender       who asks, and what it may do
     handler_ns   time that its handler has taken, if it is answered later and a quota needs it
+    receiver     gets the response instead of the connection
     """
 
     connection: Any
@@ -72,86 +104,49 @@ class RequestContext:
     answer: bytes | bytearray | Parts | None = None
     handler_ns: int = 0
     sender: Sender = ANYBODY
+    receiver: Receiver | None = None
 
     @property
     def principal(self) -> Principal:
         """The principal that the listener has given to the sender; ANONYMOUS without authentication."""
+        if self.receiver is not None and self.receiver.principal is not None:
+            return self.receiver.principal
         principal: Principal = self.connection.principal
         return principal
 
     @property
     def is_forwarded(self) -> bool:
         """Whether another broker has passed the request on."""
-        return False
+        return self.receiver is not None and self.receiver.principal is not None
 
+    def held(
+        self, request: Any, take: Callable[[Any], None], refuse: Callable[[ErrorCode], None] | None = None
+    ) -> "RequestContext":
+        """Return the context of a request that replaces this one, or of a part of it: `take` gets its response.
 
-class Closing(RequestContext):
-    """Takes the place of the context in a reply that closes the connection: the client gets no response."""
-
-    __slots__ = ()
-
-    def __init__(self, connection: Any) -> None:
-        super().__init__(connection, -1, 0, 0, "", "")
-
-
-class Held(RequestContext):
-    """The context of a request whose response another function receives before it is sent.
-
-    whole  the original context, which keeps its place in the order of its connection
-    take   called once, with the response, or with its bytes if it is already encoded
-    """
-
-    __slots__ = ("_take", "whole")
-
-    def __init__(self, whole: RequestContext, request: Any, take: Callable[[Any], None]) -> None:
-        self._take: Callable[[Any], None] | None = None
-        super().__init__(
-            whole.connection,
-            whole.api_key,
-            whole.api_version,
-            whole.correlation_id,
-            whole.client_id,
-            whole.client_host,
-            request,
-            whole.codecs,
-            whole.frame_bytes,
+        This context keeps its place in the order of its connection.
+        """
+        principal = None if self.receiver is None else self.receiver.principal
+        return replace(
+            self,
+            request=request,
+            answer=None,
+            handler_ns=0,
+            receiver=Receiver(take, refuse, principal),
         )
-        self.whole = whole
-        self.sender = whole.sender
-        self._take = take
 
-    @property
-    def principal(self) -> Principal:
-        """That of the whole request."""
-        return self.whole.principal
 
-    @property
-    def is_forwarded(self) -> bool:
-        """As the whole request."""
-        return self.whole.is_forwarded
-
-    def hand_over(self, answer: Any) -> None:
-        """Pass the response to `take`; a second response is ignored."""
-        take, self._take = self._take, None
-        if take is not None:
-            take(answer)
-
-    @property
-    def answer(self) -> bytes | bytearray | Parts | None:
-        """Always None: the response is passed on and not kept."""
-        return None
-
-    @answer.setter
-    def answer(self, answer: bytes | bytearray | Parts | None) -> None:
-        if answer is not None:
-            self.hand_over(answer)
+def closing(connection: Any) -> RequestContext:
+    """Return what takes the place of a request's context in a reply that closes a connection."""
+    return RequestContext(connection, -1, 0, 0, "", "", receiver=CLOSE)
 
 
 class Reply(NamedTuple):
-    """The response to one request; with a :class:`Closing` it closes one connection.
+    """The response to one request; with a `closing` context it closes one connection.
 
     response  a value class of the API's response; or the request itself, which means that all of it succeeded, for
-              APIs that support this; or the bytes of the response, the size of its frame first; None with a `Closing`
+              APIs that support this; or the bytes of the response, the size of its frame first; None with a
+              `closing` context
     """
 
     context: RequestContext

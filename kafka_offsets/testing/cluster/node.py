@@ -81,9 +81,9 @@ class ClusterNode(InspectedServer):
         if was_clean is None:
             was_clean = self.core.directory.stopped_cleanly
         self._membership.on_change = self._apply
-        context = self.core.context
+        node = self.core.broker.node
         self._metadata.join(
-            self._membership, context.host, context.port, was_clean=was_clean, listeners=context.addresses
+            self._membership, node.host, node.port, was_clean=was_clean, listeners=node.addresses
         )
         part.catch_up(self.core)
 

@@ -353,11 +353,11 @@ class ClusterServer:
         """Return the topic and the partition of a group or a transactional id; create the topic if it is missing."""
         topic = TRANSACTIONS_TOPIC if is_transactional else OFFSETS_TOPIC
         if topic not in self.metadata.image.topics:
-            context = self._any().core.context
+            broker = self._any().core.broker
             if is_transactional:
-                context.transactions.create_topic()
+                broker.transactions.create_topic()
             else:
-                context.shards.create_topic(self._clock.now())
+                broker.groups.shards.create_topic(self._clock.now())
         return topic, partition_for(key, len(self.metadata.image.topics[topic].partitions))
 
     def _any(self) -> ClusterNode:
@@ -375,7 +375,7 @@ class ClusterServer:
 
     def led(self, core: BrokerCore, results: dict[tuple[str, int], T]) -> dict[tuple[str, int], T]:
         """Return the results of the partitions that a broker leads."""
-        node_id = core.context.node_id
+        node_id = core.broker.node.id
         return {place: each for place, each in results.items() if self.state(*place).leader == node_id}
 
     def _leading(self, topic: str, index: int) -> BrokerCore:
@@ -450,7 +450,7 @@ class ClusterServer:
         self.state(topic, index)
         self.metadata.admit_again(TopicPartition(topic, index))
         for core in self.cores:
-            fetch.answer_waiting(core.context, lambda *place: place == (topic, index), self._clock.now())
+            fetch.answer_waiting(core.broker, lambda *place: place == (topic, index), self._clock.now())
         self.request_turn()
 
     def elect_preferred(self) -> int:

@@ -67,12 +67,12 @@ class ClusterState:
             core.run_due()
 
     @property
-    def context(self) -> Context:
-        """The context of a node that is up, for what any node may do. RuntimeError if there is none."""
+    def broker(self) -> Context:
+        """The parts of a node that is up, for what any node may do. RuntimeError if there is none."""
         cores = self._cores()
         if not cores:
             raise RuntimeError("all nodes of this cluster are stopped or paused")
-        return cores[0].context
+        return cores[0].broker
 
 
 def joined(futures: list[Future[T]], join: Callable[[list[T]], R]) -> Future[R]:

@@ -19,15 +19,15 @@ class Call:
     request       decoded
     """
 
-    def __init__(self, core: Context, api: Api, context: RequestContext) -> None:
+    def __init__(self, broker: Context, api: Api, context: RequestContext) -> None:
         self.api = api.name
         self.version = context.api_version
         self.client_id = context.client_id
         self.client_host = context.client_host.removeprefix("/")
         self.request = context.request
-        self._core, self._row = core, api
+        self._broker, self._row = broker, api
         owner = context.connection.owner
-        self.node = core.node_id if isinstance(owner, Peer) else None
+        self.node = broker.node.id if isinstance(owner, Peer) else None
 
     def __repr__(self) -> str:
         return f"<{self.api} v{self.version} of {self.client_id!r}: {self.request}>"
@@ -49,10 +49,10 @@ class Call:
     @property
     def places(self) -> set[tuple[str, int]]:
         """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
-        name_of = names_of(self._core)
+        name_of = names_of(self._broker)
         named = set(self._row.named(self.version).places(self.request, name_of))
         if self.api == "Fetch":
-            named.update(self._core.fetch_sessions.places(self.request.session_id))
+            named.update(self._broker.fetch_sessions.places(self.request.session_id))
         return named
 
     @property

@@ -426,7 +426,7 @@ class Faults:
 
         def add(server: Server) -> None:
             """Add the fault in the broker's thread. Raises ValueError for an unknown node."""
-            ids = server.servers[0].core.context.broker_ids
+            ids = server.servers[0].core.broker.node.broker_ids
             if fault.node not in (None, *ids):
                 there = ", ".join(map(str, ids))
                 raise ValueError(f"there is no node {fault.node}, only {there}")
@@ -436,7 +436,7 @@ class Faults:
             if fault.strikes_answers and (fault.apis is None or "Fetch" in fault.apis):
                 # A fetch that waits came before the fault: its client sends the next one at once, and that is struck.
                 for each in server.servers:
-                    fetch.answer_waiting(each.core.context, fault.wants, each.core.clock.now())
+                    fetch.answer_waiting(each.core.broker, fault.wants, each.core.clock.now())
 
         self._broker._call(add)
         return fault
@@ -491,7 +491,7 @@ class Faults:
         core = server.core
         if isinstance(fault, DiskFault):
             of_disks = [each for each in self._faults if isinstance(each, DiskFault)]
-            self._install(core, [each for each in of_disks if each.node in (None, core.context.node_id)])
+            self._install(core, [each for each in of_disks if each.node in (None, core.broker.node.id)])
             return
         if fault.kind == "down":
             server.refuses = self._refuse if any(each.kind == "down" for each in self._faults) else None
@@ -591,7 +591,7 @@ def _error_code(given: object) -> ErrorCode:
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:
     """Replace a broker's table of APIs, also for open connections."""
-    core.context.apis = apis
+    core.broker.apis = apis
     for connection in core.connections:
         known = connection.known_header
         if known is not None and connection.apis is None:

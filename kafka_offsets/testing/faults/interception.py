@@ -1,7 +1,7 @@
 """Interception: faults replace rows in a broker's table of APIs, as long as there are faults.
 
 The new row has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
-without them, and otherwise only requests of those APIs pay. A fault receives the answer by a `Held` context, which
+without them, and otherwise only requests of those APIs pay. A fault receives the answer by a held context, which
 replaces the request's own context while that one waits in the order of its connection.
 """
 
@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 
 from kafka_offsets.broker.context.context import Context
-from kafka_offsets.broker.context.intercept import decide, names_of, pass_on
-from kafka_offsets.broker.wire.api import Api
+from kafka_offsets.broker.context.intercept import decide_for, names_of, pass_on
+from kafka_offsets.broker.wire.api import LATER, Api, Later, Response
 from kafka_offsets.clock import Now
-from kafka_offsets.coordinator.state.result import Held, RequestContext
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Parts
 from kafka_offsets.protocol.mirroring.named import Split
 from kafka_offsets.testing.faults import partial_errors
@@ -59,17 +60,17 @@ class Interception:
         """Return the row that replaces the API's own."""
         return self._api.handled_by(self._handle)
 
-    def _handle(self, core: Context, request: Any, context: RequestContext, now: Now) -> Any:
-        call = Call(core, self._api, context)
+    def _handle(self, broker: Context, request: Any, context: RequestContext, now: Now) -> Response | Later:
+        call = Call(broker, self._api, context)
         concerning = [fault for fault in self._faults if fault.concerns(call)]
         for fault in concerning:
             if fault.observes:
                 fault.strike()
         struck = [fault for fault in concerning if not fault.observes]
         if not struck:
-            return decide(core, self._api, request, context, now)
-        _Struck(core, self._api, context, call, struck, self._in_loop).begin(now)
-        return None
+            return self._api.handle(broker, request, context, now)
+        _Struck(broker, self._api, context, call, struck, self._in_loop).begin(now)
+        return LATER
 
 
 class _Struck:
@@ -77,21 +78,21 @@ class _Struck:
 
     def __init__(
         self,
-        core: Context,
+        broker: Context,
         api: Api,
         context: RequestContext,
         call: Call,
         faults: list[Fault],
         in_loop: InLoop,
     ) -> None:
-        self._core, self._api, self._context = core, api, context
+        self._broker, self._api, self._context = broker, api, context
         self._call, self._faults, self._in_loop = call, faults, in_loop
 
     def begin(self, now: Now) -> None:
         """Wait for the delay of the faults, then continue."""
         delay_ms = sum(fault.before_ms for fault in self._faults if fault.before_ms and fault.strike())
         if delay_ms:
-            self._core.scheduler.at(
+            self._broker.scheduler.at(
                 now.mono_ms + delay_ms, lambda then: self._resume(partial(self._decide, then))
             )
         else:
@@ -106,15 +107,15 @@ class _Struck:
             step()
         except StorageError as error:
             logger.error("%s: %s", where, error)
-            self._core.answers.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._broker.answers.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
         except Exception:
             logger.exception("%s failed", where)
-            self._core.answers.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._broker.answers.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _decide(self, now: Now) -> None:
         for fault in self._faults:
             if fault.closes_before and fault.strike():
-                self._core.answers.close_connection(self._context.connection)
+                self._broker.answers.close_connection(self._context.connection)
                 return
         self._decide_by(
             [fault for fault in self._faults if fault.decides], self._context.request, self._answer, now
@@ -143,7 +144,7 @@ class _Struck:
         if by_partition and self._api.name in partial_errors.MARKED:
 
             def mark(response: Any) -> None:
-                partial_errors.mark(self._core, response, fault.wants, fault.group, error)
+                partial_errors.mark(self._broker, response, fault.wants, fault.group, error)
                 answer(response)
 
             self._decide_by(others, request, mark, now)
@@ -159,7 +160,7 @@ class _Struck:
             and self._api.key != _FETCH  # an error of its session is for the whole request
             and partial_errors.splits_by_partition(self._api, version)
         ):
-            name_of = names_of(self._core)
+            name_of = names_of(self._broker)
             split, join = named.split_by_partition(request, fault.wants, name_of), named.join_by_partition
             refuse = partial(partial_errors.refuse_partitions, self._api)
         if self._api.key == _PRODUCE and request.acks == 0:
@@ -177,8 +178,8 @@ class _Struck:
         """Close the connection of a producer with acks=0: this is how a broker reports an error to it."""
         if rest is not None:
             self._decide_by(others, rest, lambda _: None, now)
-        self._core.answers.reply_encoded(self._context, b"")
-        self._core.answers.close_connection(self._context.connection)
+        self._broker.answers.reply_encoded(self._context, b"")
+        self._broker.answers.close_connection(self._context.connection)
 
     def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
@@ -194,24 +195,15 @@ class _Struck:
                         return error
             return ErrorCode.NONE
 
-        held = self._held(self._context.request, answer)
-        response = self._api.handle(self._core, self._context.request, held, now, refuses)
-        if response is not None:
-            held.hand_over(response)
+        self._decide_really(self._context.request, answer, now, refuses)
 
-    def _held(self, request: Any, answer: Answer) -> Held:
+    def _decide_really(self, request: Any, answer: Answer, now: Now, *more: object) -> None:
         def take(response: Any) -> None:
             if response is request and self._api.echoed:  # which says that all of it is done
                 response = self._api.fail(request, ErrorCode.NONE, self._context.api_version)
             answer(response)
 
-        return Held(self._context, request, take)
-
-    def _decide_really(self, request: Any, answer: Answer, now: Now) -> None:
-        held = self._held(request, answer)
-        response = decide(self._core, self._api, request, held, now)
-        if response is not None:
-            held.hand_over(response)
+        decide_for(self._broker, self._api, request, self._context.held(request, take), now, *more)
 
     # -- the user's function
 
@@ -224,7 +216,7 @@ class _Struck:
         elif isinstance(verdict, Future):
             self._wait_for(verdict, others, request, answer)
         elif isinstance(verdict, ConnectionError):
-            self._core.answers.close_connection(self._context.connection)
+            self._broker.answers.close_connection(self._context.connection)
         elif isinstance(verdict, BaseException):
             raise verdict
         elif isinstance(verdict, ErrorCode):
@@ -242,7 +234,7 @@ class _Struck:
 
         def go_on() -> None:
             verdict = future.exception() or future.result()
-            self._take_verdict(verdict, others, request, answer, self._core.clock.now())
+            self._take_verdict(verdict, others, request, answer, self._broker.clock.now())
 
         future.add_done_callback(lambda _: self._in_loop(partial(self._resume, go_on)))
 
@@ -250,7 +242,7 @@ class _Struck:
 
     def _answer(self, answer: Any) -> None:
         """Send an answer, or apply a fault to it."""
-        now = self._core.clock.now()
+        now = self._broker.clock.now()
         delay_ms = 0
         spoils = None
         for fault in self._faults:
@@ -260,31 +252,33 @@ class _Struck:
                 spoils = fault.spoils
         send = spoils or pass_on
         if delay_ms:
-            self._core.scheduler.at(now.mono_ms + delay_ms, lambda _: send(self._core, self._context, answer))
+            self._broker.scheduler.at(
+                now.mono_ms + delay_ms, lambda _: send(self._broker, self._context, answer)
+            )
         else:
-            send(self._core, self._context, answer)
+            send(self._broker, self._context, answer)
 
 
-def withhold_answer(core: Context, context: RequestContext, answer: Any) -> None:
+def withhold_answer(broker: Context, context: RequestContext, answer: Any) -> None:
     """Never answer: the connection stays open and silent, as when a network drops packets."""
 
 
-def close_instead(core: Context, context: RequestContext, answer: Any) -> None:
+def close_instead(broker: Context, context: RequestContext, answer: Any) -> None:
     """Close the connection after the request is executed, without an answer."""
     if not context.connection.closing:
-        core.answers.close_connection(context.connection)
+        broker.answers.close_connection(context.connection)
 
 
-def send_half(core: Context, context: RequestContext, answer: Any) -> None:
+def send_half(broker: Context, context: RequestContext, answer: Any) -> None:
     """Send the first half of the answer's bytes and close the connection."""
-    pass_on(core, context, answer)
+    pass_on(broker, context, answer)
     if context.answer is None:
         return
     whole = context.answer
     if isinstance(whole, Parts):
         whole = b"".join(whole.pieces)
     context.answer = bytes(whole[: max(len(whole) // 2, 1)])
-    core.answers.close_connection(context.connection)
+    broker.answers.close_connection(context.connection)
 
 
 def telling_its_own(row: Api) -> Api:
@@ -302,10 +296,11 @@ def telling_its_own(row: Api) -> Api:
 def featureless(row: Api) -> Api:
     """Return the row of ApiVersions for a release without features of transactions and groups."""
 
-    def handle(core: Context, request: Any, context: RequestContext, now: Now) -> Any:
-        response = row.handle(core, request, context, now)
+    def handle(broker: Context, request: Any, context: RequestContext, now: Now) -> Response:
+        response = row.handle(broker, request, context, now)
+        assert isinstance(response, messages.ApiVersionsResponse)
         response.supported_features, response.finalized_features = [], []
         response.finalized_features_epoch = -1
         return response
 
-    return row.handled_by(handle, row.route)
+    return row.handled_by(handle)

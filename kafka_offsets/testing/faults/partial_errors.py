@@ -41,7 +41,7 @@ def refuse_partitions(api: Api, request: Any, error: ErrorCode, version: int) ->
     return api.fail(request, error, version)
 
 
-def mark(core: Context, response: Any, wants: Wants, group: str | None, error: ErrorCode) -> None:
+def mark(broker: Context, response: Any, wants: Wants, group: str | None, error: ErrorCode) -> None:
     """Replace the results of partitions, or of topics in Metadata, with an error.
 
     group  only the partitions of this group of several, None for all
@@ -49,7 +49,7 @@ def mark(core: Context, response: Any, wants: Wants, group: str | None, error: E
     groups = [each for each in getattr(response, "groups", ()) if group in (None, each.group_id)]
     for holder in [response, *groups]:
         for topic in holder.topics:
-            name = topic_name(core, topic)
+            name = topic_name(broker, topic)
             if hasattr(topic, "is_internal") and wants(name, -1):
                 topic.error_code, topic.partitions = error, []
                 continue

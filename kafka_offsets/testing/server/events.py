@@ -216,7 +216,7 @@ def _topic_consumed(
 
 
 def _consumption(core: BrokerCore) -> Consumption:
-    observer = core.context.answers.observer
+    observer = core.broker.answers.observer
     assert isinstance(observer, Observation)
     return observer.consumption
 

@@ -63,12 +63,12 @@ class InspectedServer(NetworkServer):
 
     def exchange(self, request: messages.MessageValue, version: int) -> Future[Any]:
         """Execute a request of the test itself. Faults strike only clients, so a test with faults can still seed."""
-        core, by_faults = self.core, self.core.context.apis
-        core.context.apis = self.served()
+        core, by_faults = self.core, self.core.broker.apis
+        core.broker.apis = self.served()
         try:
             return super().exchange(request, version)
         finally:
-            core.context.apis = by_faults
+            core.broker.apis = by_faults
 
     def exchange_as_client(self, request: messages.MessageValue, version: int) -> Future[Any]:
         """Execute a request as if a client had sent it: faults strike it."""
@@ -125,8 +125,8 @@ class InspectedServer(NetworkServer):
                 old.disconnect(peer.connection)
             peer.abort()
         core = self.new_core(files.copy())
-        core.context.host, core.context.port = old.context.host, old.context.port
-        core.context.addresses = old.context.addresses
+        core.broker.node.host, core.broker.node.port = old.broker.node.host, old.broker.node.port
+        core.broker.node.addresses = old.broker.node.addresses
         self.core = core
         with _expecting_refusals():
             old.close()

@@ -140,7 +140,7 @@ class Node:
         cluster = ClusterPart(CLUSTER_ID, self._channel_to)
         self.core = BrokerCore(self.config, self.files, self.clock, cluster=cluster)
         part.connect(self.core, membership)
-        self.apis = self.core.context.apis
+        self.apis = self.core.broker.apis
         self._observe()
         self.is_up = True
         membership.on_change = self._apply

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kafka_offsets.broker.api import fetch
-from kafka_offsets.broker.cluster.envelopes import Enveloped
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.replicas.peer_requests import PeerRequests
+from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.replication.leader import LeaderReplica
 from tests.replication.simulation import test_planted_bugs as planted
 from tests.simulation.cluster.simulation import plan_of, run, steps_of
@@ -31,7 +31,7 @@ def a_deposed_coordinator_keeps_its_groups(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_forwarded_request_is_forwarded_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Enveloped, "is_forwarded", property(lambda _: False))
+    patch.setattr(RequestContext, "is_forwarded", property(lambda _: False))
 
 
 def a_commit_is_forwarded_twice(patch: pytest.MonkeyPatch) -> None:

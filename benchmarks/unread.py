@@ -4,7 +4,9 @@
 
 Our broker is a process of its own, with its log in memory: one partition of 18 MB, and 1,000 topics. The connections
 send 50 Fetches of 18 MB each, or 2,000 Metadata of all topics, and never read. From then on another client asks for an
-offset every 10 ms; its longest waits are taken, and the memory of the broker. On a machine whose load was 6, CPython 3.11, 2026-11-28:
+offset every 10 ms; its longest waits are taken, and the memory of the broker.
+
+On a machine whose load was 6, CPython 3.11, 2026-11-28:
 
                longest wait, ms: alone, beside   resident, MiB: before, at the end
     fetch             164      299    154    149         68    334

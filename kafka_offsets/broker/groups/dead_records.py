@@ -78,8 +78,11 @@ class DeadRecords:
             and (hosted is None or not hosted.failed)
         ):
             if hosted is not None and hosted.offset_batches is not None:
-                log_offsets = sorted(hosted.shard.offsets.log_offsets())
-                in_force = OffsetsInForce(log_offsets, hosted.applied_offset, hosted.offset_batches)
+                shard = hosted.shard
+                log_offsets = sorted(shard.offsets.log_offsets())
+                in_force = OffsetsInForce(
+                    log_offsets, hosted.applied_offset, hosted.offset_batches, shard.deletions
+                )
             columns = load_columns() if "numpy" in sys.modules else None
             try:
                 end_offset = clean_in_memory(log, config, now.wall_ms, in_force, columns)

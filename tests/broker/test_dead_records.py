@@ -1,5 +1,7 @@
 """The internal topics of a broker in memory: dead records are dropped, and a replay finds what it found before."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -314,6 +316,23 @@ def test_the_internal_topics_are_cleaned_as_they_grow(monkeypatch: pytest.Monkey
         assert partition is not None and partition.log.size <= 4000 < partition.log.appended_bytes
     assert client.committed("g") == {("t", index): 196 + index for index in range(PARTITIONS)}
     assert client.committed("h") == {("t", 0): 199}
+
+
+def test_the_log_of_a_deleted_topic_leaves_nothing() -> None:
+    core = make_core()
+    producer = Producer(core)
+    assert producer.init() == 0
+    create_topic(core.context, "t", 1, {})
+    assert producer.produce("t", b"value") == 0
+    assert producer.end(committed=True) == 0
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    log = weakref.ref(partition.log)
+    del partition
+    deletion = messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    assert CoreClient(core).call(deletion, 5).responses[0].error_code == 0
+    gc.collect()
+    assert log() is None
 
 
 def test_a_fetch_reads_on_after_dropped_records() -> None:

@@ -158,6 +158,7 @@ class Shard(ShardState):
         """Remove an offset; a deletion also removes the pending offsets of open transactions."""
         self.unchanged.pop(key.group, None)
         if self.offsets.remove(*key):
+            self.deletions += 1
             self.groups.keep_empty(key.group)
         for offsets in self.pending.values():
             offsets.pop(key, None)

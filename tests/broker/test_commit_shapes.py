@@ -459,6 +459,17 @@ def test_at_the_limit_all_shapes_are_forgotten():
         assert found == [1, 2, 1, 2]
 
 
+@pytest.mark.parametrize("size", [4000, 1 << 20])
+def test_long_metadata_counts(size):
+    """A refused commit may have any, and all shapes together would take gigabytes."""
+    with closing((played := Played(CommitShapes)).core), patch.object(commit_shapes, "_MOST_PARTITIONS", 256):
+        found = []
+        for number in range(9):
+            played.commit((Asked(metadata="x" * (size + number)), 1))
+            found.append(len(played.shapes))
+        assert found == ([1, 2, 3, 4, 5, 1, 2, 3, 4] if size == 4000 else [0] * 9)
+
+
 def test_shapes_that_do_not_come_again_are_learnt_seldom():
     """Metadata of another length each time: each shape would take as long to learn as a few requests to decode."""
     with (

@@ -1,5 +1,7 @@
 """The internal topics of a broker in memory: dead records are dropped, and a replay finds what it found before."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from kafka_offsets.broker.api.topic_admin import create_topic
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.groups import dead_records, loading
+from kafka_offsets.broker.partition.forced_compaction import force_compaction
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state import stored
@@ -191,6 +194,17 @@ class Story:
         assert lasting(replayed(self.log)) == lasting(shard)
         self.core.dead_records.clean(self._transactions, now)
 
+    def compact(self) -> None:
+        """Compact the offsets topic on request, its active segment included."""
+        done = force_compaction(self.core.log_cleaner, "__consumer_offsets", include_active=True)
+        while not done.done():
+            self.core.clock.advance(5)  # type: ignore[attr-defined]
+            self.core.run_due()
+            self.core.end_turn()
+        assert all(each.error is None for each in done.result().values())
+        self.look()
+        assert lasting(replayed(self.log)) == lasting(self.core.runtime.shards[0].shard)
+
     @property
     def _transactions(self) -> Log:
         partition = self.core.topics.partition("__transaction_state", 0)
@@ -213,6 +227,7 @@ STEPS: dict[str, tuple[st.SearchStrategy[Any], ...]] = {
     "pass_time": (st.sampled_from((1, 23, 25)),),
     "restart": (),
     "clean": (),
+    "compact": (),
 }
 steps = st.one_of(
     *(st.tuples(st.just(name), st.tuples(*given)) for name, given in STEPS.items()),
@@ -251,6 +266,20 @@ def test_an_offset_stays_deleted_when_its_tombstone_has_gone() -> None:
     assert story.client.committed("b").keys() == {("t", 1)}
 
 
+def test_an_offset_stays_deleted_when_compaction_drops_its_tombstone() -> None:
+    """Compaction takes everything before the end of the last cleaning for clean."""
+    story = Story()
+    story.commit("b", [0, 1], "")
+    story.delete_offset("b", 0)
+    story.commit("c", [0], "")
+    story.clean()
+    story.pass_time(25)
+    story.commit("c", [1], "")
+    story.compact()
+    assert not [record for record, _ in records_of(story.log) if record.value is None]
+    assert lasting(replayed(story.log)) == lasting(story.core.runtime.shards[0].shard)
+
+
 def test_a_commit_that_waits_for_its_sync_is_not_dropped() -> None:
     waiting: list[Callable[[], None]] = []
 
@@ -287,6 +316,23 @@ def test_the_internal_topics_are_cleaned_as_they_grow(monkeypatch: pytest.Monkey
         assert partition is not None and partition.log.size <= 4000 < partition.log.appended_bytes
     assert client.committed("g") == {("t", index): 196 + index for index in range(PARTITIONS)}
     assert client.committed("h") == {("t", 0): 199}
+
+
+def test_the_log_of_a_deleted_topic_leaves_nothing() -> None:
+    core = make_core()
+    producer = Producer(core)
+    assert producer.init() == 0
+    create_topic(core.context, "t", 1, {})
+    assert producer.produce("t", b"value") == 0
+    assert producer.end(committed=True) == 0
+    partition = core.topics.partition("t", 0)
+    assert partition is not None
+    log = weakref.ref(partition.log)
+    del partition
+    deletion = messages.DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
+    assert CoreClient(core).call(deletion, 5).responses[0].error_code == 0
+    gc.collect()
+    assert log() is None
 
 
 def test_a_fetch_reads_on_after_dropped_records() -> None:

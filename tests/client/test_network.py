@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.client.consumer.network import _VERSIONS as VERSIONS
 from kafka_offsets.client.consumer.network import CONTROL, ConsumerNetwork
-from kafka_offsets.errors import ProtocolError
+from kafka_offsets.errors import ErrorCode, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker
 
@@ -33,6 +34,10 @@ def run_until(network: ConsumerNetwork, condition: Any) -> None:
     while not condition():
         assert time.monotonic() < until
         network.run(now_ms(), 20)
+
+
+def framed(correlation_id: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), correlation_id) + body
 
 
 def ask(
@@ -114,6 +119,34 @@ def test_bytes_that_are_no_response_are_a_protocol_error(network: ConsumerNetwor
             run_until(network, lambda: False)
         # The connection is closed, and no caller waits for ever.
         run_until(network, lambda: answers == [None])
+
+
+def test_a_response_behind_one_whose_callback_raises_is_not_lost(network: ConsumerNetwork) -> None:
+    """Both arrive at once: nothing more arrives that would have the second one read."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address, answers = server.getsockname(), list[Any]()
+        request = messages.FindCoordinatorRequest(coordinator_keys=["g"])
+
+        def refuse(answer: Any) -> None:
+            raise RefusedError("group g", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+        network.send(address, CONTROL, request, 4, now_ms(), refuse)
+        network.send(address, CONTROL, request, 4, now_ms(), answers.append)
+        run_until(network, lambda: network.channel(address, CONTROL, now_ms()).is_connected)  # type: ignore[union-attr]
+        peer, _ = server.accept()
+        with peer:
+            made = messages.ApiVersionsResponse
+            ranges = [made.ApiVersion(key, version, version) for key, version in VERSIONS.items()]
+            found = messages.FindCoordinatorResponse()
+            peer.sendall(
+                framed(1, messages.encode(made(0, ranges), 0))
+                + framed(2, b"\0" + messages.encode(found, 4))
+                + framed(3, b"\0" + messages.encode(found, 4))
+            )
+            with pytest.raises(RefusedError):
+                run_until(network, lambda: False)
+            network.run(now_ms(), 0)
+            assert answers == [found]
 
 
 def test_a_broker_that_is_too_old_is_named(network: ConsumerNetwork) -> None:

@@ -20,6 +20,12 @@ _MOST_PARTITIONS = 1 << 15
 _SHAPE_PARTITIONS = 4
 """What a shape takes, in partitions, without its own ones."""
 
+_PARTITION_BYTES = 100
+"""So many bytes of its request count as a partition: a shape has the metadata about four times."""
+
+_LONGEST_BYTES = 256 << 10
+"""A longer request is decoded: it has long metadata, or more partitions than a shape may have."""
+
 _MOST_ALIKE = 4
 """Limit of shapes with the same key, such as those of metadata of other lengths."""
 
@@ -82,7 +88,7 @@ class CommitShapes:
         version, request = context.api_version, context.request
         hosted = self._broker.groups.runtime.serving_shard(request.group_id)
         read = read_committer(frame, body, version) if version in VERSIONS and hosted else None
-        if self._credit < _COST or read is None or hosted is None:
+        if self._credit < _COST or len(frame) > _LONGEST_BYTES or read is None or hosted is None:
             return
         key = key_of(frame, read[1], version)
         known = () if key is None else self._shapes.get(key, ())
@@ -95,11 +101,18 @@ class CommitShapes:
         shape = learn(frame, read[1], version, request, names, answer)
         if shape is None:
             return
-        self._partitions += _SHAPE_PARTITIONS + shape.count
+        topics_bytes = len(frame) - read[1]  # the same for all shapes of a key
+        size = _size_of(shape, topics_bytes)
+        self._partitions += size
         if self._partitions > _MOST_PARTITIONS:
             self._shapes.clear()
-            self._partitions = _SHAPE_PARTITIONS + shape.count
+            self._partitions = size
         alike = self._shapes.setdefault(key, [])
         alike.insert(0, shape)
         if len(alike) > _MOST_ALIKE:
-            self._partitions -= _SHAPE_PARTITIONS + alike.pop().count
+            self._partitions -= _size_of(alike.pop(), topics_bytes)
+
+
+def _size_of(shape: Shape, topics_bytes: int) -> int:
+    """Return what a shape takes, in partitions."""
+    return _SHAPE_PARTITIONS + max(shape.count, topics_bytes // _PARTITION_BYTES)

@@ -7,6 +7,7 @@ doubled. The offset table of a shard tells which records of its log are in force
 
 import sys
 from collections.abc import Iterable
+from weakref import WeakKeyDictionary
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
@@ -44,7 +45,7 @@ class DeadRecords:
         self._topics = topics
         self._runtime = runtime
         self._cleaner = cleaner
-        self._limits: dict[Log, int] = {}
+        self._limits: WeakKeyDictionary[Log, int] = WeakKeyDictionary()  # logs of deleted topics go
 
     def drop(self, grown: Iterable[Log], now: Now) -> None:
         """Clean those of the logs that have grown enough. All decisions of the turn are appended."""
@@ -59,8 +60,6 @@ class DeadRecords:
 
     def clean(self, log: Log, now: Now) -> None:
         """Clean the log of an internal topic, unless its configuration or work that is under way forbids that."""
-        for closed in [each for each in self._limits if each.closed]:
-            del self._limits[closed]
         name, index = _topic_of(log)
         topic = self._topics.get(name)
         partition = None if topic is None else topic.partitions[index]
@@ -78,8 +77,11 @@ class DeadRecords:
             and (hosted is None or not hosted.failed)
         ):
             if hosted is not None and hosted.offset_batches is not None:
-                log_offsets = sorted(hosted.shard.offsets.log_offsets())
-                in_force = OffsetsInForce(log_offsets, hosted.applied_offset, hosted.offset_batches)
+                shard = hosted.shard
+                log_offsets = sorted(shard.offsets.log_offsets())
+                in_force = OffsetsInForce(
+                    log_offsets, hosted.applied_offset, hosted.offset_batches, shard.deletions
+                )
             columns = load_columns() if "numpy" in sys.modules else None
             try:
                 end_offset = clean_in_memory(log, config, now.wall_ms, in_force, columns)

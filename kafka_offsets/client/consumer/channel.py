@@ -24,13 +24,14 @@ class ConsumerChannel:
 
     is_connected  whether bytes pass; requests are also accepted before that
     is_closed     lost, by either side; a new channel is needed
+    is_interrupted  a callback has raised: responses may be here that nothing on the socket announces
     """
 
     def __init__(
         self, address: Address, selector: selectors.BaseSelector, client_id: str, security: ClientSecurity
     ) -> None:
         self.address = address
-        self.is_connected = self.is_closed = False
+        self.is_connected = self.is_closed = self.is_interrupted = False
         self._why_closed = ""
         self._selector = selector
         self._protocol = ClientProtocol(address, client_id, security, _LARGEST_RESPONSE)
@@ -113,8 +114,10 @@ class ConsumerChannel:
         if events & selectors.EVENT_READ:
             self._read(self._socket)
         self._write()
+        self.is_interrupted = True
         while not self.is_closed and (done := self._next_response()) is not None:
             done[0](done[1])
+        self.is_interrupted = False
         self._write()
 
     def _write(self) -> None:

@@ -99,8 +99,11 @@ class ConsumerNetwork:
 
         Raises ProtocolError, ListenerError, RefusedError for a login, and what callbacks raise.
         """
-        if any(channel.error for channel in self._channels.values()):
+        interrupted = [channel for channel in self._channels.values() if channel.is_interrupted]
+        if interrupted or any(channel.error for channel in self._channels.values()):
             wait_ms = 0
+        for channel in interrupted:
+            channel.ready(0)
         for selected, events in self._selector.select(wait_ms / 1000):
             selected.data.ready(events)
         for key, channel in list(self._channels.items()):

@@ -101,6 +101,7 @@ class ShardState:
     is_loading     True: the records of the log decide which groups exist; afterwards decisions do, before their
                    records are durable
     unchanged      group -> a new object, for groups whose offsets were noted as the same; each change removes it
+    deletions      how many offsets were deleted, by whatever
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class ShardState:
         self.retiring: dict[str, list[Group]] = {}
         self.resolving: dict[str, None] = {}
         self.unchanged: dict[str, object] = {}
+        self.deletions = 0
         self.replace_offsets(OffsetTable())
         self.timers = Timers()
         self.pending: dict[int, dict[stored.OffsetKey, OffsetAndMetadata]] = {}

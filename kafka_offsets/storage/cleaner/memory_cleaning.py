@@ -2,10 +2,11 @@
 
 A log in memory has no disk to wait for, and its owner often knows what is in force. So batches of committed offsets
 alone are not read for their keys: one without an offset in force is dropped by its header, and one with some keeps
-exactly these when a cleaning finds it for the second time; most have none by then. The cleaner filter decides about all
-other batches, as in a round of compaction: tombstones keep their delete horizon. Markers go with their transactions,
-since each response of a Fetch names the aborted ones in it, and thousands a second would stay for a day. After a
-cleaning a replay of the log gives what it gave before.
+exactly these when a cleaning finds it for the second time; most have none by then. If an offset was deleted since the
+last cleaning, each keeps exactly these at once: compaction later drops the tombstone, and takes what is before it for
+clean. The cleaner filter decides about all other batches, as in a round of compaction: tombstones keep their delete
+horizon. Markers go with their transactions, since each response of a Fetch names the aborted ones in it, and thousands
+a second would stay for a day. After a cleaning a replay of the log gives what it gave before.
 
 A tombstone whose horizon has passed may go: an earlier cleaning has set the horizon, and this one finds the batches
 before it for the second time. The log ends where it did: its last record is in force, or the cleaner filter keeps the
@@ -46,12 +47,13 @@ class OffsetBatches:
     """The batches of a log that hold nothing but committed offsets, as ranges of log offsets, ascending.
 
     cleaned_to  the last cleaning has seen every batch before this offset
+    deletions   of offsets before the last cleaning
     """
 
-    __slots__ = ("cleaned_to", "ends", "starts")
+    __slots__ = ("cleaned_to", "deletions", "ends", "starts")
 
     def __init__(self) -> None:
-        self.cleaned_to = 0
+        self.cleaned_to = self.deletions = 0
         self.starts: list[int] = []
         self.ends: list[int] = []
 
@@ -70,11 +72,19 @@ class OffsetsInForce(NamedTuple):
     log_offsets  those of the records that are in force, ascending
     end_offset   every record before it has taken effect
     batches      that hold nothing but committed offsets; a cleaning removes those that it drops
+    deletions    how many offsets were deleted so far
     """
 
     log_offsets: Sequence[int]
     end_offset: int
     batches: OffsetBatches
+    deletions: int
+
+    @property
+    def sifted_to(self) -> int:
+        """Batches before this offset keep only the offsets in force."""
+        is_deleted = self.deletions != self.batches.deletions
+        return self.end_offset if is_deleted else self.batches.cleaned_to
 
 
 class _Run:
@@ -151,15 +161,16 @@ def clean_in_memory(
 def _runs(group: Sequence[Segment], in_force: OffsetsInForce | None) -> Iterator[_Run]:
     """Yield the batches of a group of segments in runs, without those that the owner of the log knows to be dead."""
     judge = None if in_force is None else _Judge(in_force)
+    sifted_to = 0 if in_force is None else in_force.sifted_to
     for segment in group:
         run: _Run | None = None
         for batch, buffer, at in walk(segment.file, 0, segment.size, whole=False):
             live = None if judge is None else judge.live(batch)
-            if in_force is not None and live is not None:
+            if live is not None:
                 if not live:
                     continue
                 count = int.from_bytes(buffer[at + RECORD_COUNT_POSITION : at + HEADER_BYTES])
-                if len(live) < count and batch.last_offset < in_force.batches.cleaned_to:
+                if len(live) < count and batch.last_offset < sifted_to:
                     if run is not None:
                         yield run
                         run = None
@@ -189,7 +200,7 @@ class _Judge:
     __slots__ = ("_batches", "_end_offset", "_log_offsets", "_next", "_range")
 
     def __init__(self, in_force: OffsetsInForce) -> None:
-        self._log_offsets, self._end_offset, self._batches = in_force
+        self._log_offsets, self._end_offset, self._batches = in_force[:3]
         self._next = self._range = 0
 
     def live(self, batch: BatchAt) -> Sequence[int] | None:
@@ -248,6 +259,7 @@ def _note_cleaned(in_force: OffsetsInForce, runs: Sequence[Sequence[_Run]]) -> N
     starts += [max(start, end_offset) for start in batches.starts[first:]]
     ends += batches.ends[first:]
     batches.starts, batches.ends, batches.cleaned_to = starts, ends, end_offset
+    batches.deletions = in_force.deletions
 
 
 def _map_keys(

@@ -368,10 +368,6 @@ class SecurityKeys:
         """Return where the first listener for clients listens."""
         return self.endpoints()[0].listener
 
-    def advertised_listener(self) -> Listener | None:
-        """Return the address of the first listener for clients, or None when it is where it listens."""
-        return self.endpoints()[0].advertised
-
     def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
         """Return the value of a key for one listener, and for one mechanism: the most specific one that is set."""
         values, listener = self.of_listeners, f"{_PREFIX}{listener.lower()}."

@@ -161,11 +161,6 @@ class HostedShard:
         return UnderWay(frozenset(offsets), frozenset(latest.groups))
 
     @property
-    def has_unwritten(self) -> bool:
-        """Whether some decision is not appended yet."""
-        return bool(self._decided)
-
-    @property
     def has_pending(self) -> bool:
         """Whether some decision has not taken effect yet."""
         return bool(self._decided or self._appended)

@@ -12,10 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 from kafka_offsets.client.token_endpoint import ClientCredentials, TokenEndpoint
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.sasl import client as sasl
 from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER
-from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context
 from kafka_offsets.texts import TextError, read_text
 

@@ -21,7 +21,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError, ConnectionLostError
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 
 _TIMEOUT_S = 10
 _KEPT_SHARE = 0.8

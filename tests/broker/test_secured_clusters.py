@@ -30,8 +30,8 @@ from kafka_offsets.metadata.json_form import encode_image, to_json
 from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.scram import salted_password
-from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import allow
 from tests.drivers.secured_cluster import CLUSTER_ID, NODES, Controller, Keys, SecuredCluster
 from tests.interop.waiting import until

@@ -22,7 +22,7 @@ from kafka_offsets.broker.nodes.node_server import NodeServer
 from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.client import acls, commits, connection
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.commands.serve_nodes import _verbose_server
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, RefusedError

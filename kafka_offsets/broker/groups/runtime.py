@@ -24,14 +24,13 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.offsets.shapes import ShapedRecords
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state.meters import Meters
 from kafka_offsets.coordinator.state.result import (
     CoordinatorRecord,
     RequestContext,
     Result,
     TransactionalResult,
 )
-from kafka_offsets.coordinator.state.shard_state import GroupSettings, TopicView
+from kafka_offsets.coordinator.state.shard_state import GroupSettings, Meters, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression

@@ -29,12 +29,11 @@ from kafka_offsets.storage.log.opening import (
 )
 from kafka_offsets.storage.log.readable_log import ReadableLog
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
-from kafka_offsets.storage.segments.assign_offsets import place, with_offset
+from kafka_offsets.storage.segments.assign_offsets import place, replicated, with_offset
 from kafka_offsets.storage.segments.closed_segments import NONE_KNOWN, Sizes
 from kafka_offsets.storage.segments.epoch_checkpoint import EpochCheckpoint
 from kafka_offsets.storage.segments.leader_epochs import LEADER_EPOCH_CHECKPOINT
 from kafka_offsets.storage.segments.recover_valid import Damage, damaged_files
-from kafka_offsets.storage.segments.replicated import replicated
 from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
 from kafka_offsets.storage.segments.segment_names import SWAP_SUFFIX, last_base_offset
 from kafka_offsets.storage.segments.syncing import try_write_index_files

@@ -4,8 +4,6 @@ Sources: KIP-54 (sticky), KIP-429 (cooperative), org.apache.kafka.clients.consum
 internals.AbstractPartitionAssignor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ the first: without such a chain the sum of squares is the least possible (Harvey
 graphs and load balancing"). Kafka's own assignor considers chains of one move alone.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Commits from outside a group, with or without a condition: the request, and the check of its response."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Moves of a group's offsets: new offsets by a rule of kafka-consumer-groups.sh, or from a file. No I/O."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Security of a client: how it connects to a listener with TLS or SASL, by Kafka's client properties."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections.abc import Callable, MutableMapping

@@ -8,8 +8,6 @@ give the secret to another server. Source: HttpJwtRetriever, ClientCredentialsRe
 ExpiringCredentialRefreshConfig of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

@@ -4,8 +4,6 @@
 and compares.
 """
 
-from __future__ import annotations
-
 import sys
 
 from kafka_offsets.protocol import messages

@@ -1,7 +1,5 @@
 """Secrets, which logs, errors and representations must not show; and what a broker knows of a password (RFC 5802)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple, final
 

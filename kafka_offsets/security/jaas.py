@@ -15,8 +15,6 @@ A broker reads the section NAME.KafkaServer of a listener, its name in lower cas
 Sources: JaasContext.java and PlainServerCallbackHandler.java of Kafka, sun.security.provider.ConfigFile of the JDK.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

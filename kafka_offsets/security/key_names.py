@@ -7,8 +7,6 @@
 Source: the list of configuration properties of librdkafka 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 

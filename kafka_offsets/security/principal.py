@@ -1,7 +1,5 @@
 """Principals: the names that listeners give to peers, and that ACLs give rights to."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 USER_TYPE = "User"

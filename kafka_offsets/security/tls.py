@@ -10,8 +10,6 @@ OpenSSL's security level 0, which takes certificates signed with SHA-1 and small
 the level for the suites beside it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Cluster store: the `ClusterStore` of a controller that was elected in ZooKeeper."""
 
-from __future__ import annotations
-
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.image import ClusterImage, Delta
 from kafka_offsets.metadata.store import AnotherControllerError

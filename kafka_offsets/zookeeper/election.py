@@ -5,8 +5,6 @@ broker resigns, or when an operator deletes it. Each controller raises `/control
 KafkaController.elect and KafkaZkClient.registerControllerAndIncrementControllerEpoch of Kafka 3.9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 One thread, one selector: heartbeats, rebalances and fetches happen within `poll` and within the calls that wait.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping

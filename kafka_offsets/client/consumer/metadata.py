@@ -1,7 +1,5 @@
 """Metadata of the consumer: brokers, topics and leaders, kept up to date."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

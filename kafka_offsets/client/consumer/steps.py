@@ -1,7 +1,5 @@
 """Steps: what a membership in a group asks its consumer to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 

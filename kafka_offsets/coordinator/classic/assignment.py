@@ -5,8 +5,6 @@ common. A group that chose another one, or has a subscription that does not pars
 Source: the design of the consumer rewrite, group rebalance: "coordinator calculates the partition assigned".
 """
 
-from __future__ import annotations
-
 from kafka_offsets.assignors import member_data
 from kafka_offsets.assignors.assignors import ASSIGNORS, MemberSubscription
 from kafka_offsets.coordinator.state.classic_group import CONSUMER, ClassicGroup, ClassicGroupState

@@ -3,8 +3,6 @@
 Source: GroupMetadataManager.classicGroupSync of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft

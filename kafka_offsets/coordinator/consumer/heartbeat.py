@@ -7,8 +7,6 @@ Source: GroupMetadataManager.consumerGroupHeartbeat and below, GroupCoordinatorS
 .throwIfConsumerGroupHeartbeatRequestIsInvalid of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -5,8 +5,6 @@ Source: OffsetMetadataManager.commitTransactionalOffset, ClassicGroup and Consum
 4.3; KafkaApis.handleTxnOffsetCommitRequest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 
 from kafka_offsets.clock import Now

@@ -6,8 +6,6 @@ until its session ends; before, it may authenticate again on the same connection
 the same principal. Source: SaslServerAuthenticator.java, KafkaChannel.java.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import Enum
 

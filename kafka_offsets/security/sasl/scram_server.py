@@ -3,8 +3,6 @@
 Source: ScramSaslServer of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import secrets
 from base64 import b64encode
 from collections.abc import Callable

@@ -4,8 +4,6 @@ For the lag of groups, with Spark and without it. The brokers are Apache Kafka's
 does not say, since it leads nothing or is gone, hides nothing of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange

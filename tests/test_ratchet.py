@@ -29,7 +29,7 @@ CEILINGS = {
     "kafka_offsets/broker/replicas": 1300,
     "kafka_offsets/broker/turn": 460,
     "kafka_offsets/broker/wire": 1200,
-    "kafka_offsets/client": 5340,
+    "kafka_offsets/client": 5320,
     "kafka_offsets/columns": 2540,
     "kafka_offsets/commands": 5300,
     "kafka_offsets/coordinator": 9380,

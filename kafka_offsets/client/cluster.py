@@ -4,7 +4,6 @@ import collections
 import queue
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from kafka_offsets.client.connection import Address, Connection
@@ -85,9 +84,7 @@ class ClusterClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def _close(self) -> None:

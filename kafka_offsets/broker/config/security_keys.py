@@ -27,8 +27,7 @@ from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.security.credential import Secret
-from kafka_offsets.security.principal import parse_principal
-from kafka_offsets.security.principal_mapping import parse_rules
+from kafka_offsets.security.principal import parse_principal, parse_rules
 from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
 
 logger = new_logger(__name__)

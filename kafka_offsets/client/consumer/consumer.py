@@ -6,7 +6,6 @@ One thread, one selector: heartbeats, rebalances and fetches happen within `poll
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self, overload
 
 from kafka_offsets.client.consumer.classic import ClassicMembership
@@ -83,9 +82,7 @@ class Consumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # Callbacks

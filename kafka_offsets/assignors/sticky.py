@@ -85,8 +85,8 @@ class _StickyBalance:
                 self._subscribers.setdefault(topic, []).append(member)
         # Member to topic to the partitions that it has.
         self._held: dict[str, dict[str, set[int]]] = {member: {} for member in kept}
-        for member, places in kept.items():
-            for topic, partition in places:
+        for member, partitions in kept.items():
+            for topic, partition in partitions:
                 self._held[member].setdefault(topic, set()).add(partition)
 
     def run(self, free: Iterable[TopicPartition]) -> None:

@@ -61,7 +61,9 @@ def clamped(
     end: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """Return offsets; one outside its log is moved to the nearer end."""
-    return {place: min(max(offset, first[place]), end[place]) for place, offset in offsets.items()}
+    return {
+        partition: min(max(offset, first[partition]), end[partition]) for partition, offset in offsets.items()
+    }
 
 
 def shifted(

@@ -181,13 +181,13 @@ def _log_in(login: Login, where: str) -> Exchange:
     try:
         token = next(tokens)
         while True:
-            answer = yield messages.SaslAuthenticateRequest(token)
-            if answer.error_code:
+            response = yield messages.SaslAuthenticateRequest(token)
+            if response.error_code:
                 raise RefusedError(
-                    f"{where}: {login.what} refused: {answer.error_message}", answer.error_code
+                    f"{where}: {login.what} refused: {response.error_message}", response.error_code
                 )
-            lifetime_ms = answer.session_lifetime_ms or lifetime_ms
-            token = tokens.send(bytes(answer.auth_bytes))
+            lifetime_ms = response.session_lifetime_ms or lifetime_ms
+            token = tokens.send(bytes(response.auth_bytes))
     except StopIteration:
         return lifetime_ms
     except ValueError as error:

@@ -57,8 +57,8 @@ class TokenEndpoint:
         Raises ConfigError if the endpoint refuses the client, and ConnectionLostError if it does not answer.
         """
         if not self._token or monotonic_s() >= self._until_s:
-            asked_s, answer = monotonic_s(), self._ask()
-            token, lifetime_s = answer.get("access_token"), answer.get("expires_in", 0)
+            asked_s, response = monotonic_s(), self._ask()
+            token, lifetime_s = response.get("access_token"), response.get("expires_in", 0)
             if not isinstance(token, str) or not _TOKEN.fullmatch(token):
                 raise ConfigError(f"{self._url}: there is no access_token in the answer")
             if not isinstance(lifetime_s, int | float):

@@ -106,8 +106,8 @@ def merge_offsets(sources: Iterable[dict[TopicPartition, int]]) -> dict[TopicPar
     """Return the progress of all sources of a query: the lowest offset, if several read the same partition."""
     merged: dict[TopicPartition, int] = {}
     for offsets in sources:
-        for place, offset in offsets.items():
-            merged[place] = min(offset, merged.get(place, offset))
+        for partition, offset in offsets.items():
+            merged[partition] = min(offset, merged.get(partition, offset))
     return merged
 
 

@@ -21,7 +21,9 @@ def assignments(shard: ShardState, group: ClassicGroup) -> dict[str, bytes] | No
         return None
     group.assigned_version = shard.topics.version
     assigned = ASSIGNORS[group.protocol or ""].assign(_counts(shard, members), members)
-    return {member_id: member_data.encode_assignment(places) for member_id, places in assigned.items()}
+    return {
+        member_id: member_data.encode_assignment(partitions) for member_id, partitions in assigned.items()
+    }
 
 
 def is_outdated(shard: ShardState, group: ClassicGroup) -> bool:

@@ -146,10 +146,10 @@ class Authentication:
         """
         assert self._server is not None, "an exchange has begun"
         try:
-            answer = self._server.evaluate(token)
+            response = self._server.evaluate(token)
             if self._server.principal is None:
-                return answer, 0
-            return answer, self._complete(self._server, self._server.principal, now)
+                return response, 0
+            return response, self._complete(self._server, self._server.principal, now)
         except AuthenticationFailedError as error:
             self.state = AuthenticationState.FAILED
             how = "authentication" if self.principal is None else "re-authentication"

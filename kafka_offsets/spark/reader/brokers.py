@@ -73,8 +73,8 @@ def offsets_at(
         _report(errors, None)
         known = sorted(set(places) & ranges.keys())
         found = [cluster.offsets_at(dict.fromkeys(known, at)) for at in times]
-    for place in known:
-        yield place, (ranges[place].end, *(offsets[place] for offsets in found))
+    for partition in known:
+        yield partition, (ranges[partition].end, *(offsets[partition] for offsets in found))
 
 
 def first_times(

@@ -9,6 +9,8 @@ assignors have data of their own:
 Sources: KIP-429, KIP-792, org.apache.kafka.clients.consumer.StickyAssignor, CooperativeStickyAssignor.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterable
 

@@ -1,5 +1,7 @@
 """Cluster: topics and groups of all brokers; each request is sent to the leader."""
 
+from __future__ import annotations
+
 import collections
 import queue
 import threading

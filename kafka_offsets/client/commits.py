@@ -1,5 +1,7 @@
 """Commits from outside a group, with or without a condition: the request, and the check of its response."""
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Mapping
 

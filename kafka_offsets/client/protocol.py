@@ -6,6 +6,8 @@ anything else, and again before the session ends (KIP-368); other requests wait 
 SaslClientAuthenticator of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 import struct

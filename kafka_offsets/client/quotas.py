@@ -1,5 +1,7 @@
 """Quotas of an entity: the request that sets all of them, and the check of its response."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from kafka_offsets.protocol import messages

@@ -5,6 +5,8 @@ classic group, or a consumer group during a migration. ListGroups and DeleteGrou
 Source: GroupMetadataManager and GroupCoordinatorShard of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection
 
 from kafka_offsets.clock import Now

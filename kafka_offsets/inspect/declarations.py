@@ -5,6 +5,8 @@ counts and markers of the encoding. No loop or allocation trusts the input: coun
 bytes, and varints end after the maximum number of bytes of their type.
 """
 
+from __future__ import annotations
+
 import io
 from functools import cache
 from typing import Any

@@ -11,6 +11,8 @@ OffsetFetch, a committed offset of -1 is the same as none.
 Source: the offset API proposal, "update the offset to x, iff the current offset is y".
 """
 
+from __future__ import annotations
+
 import struct
 
 from kafka_offsets.protocol import messages

@@ -7,6 +7,8 @@ A frame is an int32 size and as many bytes; a request's begin with its header::
 A response's begin with the correlation id and, under header v1, tagged fields. Source: KIP-482 and the protocol guide.
 """
 
+from __future__ import annotations
+
 import struct
 from collections import deque
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """Channel: one non-blocking connection of the consumer. It connects, encrypts and logs in by itself."""
 
+from __future__ import annotations
+
 import errno
 import selectors
 import socket

@@ -1,5 +1,7 @@
 """Committed offsets of the consumer's group: OffsetCommit and OffsetFetch, without waiting for the responses."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Metadata of the consumer: brokers, topics and leaders, kept up to date."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -4,6 +4,8 @@ The coordinator assigns. Each response may have an assignment, in which every pa
 revokes what is not in it, takes what is new, and confirms with the next heartbeat what it owns.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from typing import Any
 

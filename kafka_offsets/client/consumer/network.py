@@ -4,6 +4,8 @@ Requests are sent in order, and several may wait for their responses. A callback
 connection is lost or the response does not come in time. Callbacks run inside `ConsumerNetwork.run`.
 """
 
+from __future__ import annotations
+
 import selectors
 
 from kafka_offsets.client.connection import Address

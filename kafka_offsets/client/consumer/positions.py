@@ -4,6 +4,8 @@ A position begins at the offset that the application gave, else at the committed
 `auto.offset.reset` says.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 from kafka_offsets.client.cluster import EARLIEST, LATEST

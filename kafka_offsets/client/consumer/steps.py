@@ -1,5 +1,7 @@
 """Steps: what a membership in a group asks its consumer to do next."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 

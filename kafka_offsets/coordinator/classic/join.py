@@ -3,6 +3,8 @@
 Source: GroupMetadataManager.classicGroupJoin and below of Kafka 4.3; KIP-394 (member ids), KIP-345 (static members).
 """
 
+from __future__ import annotations
+
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft, join_error, joined

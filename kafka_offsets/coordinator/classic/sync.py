@@ -3,6 +3,8 @@
 Source: GroupMetadataManager.classicGroupSync of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import rebalance
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft

@@ -6,6 +6,8 @@ the assignment.
 Source: GroupMetadataManager.classicGroupJoinToConsumerGroup and similar methods of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -7,6 +7,8 @@ Source: GroupMetadataManager.consumerGroupHeartbeat and below, GroupCoordinatorS
 .throwIfConsumerGroupHeartbeatRequestIsInvalid of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from functools import partial
 

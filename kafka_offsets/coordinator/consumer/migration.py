@@ -7,6 +7,8 @@ Source: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup and c
 .fromClassicGroup and ClassicGroup.fromConsumerGroup of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Collection
 

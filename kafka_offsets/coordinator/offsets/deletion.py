@@ -6,6 +6,8 @@ A request of 24 MB may name six million partitions: they stay columns, as one ob
 ten seconds. Source: KafkaApis.handleOffsetDeleteRequest and OffsetMetadataManager.deleteOffsets of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 import sys
 from array import array
 from collections.abc import Iterable, Sequence

@@ -5,6 +5,8 @@ Source: OffsetMetadataManager.commitTransactionalOffset, ClassicGroup and Consum
 4.3; KafkaApis.handleTxnOffsetCommitRequest.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Set
 
 from kafka_offsets.clock import Now

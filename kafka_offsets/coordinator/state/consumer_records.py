@@ -14,6 +14,8 @@ matter.
 Source: GroupCoordinatorRecordHelpers of Kafka 4.3.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass

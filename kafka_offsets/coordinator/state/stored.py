@@ -15,6 +15,8 @@ Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Kafka 4.3;
 GroupCoordinatorRecordHelpers.newOffsetCommitRecord.
 """
 
+from __future__ import annotations
+
 import struct
 from functools import lru_cache
 from typing import NamedTuple, cast

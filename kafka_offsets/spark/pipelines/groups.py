@@ -8,6 +8,8 @@ Source: GroupMetadataManager.replay of Kafka 4.4; ConsumerProtocol for what a me
 StreamsTopology for what a streams group reads.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

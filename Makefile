@@ -250,7 +250,7 @@ linkcheck: $(VENV)/docs.stamp
 
 ## Writes protocol/messages.pyi from the schemas.
 stub: $(VENV)/run.stamp
-	$(BIN)/python -m kafka_offsets.protocol.stub > $(VENV)/messages.pyi
+	$(BIN)/python -m tests.protocol.stub > $(VENV)/messages.pyi
 	mv $(VENV)/messages.pyi kafka_offsets/protocol/messages.pyi
 
 ## Removes what the others made, but not ./data.

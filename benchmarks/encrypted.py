@@ -39,7 +39,7 @@ if __name__ == "__main__":
 from benchmarks import servers
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.frames import encode_request
+from kafka_offsets.client.protocol import encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.client.connection import Connection, parse_address
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.protocol import messages
 
 TOPIC = "shared"

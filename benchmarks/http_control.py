@@ -46,7 +46,7 @@ from typing import Any
 
 from kafka_offsets.client.commits import VERSION, request
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.frames import encode_request
+from kafka_offsets.client.protocol import encode_request
 from kafka_offsets.errors import ErrorCode
 
 NODE = Path(__file__).with_suffix(".js")

@@ -62,7 +62,7 @@ from typing import Any, NamedTuple
 from servers import PEERS, Server, free_ports, kafka
 
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.errors import ConnectionLostError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch

@@ -22,7 +22,6 @@ SHOWN = r"bill\x1b]0;owned\x07\x9b31m\u202e\r\ning"
 PACKAGE = Path(kafka_offsets.__file__).parent
 PLAIN = {
     "kafka_offsets/cli.py": 1,  # the version
-    "kafka_offsets/protocol/stub.py": 1,  # a program of this project's developers
     "kafka_offsets/commands/compact.py": 1,  # advice with numbers
     "kafka_offsets/commands/state_tables.py": 2,  # a name of ours, and an empty line
     "kafka_offsets/commands/output/tables.py": 1,  # cells are escaped one by one, as a line may have colours

@@ -155,7 +155,6 @@ OWN_FILES = {
     "http/app.py",
     "http/control.py",
     "spark/report.py",
-    "spark/checkpoint.py",
 }
 """What reads files of our own, of Spark or of the system, whose encoding is known."""
 

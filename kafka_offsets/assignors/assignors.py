@@ -4,8 +4,6 @@ Sources: KIP-54 (sticky), KIP-429 (cooperative), org.apache.kafka.clients.consum
 internals.AbstractPartitionAssignor.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -72,7 +70,7 @@ def assign_range(counts: Counts, members: Subscriptions) -> Assignments:
             after = first + each + (number < extra)
             assigned[member] |= {(topic, partition) for partition in range(first, after)}
             first = after
-    return {member: frozenset(places) for member, places in assigned.items()}
+    return {member: frozenset(partitions) for member, partitions in assigned.items()}
 
 
 def assign_round_robin(counts: Counts, members: Subscriptions) -> Assignments:
@@ -86,7 +84,7 @@ def assign_round_robin(counts: Counts, members: Subscriptions) -> Assignments:
                 turn += 1
             assigned[order[turn % len(order)]].add((topic, partition))
             turn += 1
-    return {member: frozenset(places) for member, places in assigned.items()}
+    return {member: frozenset(partitions) for member, partitions in assigned.items()}
 
 
 def assign_by_owners(counts: Counts, members: Subscriptions) -> Assignments:
@@ -96,9 +94,13 @@ def assign_by_owners(counts: Counts, members: Subscriptions) -> Assignments:
     assigned = assign_sticky(
         counts,
         {member: members[member].topics & counts.keys() for member in order},
-        {place: member for place, member in owned.items() if place[1] < counts.get(place[0], 0)},
+        {
+            partition: member
+            for partition, member in owned.items()
+            if partition[1] < counts.get(partition[0], 0)
+        },
     )
-    return {member: frozenset(places) for member, places in assigned.items()}
+    return {member: frozenset(partitions) for member, partitions in assigned.items()}
 
 
 def assign_cooperative(counts: Counts, members: Subscriptions) -> Assignments:
@@ -108,11 +110,15 @@ def assign_cooperative(counts: Counts, members: Subscriptions) -> Assignments:
     """
     assigned = assign_by_owners(counts, members)
     revoked: set[TopicPartition] = set()
-    for member, places in assigned.items():
-        revoked |= members[member].owned - places
+    for member, partitions in assigned.items():
+        revoked |= members[member].owned - partitions
     return {
-        member: frozenset(place for place in places if place in members[member].owned or place not in revoked)
-        for member, places in assigned.items()
+        member: frozenset(
+            partition
+            for partition in partitions
+            if partition in members[member].owned or partition not in revoked
+        )
+        for member, partitions in assigned.items()
     }
 
 
@@ -121,13 +127,13 @@ def _owners(members: Subscriptions) -> dict[TopicPartition, str]:
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member in in_order(members):
         generation = members[member].generation
-        for place in members[member].owned:
-            known = best.get(place)
+        for partition in members[member].owned:
+            known = best.get(partition)
             if known is None or generation > known[0]:
-                best[place] = generation, member
+                best[partition] = generation, member
             elif generation == known[0]:
-                best[place] = generation, None
-    return {place: member for place, (_, member) in best.items() if member is not None}
+                best[partition] = generation, None
+    return {partition: member for partition, (_, member) in best.items() if member is not None}
 
 
 ASSIGNORS: dict[str, Assignor] = {

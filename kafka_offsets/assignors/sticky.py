@@ -7,8 +7,6 @@ the first: without such a chain the sum of squares is the least possible (Harvey
 graphs and load balancing"). Kafka's own assignor considers chains of one move alone.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 
@@ -87,8 +85,8 @@ class _StickyBalance:
                 self._subscribers.setdefault(topic, []).append(member)
         # Member to topic to the partitions that it has.
         self._held: dict[str, dict[str, set[int]]] = {member: {} for member in kept}
-        for member, places in kept.items():
-            for topic, partition in places:
+        for member, partitions in kept.items():
+            for topic, partition in partitions:
                 self._held[member].setdefault(topic, set()).add(partition)
 
     def run(self, free: Iterable[TopicPartition]) -> None:

@@ -32,9 +32,9 @@ def deletion(filters: Iterable[AclBinding | AclFilter]) -> messages.DeleteAclsRe
 
 def describe(broker: Connection, wanted: AclFilter) -> list[AclBinding]:
     """Return the ACLs that a filter selects, sorted. Raises RefusedError."""
-    answer = broker.call(messages.DescribeAclsRequest(*wanted), _version(broker, _DESCRIBE))
-    if answer.error_code:
-        raise RefusedError(_why("list of ACLs", answer), answer.error_code)
+    response = broker.call(messages.DescribeAclsRequest(*wanted), _version(broker, _DESCRIBE))
+    if response.error_code:
+        raise RefusedError(_why("list of ACLs", response), response.error_code)
     return sorted(
         binding_of(
             each.resource_type,
@@ -45,7 +45,7 @@ def describe(broker: Connection, wanted: AclFilter) -> list[AclBinding]:
             acl.operation,
             acl.permission_type,
         )
-        for each in answer.resources
+        for each in response.resources
         for acl in each.acls
     )
 
@@ -53,17 +53,17 @@ def describe(broker: Connection, wanted: AclFilter) -> list[AclBinding]:
 def create(broker: Connection, acls: Iterable[AclBinding]) -> None:
     """Create ACLs; one that exists is no error. RefusedError for the first refused one; others may be created."""
     wanted = list(acls)
-    answer = broker.call(creation(wanted), _version(broker, _CREATE))
-    for acl, each in zip(wanted, answer.results, strict=True):
+    response = broker.call(creation(wanted), _version(broker, _CREATE))
+    for acl, each in zip(wanted, response.results, strict=True):
         if each.error_code:
             raise RefusedError(_why(f"ACL {acl.text}", each), each.error_code)
 
 
 def delete(broker: Connection, filters: Iterable[AclFilter]) -> list[AclBinding]:
     """Delete the ACLs that any filter selects; return them, sorted. RefusedError for the first refused filter."""
-    answer = broker.call(deletion(filters), _version(broker, _DELETE))
+    response = broker.call(deletion(filters), _version(broker, _DELETE))
     found = set()
-    for result in answer.filter_results:
+    for result in response.filter_results:
         for each in (result, *result.matching_acls):
             if each.error_code:
                 raise RefusedError(_why("deletion of ACLs", each), each.error_code)

@@ -1,7 +1,5 @@
 """Admin client for groups: their committed offsets, their members, and what can be deleted of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -6,7 +6,6 @@ import collections
 import queue
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
 
 from kafka_offsets.client.connection import Address, Connection
@@ -87,9 +86,7 @@ class ClusterClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def _close(self) -> None:
@@ -144,13 +141,13 @@ class ClusterClient:
     ) -> dict[TopicPartition, int]:
         wanted = messages.MetadataRequest
         asked = wanted([wanted.Topic(name=name) for name in names], create)
-        answer = self._any_broker().call(asked, _METADATA_VERSION)
-        if not answer.brokers:
+        response = self._any_broker().call(asked, _METADATA_VERSION)
+        if not response.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
-        self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
         self._retries.note_brokers(self._brokers.values())
         found = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             if topic.error_code:
                 error = RefusedError(f"topic {topic.name}", topic.error_code)
                 if refused is None:
@@ -201,10 +198,10 @@ class ClusterClient:
                 raise RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             by_leader.setdefault(leaders[topic, partition], []).append((topic, partition))
         found = {}
-        for leader, places in by_leader.items():
+        for leader, partitions in by_leader.items():
             if leader not in self._brokers:
-                raise RefusedError(f"{places[0][0]}-{places[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-            found.update(self._offsets_at(self._broker(leader), places, times, isolation_level))
+                raise RefusedError(f"{partitions[0][0]}-{partitions[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+            found.update(self._offsets_at(self._broker(leader), partitions, times, isolation_level))
         return found
 
     def log_ranges(
@@ -243,30 +240,33 @@ class ClusterClient:
         errors: dict[TopicPartition, KafkaOffsetsError],
     ) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
-        for place, leader in self._leaders(names, refused=errors).items():
+        for partition, leader in self._leaders(names, refused=errors).items():
             if leader not in self._brokers:
-                errors[place] = RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-            elif place not in found:
-                by_leader.setdefault(leader, []).append(place)
+                errors[partition] = RefusedError(
+                    f"{partition[0]}-{partition[1]}", ErrorCode.LEADER_NOT_AVAILABLE
+                )
+            elif partition not in found:
+                by_leader.setdefault(leader, []).append(partition)
 
         def ranges_of(
             leader: int,
         ) -> tuple[dict[TopicPartition, LogRange], dict[TopicPartition, KafkaOffsetsError]]:
             """Ask a leader; return its ranges, and the error of each partition that it refuses."""
-            places, refused = by_leader[leader], dict[TopicPartition, KafkaOffsetsError]()
+            partitions, refused = by_leader[leader], dict[TopicPartition, KafkaOffsetsError]()
             starts, ends = (
-                self._offsets_at(self._broker(leader), places, dict.fromkeys(places, at), 0, refused)
+                self._offsets_at(self._broker(leader), partitions, dict.fromkeys(partitions, at), 0, refused)
                 for at in (EARLIEST, LATEST)
             )
             return {
-                place: LogRange(starts[place], ends[place]) for place in starts.keys() & ends.keys()
+                partition: LogRange(starts[partition], ends[partition])
+                for partition in starts.keys() & ends.keys()
             }, refused
 
-        for leader, answer in self._side_by_side(by_leader, ranges_of):
-            if isinstance(answer, KafkaOffsetsError):
-                errors.update(dict.fromkeys(by_leader[leader], answer))
+        for leader, response in self._side_by_side(by_leader, ranges_of):
+            if isinstance(response, KafkaOffsetsError):
+                errors.update(dict.fromkeys(by_leader[leader], response))
                 continue
-            ranges, refused = answer
+            ranges, refused = response
             found.update(ranges)
             errors.update(refused)
 
@@ -283,9 +283,9 @@ class ClusterClient:
         for place in places:
             partition = made.ListOffsetsPartition(place[1], timestamp=times[place])
             topics.setdefault(place[0], made.ListOffsetsTopic(place[0])).partitions.append(partition)
-        answer = broker.call(made(-1, isolation_level, list(topics.values())), _LIST_OFFSETS_VERSION)
+        response = broker.call(made(-1, isolation_level, list(topics.values())), _LIST_OFFSETS_VERSION)
         found = {}
-        for topic in answer.topics:
+        for topic in response.topics:
             for partition in topic.partitions:
                 place = topic.name, partition.partition_index
                 if not partition.error_code:
@@ -321,9 +321,9 @@ class ClusterClient:
             max_bytes=max_bytes,
             topics=[made.FetchTopic(place[0], partitions=[partition])],
         )
-        answer = self._leader(place).call(request, _FETCH_VERSION)
-        found = answer.responses[0].partitions[0] if answer.responses else None
-        error = answer.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
+        response = self._leader(place).call(request, _FETCH_VERSION)
+        found = response.responses[0].partitions[0] if response.responses else None
+        error = response.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
         if error or found is None:
             raise RefusedError(f"{place[0]}-{place[1]} from offset {offset}", error)
         return bytes(found.records or b"")
@@ -341,10 +341,10 @@ class ClusterClient:
         """Return the id and the epoch of a new idempotent producer."""
 
         def attempt() -> tuple[int, int]:
-            answer = self._any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
-            if answer.error_code:
-                raise RefusedError("id of a producer", answer.error_code)
-            return answer.producer_id, answer.producer_epoch
+            response = self._any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
+            if response.error_code:
+                raise RefusedError("id of a producer", response.error_code)
+            return response.producer_id, response.producer_epoch
 
         return self._retrying(attempt)
 
@@ -358,12 +358,12 @@ class ClusterClient:
 
         def attempt() -> dict[TopicPartition, int]:
             """Send what no leader has accepted yet."""
-            left = {place: batch for place, batch in batches.items() if place not in found}
+            left = {partition: batch for partition, batch in batches.items() if partition not in found}
             for answered in self._produce(left):
-                for place, (code, offset) in answered.items():
+                for partition, (code, offset) in answered.items():
                     if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                        raise RefusedError(f"{place[0]}-{place[1]}", code)
-                    found[place] = offset
+                        raise RefusedError(f"{partition[0]}-{partition[1]}", code)
+                    found[partition] = offset
             return found
 
         return self._retrying(attempt)
@@ -375,19 +375,19 @@ class ClusterClient:
         leaders = self._leaders(sorted({topic for topic, _ in batches}))
         made = messages.ProduceRequest
         by_leader: dict[int, dict[str, messages.ProduceRequest.TopicProduceData]] = {}
-        for place, batch in batches.items():
-            leader = leaders.get(place, NO_LEADER)
+        for partition, batch in batches.items():
+            leader = leaders.get(partition, NO_LEADER)
             if leader not in self._brokers:
-                raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+                raise RefusedError(f"{partition[0]}-{partition[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
             topics = by_leader.setdefault(leader, {})
-            data = topics.setdefault(place[0], made.TopicProduceData(place[0], partition_data=[]))
-            data.partition_data.append(made.PartitionProduceData(place[1], batch))
+            data = topics.setdefault(partition[0], made.TopicProduceData(partition[0], partition_data=[]))
+            data.partition_data.append(made.PartitionProduceData(partition[1], batch))
         for leader, topics in by_leader.items():
             request = made(None, _ALL_REPLICAS, round(self._timeout_s * 1000), list(topics.values()))
-            answer = self._broker(leader).call(request, _PRODUCE_VERSION)
+            response = self._broker(leader).call(request, _PRODUCE_VERSION)
             answered = {
                 (topic.name, each.index): (each.error_code, each.base_offset)
-                for topic in answer.responses
+                for topic in response.responses
                 for each in topic.partition_responses
             }
             yield dict(sorted(answered.items(), key=lambda item: bool(item[1][0])))
@@ -405,11 +405,11 @@ class ClusterClient:
             """Ask the brokers that have not told their groups. Raises the first error that passes, or counts."""
             errors.clear()
             self._leaders(())
-            for node, answer in self._side_by_side(self._brokers.keys() - told, self._groups):
-                if isinstance(answer, KafkaOffsetsError):
-                    errors[node] = answer
+            for node, response in self._side_by_side(self._brokers.keys() - told, self._groups):
+                if isinstance(response, KafkaOffsetsError):
+                    errors[node] = response
                     continue
-                found.update(answer)
+                found.update(response)
                 told.add(node)
             for error in errors.values():
                 if refused is None or is_retriable(error):
@@ -427,12 +427,12 @@ class ClusterClient:
     def _groups(self, node: int) -> list[ListedGroup]:
         broker = self._broker(node)
         version = min(broker.latest_version(_LIST_GROUPS), _LIST_GROUPS_TYPED)
-        answer = broker.call(messages.ListGroupsRequest(), version)
-        if answer.error_code:
-            raise RefusedError(f"groups of broker {node}", answer.error_code)
+        response = broker.call(messages.ListGroupsRequest(), version)
+        if response.error_code:
+            raise RefusedError(f"groups of broker {node}", response.error_code)
         return [
             ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
-            for each in answer.groups
+            for each in response.groups
         ]
 
     def _side_by_side(

@@ -63,11 +63,11 @@ def check_places(given: object, what: str) -> None:
     shape = f"{{(topic, partition): {what}}}"
     if not isinstance(given, Mapping):
         raise TypeError(f"a dict {shape} is expected, not {given!r}")
-    for place in given:
-        is_place = isinstance(place, tuple) and len(place) == 2 and isinstance(place[0], str)
-        if not (is_place and hasattr(place[1], "__index__")):
+    for partition in given:
+        is_place = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
+        if not (is_place and hasattr(partition[1], "__index__")):
             raise TypeError(
-                f"a dict {shape} is expected, such as {{('orders', 0): 1}}; it has the key {place!r}"
+                f"a dict {shape} is expected, such as {{('orders', 0): 1}}; it has the key {partition!r}"
             )
 
 

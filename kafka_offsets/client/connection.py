@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self
 
 from kafka_offsets.client.frame_stream import READ_BYTES
@@ -131,9 +130,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -161,10 +158,10 @@ class Connection:
     def latest_version(self, api_key: int) -> int:
         """Return the latest version of an API that the broker serves, -1 when it does not serve it."""
         if self._versions is None:
-            answer = self.call(messages.ApiVersionsRequest(), 0)
-            if answer.error_code:
-                raise RefusedError(f"{self._where}: versions of APIs", answer.error_code)
-            self._versions = {each.api_key: each.max_version for each in answer.api_keys}
+            response = self.call(messages.ApiVersionsRequest(), 0)
+            if response.error_code:
+                raise RefusedError(f"{self._where}: versions of APIs", response.error_code)
+            self._versions = {each.api_key: each.max_version for each in response.api_keys}
         return self._versions.get(api_key, -1)
 
     def _exchange_until(self, is_done: Callable[[], object]) -> None:

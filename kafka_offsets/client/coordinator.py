@@ -1,7 +1,6 @@
 """Coordinator of a group: finds it, retries while it is not ready, and reads and changes its offsets."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from kafka_offsets.client import commits
@@ -93,9 +92,7 @@ class Coordinator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -135,34 +132,34 @@ class Coordinator:
                  is raised as RefusedError
         """
         return {
-            place: Committed(each.committed_offset, each.metadata or "")
-            for place, each in self._fetched(refused)
+            partition: Committed(each.committed_offset, each.metadata or "")
+            for partition, each in self._fetched(refused)
         }
 
     def leader_epochs(self) -> dict[TopicPartition, int]:
         """Return the leader epoch of the last record before each committed offset, where the client gave it."""
-        found = ((place, each.committed_leader_epoch) for place, each in self._fetched({}))
-        return {place: epoch for place, epoch in found if epoch >= 0}
+        found = ((partition, each.committed_leader_epoch) for partition, each in self._fetched({}))
+        return {partition: epoch for partition, epoch in found if epoch >= 0}
 
     def _fetched(self, refused: dict[TopicPartition, ErrorCode] | None) -> list[tuple[TopicPartition, Any]]:
         def attempt() -> list[tuple[TopicPartition, Any]]:
             """Fetch the offsets. Raises RefusedError."""
             request = messages.OffsetFetchRequest(self.group, None)
-            answer = self._connected().call(request, _FETCH_VERSION)
-            if answer.error_code:
-                raise RefusedError(f"offsets of group {self.group}", answer.error_code)
+            response = self._connected().call(request, _FETCH_VERSION)
+            if response.error_code:
+                raise RefusedError(f"offsets of group {self.group}", response.error_code)
             found = []
-            for topic in answer.topics:
+            for topic in response.topics:
                 for each in topic.partitions:
-                    place = topic.name, each.partition_index
+                    partition = topic.name, each.partition_index
                     code = error_code_of(each.error_code)
                     if code and (refused is None or code in RETRIABLE):
-                        what = f"offset of {place[0]}-{place[1]} of group {self.group}"
+                        what = f"offset of {partition[0]}-{partition[1]} of group {self.group}"
                         raise RefusedError(what, each.error_code)
                     if code and refused is not None:
-                        refused[place] = code
+                        refused[partition] = code
                     elif each.committed_offset >= 0:
-                        found.append((place, each))
+                        found.append((partition, each))
             return found
 
         return self._retrying(attempt)
@@ -192,15 +189,15 @@ class Coordinator:
 
     def _describe(self) -> Description:
         if self._connected().latest_version(_CONSUMER_GROUP_DESCRIBE) >= 0:
-            answer = self._ask(messages.ConsumerGroupDescribeRequest([self.group]), 0, "groups")
-            if not answer.error_code:
-                return _consumer_group(answer)
-            if answer.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                raise RefusedError(f"group {self.group}", answer.error_code)
-        answer = self._ask(messages.DescribeGroupsRequest([self.group]), _DESCRIBE_VERSION, "groups")
-        if answer.error_code:
-            raise RefusedError(f"group {self.group}", answer.error_code)
-        return _classic_group(answer)
+            response = self._ask(messages.ConsumerGroupDescribeRequest([self.group]), 0, "groups")
+            if not response.error_code:
+                return _consumer_group(response)
+            if response.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                raise RefusedError(f"group {self.group}", response.error_code)
+        response = self._ask(messages.DescribeGroupsRequest([self.group]), _DESCRIBE_VERSION, "groups")
+        if response.error_code:
+            raise RefusedError(f"group {self.group}", response.error_code)
+        return _classic_group(response)
 
     def why_without_offsets(self) -> str:
         """Return why nothing is committed, as a sentence: the group does not exist, or has no offsets."""
@@ -212,9 +209,9 @@ class Coordinator:
 
         def attempt() -> None:
             """Delete. Raises RefusedError."""
-            answer = self._ask(messages.DeleteGroupsRequest([self.group]), _DELETE_VERSION, "results")
-            if answer.error_code:
-                raise RefusedError(f"group {self.group}", answer.error_code)
+            response = self._ask(messages.DeleteGroupsRequest([self.group]), _DELETE_VERSION, "results")
+            if response.error_code:
+                raise RefusedError(f"group {self.group}", response.error_code)
 
         self._retrying(attempt)
 
@@ -224,10 +221,10 @@ class Coordinator:
         topics: dict[str, messages.OffsetDeleteRequest.Topic] = {}
         for name, index in places:
             topics.setdefault(name, made.Topic(name)).partitions.append(made.Partition(index))
-        answer = self._call(made(self.group, list(topics.values())), 0, f"group {self.group}")
+        response = self._call(made(self.group, list(topics.values())), 0, f"group {self.group}")
         return {
             (topic.name, each.partition_index): error_code_of(each.error_code)
-            for topic in answer.topics
+            for topic in response.topics
             for each in topic.partitions
         }
 
@@ -236,10 +233,10 @@ class Coordinator:
 
         def attempt() -> Any:
             """Send the request. Raises RefusedError."""
-            answer = self._connected().call(request, version)
-            if answer.error_code:
-                raise RefusedError(what, answer.error_code)
-            return answer
+            response = self._connected().call(request, version)
+            if response.error_code:
+                raise RefusedError(what, response.error_code)
+            return response
 
         return self._retrying(attempt)
 

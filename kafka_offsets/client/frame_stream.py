@@ -3,8 +3,6 @@
 A shell moves the bytes between a stream and a socket, whether that blocks or not. Without a socket, nor the time.
 """
 
-from __future__ import annotations
-
 import ssl
 
 from kafka_offsets.client.security import ClientSecurity

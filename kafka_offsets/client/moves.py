@@ -1,7 +1,5 @@
 """Moves of a group's offsets: new offsets by a rule of kafka-consumer-groups.sh, or from a file. No I/O."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -63,7 +61,9 @@ def clamped(
     end: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
     """Return offsets; one outside its log is moved to the nearer end."""
-    return {place: min(max(offset, first[place]), end[place]) for place, offset in offsets.items()}
+    return {
+        partition: min(max(offset, first[partition]), end[partition]) for partition, offset in offsets.items()
+    }
 
 
 def shifted(

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import struct
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 from kafka_offsets.client.frame_stream import FrameStream
-from kafka_offsets.client.frames import decode_response, encode_request
 from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ConnectionLostError, KafkaOffsetsError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
@@ -183,14 +183,50 @@ def _log_in(login: Login, where: str) -> Exchange:
     try:
         token = next(tokens)
         while True:
-            answer = yield messages.SaslAuthenticateRequest(token)
-            if answer.error_code:
+            response = yield messages.SaslAuthenticateRequest(token)
+            if response.error_code:
                 raise RefusedError(
-                    f"{where}: {login.what} refused: {answer.error_message}", answer.error_code
+                    f"{where}: {login.what} refused: {response.error_message}", response.error_code
                 )
-            lifetime_ms = answer.session_lifetime_ms or lifetime_ms
-            token = tokens.send(bytes(answer.auth_bytes))
+            lifetime_ms = response.session_lifetime_ms or lifetime_ms
+            token = tokens.send(bytes(response.auth_bytes))
     except StopIteration:
         return lifetime_ms
     except ValueError as error:
         raise ConnectionLostError(f"{where}: authentication failed: {error}") from None
+
+
+_SIZE = struct.Struct(">i")
+_API_VERSIONS = 18
+
+
+def encode_request(
+    request: messages.MessageValue, version: int, correlation_id: int, client_id: str
+) -> bytes:
+    """Return a request as a frame with its size."""
+    schema = request.SCHEMA
+    assert schema.number is not None
+    header = messages.RequestHeader(schema.number, version, correlation_id, client_id)
+    head = messages.encode(header, 2 if version in schema.flexible else 1)
+    body = messages.encode(request, version)
+    return _SIZE.pack(len(head) + len(body)) + head + body
+
+
+def decode_response(
+    request: type[messages.MessageValue], version: int, frame: bytes, correlation_id: int
+) -> Any:
+    """Decode the response to a request from a frame without its size.
+
+    request  the class of the request
+    Raises ProtocolError if it is not such a response.
+    """
+    response = messages.find(request.SCHEMA.name.removesuffix("Request") + "Response")
+    schema = response.SCHEMA
+    tagged = version in schema.flexible and schema.number != _API_VERSIONS
+    header, position = messages.decode(messages.ResponseHeader, frame, 1 if tagged else 0)
+    if header.correlation_id != correlation_id:
+        raise ProtocolError(f"an answer to request {header.correlation_id}, not to {correlation_id}", 0)
+    value, end = messages.decode(response, frame, version, position)
+    if end != len(frame):
+        raise ProtocolError(f"{len(frame) - end} bytes after a {schema.name} v{version}", end)
+    return value

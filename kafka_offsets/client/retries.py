@@ -4,8 +4,6 @@ Kafka's clients retry what Kafka calls retriable until default.api.timeout.ms, a
 Source: Errors, RetriableException, CoordinatorStrategy and PartitionLeaderStrategy of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence

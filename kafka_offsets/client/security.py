@@ -1,7 +1,5 @@
 """Security of a client: how it connects to a listener with TLS or SASL, by Kafka's client properties."""
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections.abc import Callable, MutableMapping
@@ -12,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 from kafka_offsets.client.token_endpoint import ClientCredentials, TokenEndpoint
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.jaas import jaas_options
 from kafka_offsets.security.sasl import client as sasl
 from kafka_offsets.security.sasl.oauthbearer import OAUTHBEARER
-from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context
 from kafka_offsets.texts import TextError, read_text
 

@@ -1,7 +1,5 @@
 """Settings of connections: which brokers, how long to wait for them, and TLS and SASL, by Kafka's client properties."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple, TypeVar
 

@@ -8,8 +8,6 @@ give the secret to another server. Source: HttpJwtRetriever, ClientCredentialsRe
 ExpiringCredentialRefreshConfig of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode
@@ -21,7 +19,7 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError, ConnectionLostError
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 
 _TIMEOUT_S = 10
 _KEPT_SHARE = 0.8
@@ -59,8 +57,8 @@ class TokenEndpoint:
         Raises ConfigError if the endpoint refuses the client, and ConnectionLostError if it does not answer.
         """
         if not self._token or monotonic_s() >= self._until_s:
-            asked_s, answer = monotonic_s(), self._ask()
-            token, lifetime_s = answer.get("access_token"), answer.get("expires_in", 0)
+            asked_s, response = monotonic_s(), self._ask()
+            token, lifetime_s = response.get("access_token"), response.get("expires_in", 0)
             if not isinstance(token, str) or not _TOKEN.fullmatch(token):
                 raise ConfigError(f"{self._url}: there is no access_token in the answer")
             if not isinstance(lifetime_s, int | float):

@@ -1,12 +1,40 @@
-"""Dense ids: numbers of keys in order of first occurrence, from 0, for many keys at a time.
+"""Dense ids: numbers of keys in order of first occurrence, from 0, for many keys at a time; and columns for them.
 
 It needs numpy (the extra `fast`).
 """
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kafka_offsets.columns.fields import Integers, Words, string_words
 from kafka_offsets.columns.hash_table import HashTable
+
+
+class GrowingColumns:
+    """Arrays of equal length that grow; an attribute for each.
+
+    defaults  name -> (dtype, value of a new row)
+    """
+
+    def __init__(self, **defaults: tuple[Any, int]) -> None:
+        self._defaults = defaults
+        for name, (dtype, _) in defaults.items():
+            setattr(self, name, np.zeros(0, dtype))
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def grow(self, count: int) -> None:
+        """Grow to at least `count` rows."""
+        for name, (dtype, default) in self._defaults.items():
+            column = getattr(self, name)
+            if len(column) < count:
+                more = np.full(max(count, 2 * len(column)) - len(column), default, dtype)
+                setattr(self, name, np.concatenate((column, more)))
+
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)

@@ -18,11 +18,17 @@ import google_crc32c
 import numpy as np
 
 from kafka_offsets.columns.batches import BatchColumns
-from kafka_offsets.columns.decompressed import Decompressed
 from kafka_offsets.columns.fields import PADDING, Booleans, Bytes, Integers, fields
 from kafka_offsets.columns.varints import ADVANCE, Varints, read_varints
 from kafka_offsets.errors import ProtocolError, StorageError
-from kafka_offsets.protocol.compression import COMPRESSION_MASK, compression_of, decompress
+from kafka_offsets.protocol.compression import (
+    COMPRESSION_MASK,
+    Compression,
+    compression_of,
+    decompress,
+    decompress_into,
+    decompress_to_buffer,
+)
 from kafka_offsets.protocol.records import (
     CHECKED_POSITION,
     CRC_POSITION,
@@ -401,3 +407,53 @@ def _record_sizes(batch: bytes, count: int, max_bytes: int) -> list[int]:
         sizes.append(following + size - at)
         at = following + size
     return sizes
+
+
+class Decompressed:
+    """A buffer of decompressed records, which grows.
+
+    size  of the records, in bytes
+    """
+
+    def __init__(self, room: int, max_bytes: int) -> None:
+        """Allocate the buffer.
+
+        room       about the size of all records; a wrong one costs time only
+        max_bytes  the decompressed size that one batch may have
+        """
+        self.size = 0
+        self._max_bytes = max_bytes
+        self._buffer = _allocated(room)
+
+    def append(self, compression: Compression, data: bytes) -> int:
+        """Decompress the records of a batch, and return the size after them.
+
+        Raises ProtocolError, with the text of `read_records`.
+        """
+        written = decompress_into(compression, data, self._buffer[self.size : self.size + self._max_bytes])
+        if written is None:
+            try:
+                records = decompress_to_buffer(compression, data, self._max_bytes)
+            except ProtocolError as error:
+                raise ProtocolError(f"records of a batch: {error}; the batch is", 0) from error
+            written = len(records)
+            self._make_room(self.size + written)
+            self._buffer[self.size : self.size + written] = records
+        self.size += written
+        return self.size
+
+    def content(self) -> memoryview:
+        """Return all records."""
+        return self._buffer[: self.size]
+
+    def _make_room(self, size: int) -> None:
+        if size > len(self._buffer):
+            grown = _allocated(max(size, 2 * len(self._buffer)))
+            grown[: self.size] = self._buffer[: self.size]
+            self._buffer = grown
+
+
+def _allocated(size: int) -> memoryview:
+    """Return memory that is not filled: zeros would cost as much as copying what comes."""
+    memory: Any = np.empty(size, np.uint8)
+    return memoryview(memory)

@@ -18,12 +18,8 @@ from kafka_offsets.commands.options.directories import existing_directory, is_pa
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.cleaner.compaction import CompactionConfig, compact, load_columns
-from kafka_offsets.storage.directory.data_directory import (
-    LOCK,
-    META_PROPERTIES,
-    DataDirectory,
-    partition_folders,
-)
+from kafka_offsets.storage.directory.catalogue import partition_folders
+from kafka_offsets.storage.directory.data_directory import LOCK, META_PROPERTIES, DataDirectory
 from kafka_offsets.storage.files.files import DiskFiles, Files, ReadOnlyFiles
 from kafka_offsets.storage.files.overlay import OverlayFiles
 from kafka_offsets.storage.log.log import Log, LogConfig

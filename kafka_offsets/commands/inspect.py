@@ -20,8 +20,7 @@ from kafka_offsets.inspect.declarations import InspectError
 from kafka_offsets.inspect.frame import explain_response
 from kafka_offsets.inspect.guess import explain_frame
 from kafka_offsets.inspect.hex_text import from_hex
-from kafka_offsets.inspect.json_lines import JsonLines, json_error
-from kafka_offsets.inspect.lines import Line
+from kafka_offsets.inspect.lines import JsonLines, Line, json_error
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, STORED, explain_record
 from kafka_offsets.terminal import printable
 from kafka_offsets.texts import TextError, decoded, lines_of

@@ -1,4 +1,4 @@
-"""Made by kafka_offsets.protocol.stub from the schema files; do not edit."""
+"""Made by tests.protocol.stub from the schema files; do not edit."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform

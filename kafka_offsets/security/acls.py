@@ -5,8 +5,6 @@ Sources: ResourceType, PatternType, AclOperation, AclPermissionType, ResourcePat
 KIP-11, KIP-290 (prefixes).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple, Self

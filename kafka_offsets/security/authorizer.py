@@ -7,8 +7,6 @@ sender of its request, where it knows what is touched.
 Sources: StandardAuthorizerData, Authorizer.authorizeByResourceType, AclEntry.supportedOperations of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from kafka_offsets.errors import ErrorCode

@@ -1,7 +1,31 @@
-"""Credential: what a broker knows of a password; it authenticates clients with SCRAM (RFC 5802)."""
+"""Secrets, which logs, errors and representations must not show; and what a broker knows of a password (RFC 5802)."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, final
+
+HIDDEN = "[hidden]"
+"""What is shown in its place, as Kafka's Password does."""
+
+
+@final
+class Secret:
+    """A password, a key or a token; `value` is the only way to read it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 class ScramCredential(NamedTuple):

@@ -3,8 +3,6 @@
 The secret is not stored: a key that all brokers share makes it of the id.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

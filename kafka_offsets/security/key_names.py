@@ -7,13 +7,11 @@
 Source: the list of configuration properties of librdkafka 2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.texts import TextError, read_text
 
 _USER, _PASSWORD, _JAAS = "sasl.username", "sasl.password", "sasl.jaas.config"

@@ -8,8 +8,6 @@
 Source: ScramFormatter, ScramMessages and ScramExtensions of Kafka 4.3, whose limits of characters these are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

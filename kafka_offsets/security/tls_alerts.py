@@ -4,8 +4,6 @@ asyncio closes the connection before the alert of OpenSSL is sent, so the peer s
 sends it first. Source: RFC 8446, 6.2.
 """
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Callable
 from contextvars import ContextVar

@@ -4,8 +4,6 @@ A token is two parts in base64, each a JSON object, and an empty signature: `{"a
 Sources: OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredJws of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Plots over time with a line for each group: as a figure of matplotlib, or as an element of a page."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence

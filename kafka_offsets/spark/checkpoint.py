@@ -16,7 +16,7 @@ Source: Spark's OffsetSeqLog, CommitLog and StreamMetadata.
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafka_offsets.client.commits import MAX_OFFSET, MAX_PARTITION
 from kafka_offsets.errors import StorageError
@@ -37,38 +37,13 @@ class Checkpoint(NamedTuple):
     offsets: dict[TopicPartition, int]
 
 
-class _Folder(Protocol):
-    def read(self, name: str) -> str | None:
-        """Return the text of a file, None if it does not exist."""
+class _Folder:
+    """A folder of this machine, or at a URL, read with fsspec."""
 
-    def names(self, name: str) -> list[str]:
-        """Return the names in a folder, empty if it does not exist."""
-
-
-class _LocalFolder:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self, name: str) -> str | None:
-        try:
-            return (self._path / name).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-
-    def names(self, name: str) -> list[str]:
-        try:
-            return [each.name for each in (self._path / name).iterdir()]
-        except FileNotFoundError:
-            return []
-
-
-class _RemoteFolder:
-    """A folder at a URL, read with fsspec."""
-
-    def __init__(self, url: str) -> None:
+    def __init__(self, location: str) -> None:
         import fsspec
 
-        self._files, self._path = fsspec.core.url_to_fs(url)
+        self._files, self._path = fsspec.core.url_to_fs(location)
 
     def read(self, name: str) -> str | None:
         """Return the text of a file, None if it does not exist."""
@@ -93,7 +68,7 @@ def read_checkpoint(location: str | Path) -> Checkpoint | None:
     location  a folder of this machine, or a URL that fsspec knows
     Raises StorageError for files that Spark would not have written, and OSError.
     """
-    folder = _folder(location)
+    folder = _Folder(str(location))
     identity = folder.read("metadata")
     if identity is None:
         return None
@@ -131,16 +106,9 @@ def merge_offsets(sources: Iterable[dict[TopicPartition, int]]) -> dict[TopicPar
     """Return the progress of all sources of a query: the lowest offset, if several read the same partition."""
     merged: dict[TopicPartition, int] = {}
     for offsets in sources:
-        for place, offset in offsets.items():
-            merged[place] = min(offset, merged.get(place, offset))
+        for partition, offset in offsets.items():
+            merged[partition] = min(offset, merged.get(partition, offset))
     return merged
-
-
-def _folder(location: str | Path) -> _Folder:
-    text = str(location)
-    if text.startswith("file:"):
-        return _LocalFolder(Path("/" + text.removeprefix("file:").lstrip("/")))
-    return _RemoteFolder(text) if "://" in text else _LocalFolder(Path(text))
 
 
 def _query_id(identity: str, location: str) -> str:

@@ -1,7 +1,5 @@
 """Spark's Kafka connector, which is not part of PySpark: which one goes with a PySpark, and how a session gets it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -302,7 +302,9 @@ class OffsetCommitListener(StreamingQueryListener):
             return False
         if self._topics is not None:
             progress.offsets = {
-                place: offset for place, offset in progress.offsets.items() if place[0] in self._topics
+                partition: offset
+                for partition, offset in progress.offsets.items()
+                if partition[0] in self._topics
             }
         self._leave_to_others(query, progress)
         if not progress.offsets:
@@ -337,7 +339,9 @@ class OffsetCommitListener(StreamingQueryListener):
                 self._commits.commit(moved, known.metadata)
         except _FAILURES as error:
             if isinstance(error, CommitRefusedError):
-                self._accept({place: moved[place] for place in moved.keys() - error.errors.keys()})
+                self._accept(
+                    {partition: moved[partition] for partition in moved.keys() - error.errors.keys()}
+                )
             if isinstance(error, ConnectionLostError):
                 self._not_before = self._clock() + self._timeout_s
             self._failed(f"batch {known.batch} of query {known.name or query}", error)
@@ -354,25 +358,25 @@ class OffsetCommitListener(StreamingQueryListener):
         """Return the offsets to commit: those that have moved, or were committed so long ago that they might expire."""
         now = self._clock()
         moved = {}
-        for place, offset in offsets.items():
-            accepted, at = self._accepted.get(place, (None, now))
+        for partition, offset in offsets.items():
+            accepted, at = self._accepted.get(partition, (None, now))
             if accepted != offset or now - at >= self._refresh_s:
-                moved[place] = offset
+                moved[partition] = offset
         return moved
 
     def _accept(self, offsets: Mapping[TopicPartition, int]) -> None:
         now = self._clock()
-        self._accepted.update({place: (offset, now) for place, offset in offsets.items()})
+        self._accepted.update({partition: (offset, now) for partition, offset in offsets.items()})
 
     def _end(self, query: UUID) -> None:
         """Release the partitions of a query that has ended, and remember how far it was committed.
 
         What is not committed yet is when Spark reports the end.
         """
-        for place, owner in self._owners.items():
+        for partition, owner in self._owners.items():
             if owner == query:
-                self._accepted.pop(place, None)
-        self._owners = {place: owner for place, owner in self._owners.items() if owner != query}
+                self._accepted.pop(partition, None)
+        self._owners = {partition: owner for partition, owner in self._owners.items() if owner != query}
         known = self._progress.get(query)
         if known is None or not known.committed or not known.is_whole:
             return
@@ -423,17 +427,17 @@ def group_starting_offsets(
         raise ValueError("no topics")
     settings = secured_settings(bootstrap, properties, timeout_s)
     with settings.coordinator(group) as coordinator:
-        committed = {place: found.offset for place, found in coordinator.committed().items()}
+        committed = {partition: found.offset for partition, found in coordinator.committed().items()}
     with settings.cluster() as cluster:
-        places = sorted(cluster.leaders(names))
-        first = cluster.offsets_at(dict.fromkeys(places, EARLIEST))
-        end = cluster.offsets_at(dict.fromkeys(places, LATEST))
+        partitions = sorted(cluster.leaders(names))
+        first = cluster.offsets_at(dict.fromkeys(partitions, EARLIEST))
+        end = cluster.offsets_at(dict.fromkeys(partitions, LATEST))
     usable = {
-        place: committed[place]
-        for place in places
-        if place in committed and first[place] <= committed[place] <= end[place]
+        partition: committed[partition]
+        for partition in partitions
+        if partition in committed and first[partition] <= committed[partition] <= end[partition]
     }
-    return _starting_offsets(group, places, committed, usable, reset)
+    return _starting_offsets(group, partitions, committed, usable, reset)
 
 
 def commit_checkpoint(
@@ -456,7 +460,9 @@ def commit_checkpoint(
     if found is None or found.batch < 0:
         raise ProgressError(f"{checkpoint}: no batch is done")
     offsets = {
-        place: offset for place, offset in found.offsets.items() if topics is None or place[0] in topics
+        partition: offset
+        for partition, offset in found.offsets.items()
+        if topics is None or partition[0] in topics
     }
     if not offsets:
         raise ProgressError(f"{checkpoint}: batch {found.batch} has read none of the topics")
@@ -503,7 +509,7 @@ def _starting_offsets(
     usable: dict[TopicPartition, int],
     reset: str,
 ) -> str:
-    lost = [place for place in places if place in committed and place not in usable]
+    lost = [partition for partition in places if partition in committed and partition not in usable]
     if reset == "none" and len(usable) < len(places):
         names = ", ".join(f"{topic}-{index}" for topic, index in places if (topic, index) not in usable)
         raise ProgressError(f"group {group} has no offset to begin at in {names}")

@@ -4,8 +4,6 @@
 plot with matplotlib.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files

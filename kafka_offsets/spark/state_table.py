@@ -3,8 +3,6 @@
 The start of a JVM takes longer than this for a log of some millions of records.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence

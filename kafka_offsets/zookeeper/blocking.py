@@ -1,7 +1,5 @@
 """Steps on znodes in a program that waits for each of them, such as a command."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Callable, Sequence
 from typing import TypeVar

@@ -3,8 +3,6 @@
 Everything here is a function of values, or steps, which the owner of a session takes (see `steps`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 

@@ -3,8 +3,6 @@
 The thread takes the steps of all users; a call from another thread waits for its own result alone.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import queue

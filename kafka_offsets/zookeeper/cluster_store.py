@@ -1,36 +1,18 @@
 """Cluster store: the `ClusterStore` of a controller that was elected in ZooKeeper."""
 
-from __future__ import annotations
-
-from typing import Protocol, TypeVar
-
 from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.image import ClusterImage, Delta
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.zookeeper import cluster_changes
 from kafka_offsets.zookeeper.cluster_changes import Changes, ControllerTerm, StoredMetadata
-from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError
+from kafka_offsets.zookeeper.cluster_session import ClusterSession
+from kafka_offsets.zookeeper.steps import RequestRefusedError, UnavailableError
 
 _LOAD_SECONDS = 30.0
 _SAVE_SECONDS = 1.5
 """Less than the time that brokers wait for an answer of the controller."""
 
 _WHERE = "the metadata in ZooKeeper"
-
-T = TypeVar("T")
-
-
-class StoreSession(Protocol):
-    """A session with ZooKeeper, as a store uses it from another thread."""
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether ZooKeeper can be reached now."""
-        ...
-
-    def run(self, wanted: Steps[T], timeout_s: float) -> T:
-        """Take steps, and wait for their result. Raises what they raise, and TimeoutError: they may still succeed."""
-        ...
 
 
 class ZooKeeperStore:
@@ -40,7 +22,7 @@ class ZooKeeperStore:
     known whether a write has had an effect, this term ends as well: the next controller loads what ZooKeeper has.
     """
 
-    def __init__(self, session: StoreSession, term: ControllerTerm) -> None:
+    def __init__(self, session: ClusterSession, term: ControllerTerm) -> None:
         self._session, self._term = session, term
         self._stored = StoredMetadata(ClusterImage(), {})
         self._end: AnotherControllerError | None = None

@@ -17,8 +17,6 @@
 A state has two fields that Kafka ignores: `elr` and `last_leader` (KIP-966). Source: ZkData.scala of Kafka 3.9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, unquote

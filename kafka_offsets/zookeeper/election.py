@@ -5,16 +5,15 @@ broker resigns, or when an operator deletes it. Each controller raises `/control
 KafkaController.elect and KafkaZkClient.registerControllerAndIncrementControllerEpoch of Kafka 3.9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 from kafka_offsets.clock import wall_ns
 from kafka_offsets.errors import StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper import cluster_znodes as znodes
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
+from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
 from kafka_offsets.zookeeper.requests import (
     ANY_VERSION,
@@ -35,26 +34,7 @@ _RETRY_SECONDS = 1.0
 _ATTEMPTS = 20
 """How often a znode is written again that others change at the same time."""
 
-T = TypeVar("T")
-
 logger = new_logger(__name__)
-
-
-class ElectionSession(Protocol):
-    """A session with ZooKeeper, as an election uses it in the session's thread."""
-
-    @property
-    def session_id(self) -> int:
-        """The number of the session."""
-        ...
-
-    def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
-        """Take steps, and pass their result or error on."""
-        ...
-
-    def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call after some time."""
-        ...
 
 
 class View(NamedTuple):
@@ -184,7 +164,7 @@ class Election:
 
     def __init__(
         self,
-        session: ElectionSession,
+        session: ClusterSession,
         cluster_id: str,
         broker_id: int,
         endpoints: Endpoints,

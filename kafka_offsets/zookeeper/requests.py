@@ -3,8 +3,6 @@
 A caller submits several requests at once. They are carried out in their order; the outcomes come together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple, Protocol

@@ -4,8 +4,6 @@ The caller decides how the steps wait: a broker continues when its loop gets the
 test answers at once. No outcome that a generator receives is UNAVAILABLE or REFUSED: it gets an exception instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar, cast
 

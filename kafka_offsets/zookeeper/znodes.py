@@ -10,8 +10,6 @@
 Source: ZkUtils and ZKGroupTopicDirs of Kafka 0.8 and 0.9; KafkaZkClient.setOrCreateConsumerOffset of Kafka 3.9.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -383,7 +383,7 @@ def test_the_file_that_kafka_ships_is_accepted(tmp_path: Path, caplog: pytest.Lo
     """Its listener for controllers was refused: exactly one listener was served."""
     loaded = Config.load(properties_file=written(tmp_path, STOCK))
     assert loaded.listener() == Listener("", 9092)
-    assert loaded.advertised_listener() == Listener("localhost", 9092)
+    assert loaded.endpoints()[0].advertised == Listener("localhost", 9092)
     assert loaded.data_directory() == Path("/tmp/kraft-combined-logs")
     (warning,) = caplog.messages
     assert warning.startswith(
@@ -409,7 +409,7 @@ def test_all_listeners_for_clients_are_served(caplog: pytest.LogCaptureFixture) 
         Endpoint("PLAINTEXT", "PLAINTEXT", first, Listener("broker", 29092)),
         Endpoint("PLAINTEXT_HOST", "SASL_PLAINTEXT", second, Listener("localhost", 9092)),
     )
-    assert (loaded.listener(), loaded.advertised_listener()) == (first, Listener("broker", 29092))
+    assert (loaded.listener(), loaded.endpoints()[0].advertised) == (first, Listener("broker", 29092))
     assert not caplog.messages
 
 
@@ -657,10 +657,10 @@ def test_underscores_in_variables_follow_the_rule_of_the_images() -> None:
 
 def test_addresses_and_directory_come_out_ready_for_use() -> None:
     assert Config().listener() == Listener("127.0.0.1", 9092)
-    assert Config().advertised_listener() is None
+    assert Config().endpoints()[0].advertised is None
     assert Config().data_directory() is None
     loaded = Config.load({"advertised.listeners": "PLAINTEXT://kafka.test:19092"})
-    assert loaded.advertised_listener() == Listener("kafka.test", 19092)
+    assert loaded.endpoints()[0].advertised == Listener("kafka.test", 19092)
 
 
 def test_a_configuration_does_not_change() -> None:

@@ -121,7 +121,7 @@ def test_keys_for_addresses_that_kafka_had_until_3_0_are_understood(
 ) -> None:
     """They were unknown keys."""
     loaded = Config.load(keys)
-    assert (loaded.listener(), loaded.advertised_listener()) == found
+    assert (loaded.listener(), loaded.endpoints()[0].advertised) == found
 
 
 def test_users_and_tls_of_bitnami_are_keys() -> None:

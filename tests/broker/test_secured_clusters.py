@@ -22,7 +22,7 @@ from kafka_offsets.broker.nodes.node_server import NodeServer
 from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.client import acls, commits, connection
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.commands.serve_nodes import _verbose_server
 from kafka_offsets.errors import ConfigError, ConnectionLostError, ErrorCode, RefusedError
@@ -30,8 +30,8 @@ from kafka_offsets.metadata.json_form import encode_image, to_json
 from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.scram import salted_password
-from kafka_offsets.security.secret import Secret
 from kafka_offsets.testing import allow
 from tests.drivers.secured_cluster import CLUSTER_ID, NODES, Controller, Keys, SecuredCluster
 from tests.interop.waiting import until

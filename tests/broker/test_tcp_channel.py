@@ -12,7 +12,7 @@ from kafka_offsets.broker.network.tcp_channel import ChannelLimits, TcpChannel
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.storage.files.files import MemoryFiles
 
 LIMITS = ChannelLimits(1 << 20, 20_000)

@@ -437,7 +437,7 @@ def test_an_offset_counts_when_the_in_sync_replicas_have_it() -> None:
 def _decided(core: Any, group: str) -> bool | None:
     """Whether a commit is in the log of the coordinator and not in effect."""
     hosted = core.runtime.shard_of(group, core.clock.now())
-    return (hosted.has_pending and not hosted.has_unwritten) or None
+    return (hosted.has_pending and not hosted._decided) or None
 
 
 def test_a_fetch_at_another_broker_is_forwarded() -> None:

@@ -13,7 +13,7 @@ from kafka_offsets.client.protocol import ClientProtocol
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ConnectionLostError, ErrorCode, ListenerError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context, server_context
 from kafka_offsets.testing import CertificateAuthority
 from tests.drivers.core import CoreClient, make_core

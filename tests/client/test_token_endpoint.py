@@ -14,7 +14,7 @@ from kafka_offsets.broker.config.security_keys import UNSECURED_VALIDATOR
 from kafka_offsets.client import Admin, token_endpoint
 from kafka_offsets.client.token_endpoint import ClientCredentials, TokenEndpoint
 from kafka_offsets.errors import ConfigError, ConnectionLostError
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 
 HEAD, CLAIMS = "eyJhbGciOiJub25lIn0", "eyJzdWIiOiJhbGljZSIsImV4cCI6OTk5OTk5OTk5OX0"
 TOKEN = f"{HEAD}.{CLAIMS}."

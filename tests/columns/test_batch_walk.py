@@ -9,8 +9,8 @@ from tests.cases import each_case
 
 pytest.importorskip("numpy")
 
-from kafka_offsets.columns import batch_walk
-from kafka_offsets.columns.batch_walk import batch_starts
+from kafka_offsets.columns import batches
+from kafka_offsets.columns.batches import batch_starts
 from kafka_offsets.protocol.records import HEADER_BYTES, encode_batch
 
 BATCHES = 2000
@@ -18,7 +18,7 @@ BATCHES = 2000
 
 def plain(data: bytes, end: int) -> list[int]:
     """Where batches begin, from one to the next."""
-    return batch_walk._walk(data, 0, end)[0]
+    return batches._walk(data, 0, end)[0]
 
 
 @cache

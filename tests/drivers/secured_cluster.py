@@ -20,7 +20,7 @@ from kafka_offsets.metadata.controller import Controller as MetadataController
 from kafka_offsets.metadata.controller_service import ControllerService
 from kafka_offsets.metadata.image import ClusterImage
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.tls import PROTOCOLS, Store, client_context
 from kafka_offsets.storage.files.files import MemoryFiles
 from kafka_offsets.testing import CertificateAuthority

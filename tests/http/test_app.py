@@ -19,7 +19,7 @@ from kafka_offsets.http import app, control
 from kafka_offsets.http.control import Control
 from kafka_offsets.http.server import Address, HttpServer
 from kafka_offsets.protocol.messages import MetadataRequest
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.testing import Broker
 from kafka_offsets.testing.server.inspected import InspectedServer
 from tests.http.conftest import Client, OneBroker, Serving

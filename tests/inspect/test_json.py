@@ -8,8 +8,7 @@ import pytest
 
 from kafka_offsets.inspect.batches import explain_batches
 from kafka_offsets.inspect.frame import explain_request
-from kafka_offsets.inspect.json_lines import JsonLines
-from kafka_offsets.inspect.lines import Line
+from kafka_offsets.inspect.lines import JsonLines, Line
 from kafka_offsets.inspect.message import OFFSETS_TOPIC, explain_message
 from kafka_offsets.protocol import messages
 from tests.conftest import REPOSITORY, GeneratedPart

@@ -20,7 +20,7 @@ from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs import codec, flexible
 from kafka_offsets.protocol.messages import MessageValue
-from kafka_offsets.protocol.stub import stub
+from tests.protocol.stub import stub
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**28, 5, -2])

@@ -15,7 +15,7 @@ import pytest
 from kafka_offsets import schema_files
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs import schema
-from kafka_offsets.protocol.codecs.schema import ALL_VERSIONS, Message, Struct, Versions, parse_versions
+from kafka_offsets.protocol.codecs.schema import OPEN, Message, Struct, Versions, parse_versions
 from tests.cases import each_case
 
 REFERENCE: dict[str, dict[str, Any]] = json.loads(
@@ -59,6 +59,9 @@ class Row(NamedTuple):
 
 def range_text(versions: Versions) -> str:
     return str(versions) if versions.first <= versions.last else "none"
+
+
+ALL_VERSIONS = Versions(0, OPEN)
 
 
 def our_rows(struct: Struct, around: str = "", versions_around: Versions = ALL_VERSIONS) -> list[Row]:

@@ -11,7 +11,7 @@ from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.client import Admin
 from kafka_offsets.errors import ConfigError, RefusedError
-from kafka_offsets.security.jaas_file import options_of_file
+from kafka_offsets.security.jaas import options_of_file
 from kafka_offsets.testing import Broker
 
 FILE = """\

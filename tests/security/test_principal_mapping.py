@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.security.principal_mapping import distinguished_name, map_name, parse_rules
+from kafka_offsets.security.principal import distinguished_name, map_name, parse_rules
 from kafka_offsets.testing import CertificateAuthority
 
 RULES = (

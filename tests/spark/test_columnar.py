@@ -22,8 +22,6 @@ from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.spark.reader import (
     arrays,
     columnar,
-    groups,
-    latest,
     options,
     plain,
     query,
@@ -284,22 +282,6 @@ def test_keys_and_values_alone_are_read_as_those_of_a_log(
     assert reference.listed(made) == expected
 
 
-@given(mangled(GROUP_VALUES))
-def test_group_metadata_at_a_glance_is_what_the_codec_reads(value: bytes) -> None:
-    key = b"\0\2\0\1g"
-    assert plain.explain(key, value, in_full=False) == plain.explain(key, value)
-
-
-@pytest.mark.parametrize("version", range(4))
-@pytest.mark.parametrize("protocol_type", ["consumer", ""])  # that of a group without members may be empty
-def test_usual_group_metadata_needs_no_codec(version: int, protocol_type: str) -> None:
-    group = messages.GroupMetadataValue(protocol_type, 7, None, None)
-    if protocol_type:
-        group.members = [messages.GroupMetadataValue.MemberMetadata("m", client_id="c", client_host="h")]
-    value = version.to_bytes(2) + messages.encode(group, version)
-    assert groups.glance(value) == groups.Glance(protocol_type, 7, len(group.members))
-
-
 def write_segment(root: Path, content: bytes) -> Path:
     folder = root / "__consumer_offsets-0"
     folder.mkdir()
@@ -468,7 +450,7 @@ def test_the_winners_of_a_task_are_those_of_all_its_segments(
 def test_a_table_of_keys_that_grows_returns_each_key_once(
     rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latest, "_FEW_KEYS", 1)
+    monkeypatch.setattr(query, "_FEW_KEYS", 1)
     monkeypatch.setattr(last_offsets, "_FEWEST", 2)
     last = write_segments(tmp_path / "__consumer_offsets-0", rng, 1000)
     rows = reference.read(tmp_path, mode="latest", columns="committed_offset")

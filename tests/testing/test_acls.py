@@ -12,7 +12,7 @@ from kafka_offsets import ConfigError, ErrorCode
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.testing import Broker, Cluster, allow, deny
 from tests.broker.fault_requests import commit, connect
 from tests.stories.authentication import SocketLine, Talk

@@ -11,7 +11,7 @@ from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.errors import ConfigError, ErrorCode
 from kafka_offsets.metadata.image import Brokers
 from kafka_offsets.protocol import messages
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.testing import Cluster
 from tests.drivers.secured_cluster import Keys
 

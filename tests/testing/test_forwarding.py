@@ -16,7 +16,7 @@ from kafka_offsets.broker.wire.channel import Channel, broker_client_id
 from kafka_offsets.client import commits
 from kafka_offsets.client import connection as client_connection
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages

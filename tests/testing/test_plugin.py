@@ -93,7 +93,7 @@ def test_a_marker_has_users_and_acls(run) -> None:
         from kafka_offsets.client.connection import Connection, parse_address
         from kafka_offsets.client.security import ClientSecurity, Login
         from kafka_offsets.errors import RefusedError
-        from kafka_offsets.security.secret import Secret
+        from kafka_offsets.security.credential import Secret
         from kafka_offsets.testing import allow
 
         pytestmark = pytest.mark.kafka(users={"alice": "secret"})

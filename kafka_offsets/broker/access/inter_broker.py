@@ -17,11 +17,11 @@ from kafka_offsets.client.security import ClientSecurity, Login
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Authorizer
+from kafka_offsets.security.credential import Secret
 from kafka_offsets.security.principal import USER_TYPE, Principal
 from kafka_offsets.security.sasl.plain import PLAIN
 from kafka_offsets.security.sasl.users import parse_users
 from kafka_offsets.security.scram import HASHES
-from kafka_offsets.security.secret import Secret
 
 MECHANISMS = (PLAIN, *HASHES)
 """Those with which brokers log in to each other: a token of OAUTHBEARER would have to be fetched again and again."""

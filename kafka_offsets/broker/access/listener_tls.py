@@ -10,9 +10,8 @@ from typing import Any
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import Endpoint
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.security.principal import USER_TYPE, Principal
-from kafka_offsets.security.principal_mapping import distinguished_name, map_name, parse_rules
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
+from kafka_offsets.security.principal import USER_TYPE, Principal, distinguished_name, map_name, parse_rules
 from kafka_offsets.security.tls import Store, client_context, server_context
 
 _CLIENT_AUTH = "ssl.client.auth"

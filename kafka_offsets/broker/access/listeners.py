@@ -14,9 +14,8 @@ from kafka_offsets.broker.config.security_keys import UNSECURED_VALIDATOR
 from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
-from kafka_offsets.security.credential import Credentials, ScramCredential
-from kafka_offsets.security.jaas import jaas_options
-from kafka_offsets.security.jaas_file import options_of_file
+from kafka_offsets.security.credential import Credentials, ScramCredential, Secret
+from kafka_offsets.security.jaas import jaas_options, options_of_file
 from kafka_offsets.security.oauth import Rules, TokenKeys
 from kafka_offsets.security.sasl.authentication import Authentication, Mechanisms
 from kafka_offsets.security.sasl.mechanism import ServerMechanism
@@ -30,7 +29,6 @@ from kafka_offsets.security.scram import (
     MECHANISM_NUMBERS,
     new_credential,
 )
-from kafka_offsets.security.secret import Secret
 from kafka_offsets.security.unsecured_tokens import unsecured_claims, unsecured_rules
 
 logger = new_logger(__name__)

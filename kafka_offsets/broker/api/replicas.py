@@ -15,7 +15,7 @@ from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse_throughout
-from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC
+from kafka_offsets.storage.directory.catalogue import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

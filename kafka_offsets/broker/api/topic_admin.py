@@ -38,8 +38,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
 from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.authorizer import DENIALS, Sender
-from kafka_offsets.storage.directory.catalogue import NewTopic
-from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC
+from kafka_offsets.storage.directory.catalogue import CLUSTER_METADATA_TOPIC, NewTopic
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

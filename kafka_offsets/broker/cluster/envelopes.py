@@ -17,7 +17,7 @@ from kafka_offsets.broker.context.intercept import decide_for, pass_on
 from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import LATER, Api, Apis, Later, Response
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import Receiver, RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError

@@ -26,9 +26,8 @@ from kafka_offsets.broker.config.types import Key, Type, setting
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.security.authorizer import Authorizer
-from kafka_offsets.security.principal import parse_principal
-from kafka_offsets.security.principal_mapping import parse_rules
-from kafka_offsets.security.secret import Secret
+from kafka_offsets.security.credential import Secret
+from kafka_offsets.security.principal import parse_principal, parse_rules
 from kafka_offsets.security.tls import CLIENT_AUTH, PROTOCOLS
 
 logger = new_logger(__name__)
@@ -367,10 +366,6 @@ class SecurityKeys:
     def listener(self) -> Listener:
         """Return where the first listener for clients listens."""
         return self.endpoints()[0].listener
-
-    def advertised_listener(self) -> Listener | None:
-        """Return the address of the first listener for clients, or None when it is where it listens."""
-        return self.endpoints()[0].advertised
 
     def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
         """Return the value of a key for one listener, and for one mechanism: the most specific one that is set."""

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from kafka_offsets.errors import ConfigError
-from kafka_offsets.security.secret import HIDDEN, Secret
+from kafka_offsets.security.credential import HIDDEN, Secret
 
 
 class Type(IntEnum):

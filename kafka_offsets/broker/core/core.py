@@ -54,7 +54,8 @@ from kafka_offsets.broker.wire.response_budget import ResponseBudget
 from kafka_offsets.clock import Clock, ManualClock, Now, SystemClock
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
-from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA_TOPIC, DataDirectory
+from kafka_offsets.storage.directory.catalogue import CLUSTER_METADATA_TOPIC
+from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.files.files import Files, MemoryFiles
 from kafka_offsets.zookeeper.requests import ZooKeeper
 

@@ -1,6 +1,6 @@
 """Metrics of a broker, with Kafka's names; docs/metrics.md lists them.
 
-The meters of KIP-496 are counted where decisions are made (coordinator/state/meters.py); a sample every 30 seconds
+The meters of KIP-496 are counted where decisions are made (coordinator/state/shard_state.py); a sample every 30 seconds
 gives their rates. Gauges are counted when they are read.
 Source: GroupCoordinatorMetrics, CoordinatorRuntimeMetricsImpl and Rate of Kafka 4.3.
 """

@@ -24,14 +24,13 @@ from kafka_offsets.clock import Clock, Now
 from kafka_offsets.coordinator.offsets.expiry import NOTHING, UnderWay
 from kafka_offsets.coordinator.offsets.shapes import ShapedRecords
 from kafka_offsets.coordinator.shard import Shard
-from kafka_offsets.coordinator.state.meters import Meters
 from kafka_offsets.coordinator.state.result import (
     CoordinatorRecord,
     RequestContext,
     Result,
     TransactionalResult,
 )
-from kafka_offsets.coordinator.state.shard_state import GroupSettings, TopicView
+from kafka_offsets.coordinator.state.shard_state import GroupSettings, Meters, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
@@ -159,11 +158,6 @@ class HostedShard:
         latest = self._find_latest()
         offsets = {(group, *each) for group, partitions in latest.offsets.items() for each in partitions}
         return UnderWay(frozenset(offsets), frozenset(latest.groups))
-
-    @property
-    def has_unwritten(self) -> bool:
-        """Whether some decision is not appended yet."""
-        return bool(self._decided)
 
     @property
     def has_pending(self) -> bool:

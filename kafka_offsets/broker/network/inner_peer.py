@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.client.frames import decode_response, encode_request
+from kafka_offsets.client.protocol import decode_response, encode_request
 from kafka_offsets.protocol import messages
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 
-from kafka_offsets.storage.directory.data_directory import LONGEST_TOPIC_NAME
+from kafka_offsets.storage.directory.catalogue import LONGEST_TOPIC_NAME
 
 OFFSETS_TOPIC = "__consumer_offsets"
 """The topic of committed offsets and groups."""

@@ -63,11 +63,11 @@ class ConsumerChannel:
     def _connect(self, error: str) -> None:
         """Begin to connect to the next address of the broker's name; without one `error` is why this is closed."""
         while self._places:
-            family, kind, protocol, _, place = self._places.pop(0)
+            family, kind, protocol, _, partition = self._places.pop(0)
             self._socket = socket.socket(family, kind, protocol)
             self._socket.setblocking(False)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            code = self._socket.connect_ex(place)
+            code = self._socket.connect_ex(partition)
             if not code or code in _ON_THE_WAY:
                 self._selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE, data=self)
                 return

@@ -138,7 +138,7 @@ class ClassicMembership:
             step = self._steps.popleft()
             if isinstance(step, Deassign):  # what was revoked in the meantime is not revoked again
                 step = step._replace(
-                    partitions=tuple(place for place in step.partitions if place in self.assigned)
+                    partitions=tuple(partition for partition in step.partitions if partition in self.assigned)
                 )
                 if not step.partitions:
                     continue
@@ -161,7 +161,7 @@ class ClassicMembership:
             return None
         gone = self.assigned
         if self._is_cooperative:
-            gone = frozenset(place for place in gone if place[0] not in self._topics)
+            gone = frozenset(partition for partition in gone if partition[0] not in self._topics)
         if gone:
             self._calling = Deassign(tuple(sorted(gone)))
             return self._calling
@@ -208,8 +208,8 @@ class ClassicMembership:
             if not join.skip_assignment:
                 assigned = ASSIGNORS[join.protocol_name].assign(self._counts, members)
                 assignments = [
-                    messages.SyncGroupRequest.Assignment(member, member_data.encode_assignment(places))
-                    for member, places in assigned.items()
+                    messages.SyncGroupRequest.Assignment(member, member_data.encode_assignment(partitions))
+                    for member, partitions in assigned.items()
                 ]
         self._in_flight = messages.SyncGroupRequest
         return Send(

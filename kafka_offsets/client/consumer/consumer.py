@@ -3,12 +3,9 @@
 One thread, one selector: heartbeats, rebalances and fetches happen within `poll` and within the calls that wait.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, Self, overload
 
 from kafka_offsets.client.consumer.classic import ClassicMembership
@@ -85,9 +82,7 @@ class Consumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # Callbacks
@@ -102,8 +97,8 @@ class Consumer:
             self._wait(
                 lambda: all(
                     position.offset is not None or position.must_reset
-                    for place in partitions
-                    if (position := self._positions.table.get(place)) is not None
+                    for partition in partitions
+                    if (position := self._positions.table.get(partition)) is not None
                 ),
                 "the committed offsets of the assigned partitions",
             )
@@ -116,7 +111,7 @@ class Consumer:
         if not self._settings.enable_auto_commit or self._is_lost:
             return
         consumed = self._positions.consumed()
-        offsets = {place: consumed[place] for place in partitions if place in consumed}
+        offsets = {partition: consumed[partition] for partition in partitions if partition in consumed}
         try:
             self._commit_and_wait(self._uncommitted(offsets))
         except (CommitRefusedError, TimeoutError) as error:
@@ -372,7 +367,7 @@ class Consumer:
             membership.lost(now_ms)
 
     def _deassign(self, membership: GroupMembership, partitions: list[TopicPartition], is_lost: bool) -> None:
-        owned = [place for place in partitions if place in self._positions.table]
+        owned = [partition for partition in partitions if partition in self._positions.table]
         self._is_lost = is_lost
         try:
             if owned:
@@ -380,9 +375,9 @@ class Consumer:
         finally:
             self._is_lost = False
             self._positions.remove(owned)
-            for place in owned:
+            for partition in owned:
                 # Another owner may commit before the partition returns.
-                self._committed.pop(place, None)
+                self._committed.pop(partition, None)
             membership.finished()
 
     def _assign(self, membership: GroupMembership, partitions: list[TopicPartition]) -> None:
@@ -420,7 +415,11 @@ class Consumer:
     # Offsets
 
     def _uncommitted(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {place: offset for place, offset in offsets.items() if self._committed.get(place) != offset}
+        return {
+            partition: offset
+            for partition, offset in offsets.items()
+            if self._committed.get(partition) != offset
+        }
 
     def _auto_commit(self, now_ms: int) -> None:
         """Commit the positions, all records of which were returned by earlier calls of `poll`, if it is time."""
@@ -442,7 +441,9 @@ class Consumer:
         def done(outcome: Outcome) -> None:
             if outcome is True:
                 owned = self._positions.table
-                self._committed |= {place: offset for place, offset in offsets.items() if place in owned}
+                self._committed |= {
+                    partition: offset for partition, offset in offsets.items() if partition in owned
+                }
             elif isinstance(outcome, CommitRefusedError):
                 _logger.warning("%s", outcome)
 
@@ -493,14 +494,14 @@ class Consumer:
 
         def is_done() -> bool:
             """Fetch the missing offsets if that is due; return whether all are there."""
-            missing = [place for place in places if place not in found]
+            missing = [partition for partition in places if partition not in found]
             now_ms = _now_ms()
             if missing and not state["in flight"] and now_ms >= state["retry"]:
                 state["in flight"] = offsets.fetch(missing, now_ms, done)
             return not missing
 
         self._wait(is_done, "committed offsets")
-        return {place: offset for place, offset in found.items() if offset >= 0}
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
 
 
 def _commit_arguments(arguments: tuple[Any, ...]) -> tuple[Iterable[Commit] | None, bool]:

@@ -57,9 +57,9 @@ class RecordFetcher:
     def step(self, now_ms: int) -> None:
         """Send a request to each leader that is ready for one."""
         by_leader: dict[Address, list[Position]] = {}
-        for place, position in self._positions.table.items():
+        for partition, position in self._positions.table.items():
             if position.offset is not None and position.error is None:
-                leader = self._metadata.leader(place)
+                leader = self._metadata.leader(partition)
                 if leader is not None:
                     by_leader.setdefault(leader, []).append(position)
         for leader, positions in by_leader.items():

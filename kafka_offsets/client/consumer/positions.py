@@ -94,18 +94,18 @@ class Positions:
 
     def add(self, places: Mapping[TopicPartition, int | None]) -> None:
         """Add partitions that are not in the table, each with its offset if it is known."""
-        for place, offset in places.items():
-            if place not in self.table:
-                self.table[place] = Position(place, offset)
+        for partition, offset in places.items():
+            if partition not in self.table:
+                self.table[partition] = Position(partition, offset)
 
     def remove(self, places: Iterable[TopicPartition]) -> None:
         """Remove partitions: what was fetched of them is dropped."""
-        for place in places:
-            self.table.pop(place, None)
+        for partition in places:
+            self.table.pop(partition, None)
 
     def consumed(self) -> dict[TopicPartition, int]:
         """Return the known positions: all earlier records were returned."""
-        return {place: each.offset for place, each in self.table.items() if each.offset is not None}
+        return {partition: each.offset for partition, each in self.table.items() if each.offset is not None}
 
     def missing(self) -> list[Position]:
         """Return those whose offset is not known."""

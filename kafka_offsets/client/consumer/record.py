@@ -1,7 +1,5 @@
 """Record of a consumer, and the records of one partition in a Fetch response."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Settings of the consumer: Kafka's keys, with Kafka's defaults, parsed and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Subscription: topics and patterns, or single partitions. Pure; the partitions of a group are in the membership."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

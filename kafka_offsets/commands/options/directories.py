@@ -3,11 +3,8 @@
 from pathlib import Path
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.directory.data_directory import (
-    CLUSTER_METADATA,
-    CLUSTER_METADATA_TOPIC,
-    partition_folders,
-)
+from kafka_offsets.storage.directory.catalogue import CLUSTER_METADATA_TOPIC, partition_folders
+from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA
 from kafka_offsets.storage.log.opening import PARTITION_METADATA
 from kafka_offsets.storage.segments.segment_names import LOG_SUFFIX
 

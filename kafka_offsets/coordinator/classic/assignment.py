@@ -5,8 +5,6 @@ common. A group that chose another one, or has a subscription that does not pars
 Source: the design of the consumer rewrite, group rebalance: "coordinator calculates the partition assigned".
 """
 
-from __future__ import annotations
-
 from kafka_offsets.assignors import member_data
 from kafka_offsets.assignors.assignors import ASSIGNORS, MemberSubscription
 from kafka_offsets.coordinator.state.classic_group import CONSUMER, ClassicGroup, ClassicGroupState
@@ -23,7 +21,9 @@ def assignments(shard: ShardState, group: ClassicGroup) -> dict[str, bytes] | No
         return None
     group.assigned_version = shard.topics.version
     assigned = ASSIGNORS[group.protocol or ""].assign(_counts(shard, members), members)
-    return {member_id: member_data.encode_assignment(places) for member_id, places in assigned.items()}
+    return {
+        member_id: member_data.encode_assignment(partitions) for member_id, partitions in assigned.items()
+    }
 
 
 def is_outdated(shard: ShardState, group: ClassicGroup) -> bool:

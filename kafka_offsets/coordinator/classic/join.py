@@ -311,12 +311,12 @@ def _confirm(
     version = joining.context.api_version
     if version >= rebalance.SKIPPING_SINCE:
         is_leader = member.member_id == group.leader
-        answer = joined(group, member, version, with_members=is_leader)
-        answer.skip_assignment = is_leader
+        response = joined(group, member, version, with_members=is_leader)
+        response.skip_assignment = is_leader
     else:
-        answer = joined(group, member, version, with_members=False)
-        answer.leader = old_leader
-    joining.draft.reply(joining.context, answer)
+        response = joined(group, member, version, with_members=False)
+        response.leader = old_leader
+    joining.draft.reply(joining.context, response)
     joining.draft.records.append(group.record(joining.shard.settings.max_record_bytes))
     shard, now = joining.shard, joining.now
 

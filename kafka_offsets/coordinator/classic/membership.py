@@ -30,8 +30,8 @@ def heartbeat(
     if error is ErrorCode.NONE and group is not None and assignment.is_outdated(shard, group):
         draft = ClassicDraft(shard, now)
         rebalance.begin(draft, group)
-        answer = messages.HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
-        return draft.reply(context, answer).result()
+        response = messages.HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+        return draft.reply(context, response).result()
     return reply_with(context, messages.HeartbeatResponse(error_code=error))
 
 
@@ -71,27 +71,27 @@ def leave(
     shard: ShardState, request: messages.LeaveGroupRequest, context: RequestContext, now: Now
 ) -> Result:
     """Let members leave, each with its own result; the remaining members rebalance."""
-    answer = messages.LeaveGroupResponse
+    response = messages.LeaveGroupResponse
     draft = ClassicDraft(shard, now)
     group = shard.classic_group(request.group_id)
     if not request.group_id:
-        return draft.reply(context, answer(error_code=ErrorCode.INVALID_GROUP_ID)).result()
+        return draft.reply(context, response(error_code=ErrorCode.INVALID_GROUP_ID)).result()
     if group is not None and group.state is ClassicGroupState.DEAD:
-        return draft.reply(context, answer(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)).result()
+        return draft.reply(context, response(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)).result()
     if context.api_version < _LEAVE_SEVERAL_SINCE:
         error = _leave(draft, group, request.member_id, None)
-        draft.reply(context, answer(error_code=error))
+        draft.reply(context, response(error_code=error))
         has_left = error is ErrorCode.NONE
     else:
         members = [
-            answer.MemberResponse(
+            response.MemberResponse(
                 m.member_id,
                 m.group_instance_id,
                 _leave(draft, group, m.member_id, m.group_instance_id),
             )
             for m in request.members
         ]
-        draft.reply(context, answer(members=members))
+        draft.reply(context, response(members=members))
         has_left = any(member.error_code == ErrorCode.NONE for member in members)
     if has_left and group is not None and group.state is not ClassicGroupState.EMPTY:
         rebalance.begin_or_complete(draft, group)
@@ -119,23 +119,23 @@ def describe(
     shard: ShardState, group_id: str, api_version: int
 ) -> messages.DescribeGroupsResponse.DescribedGroup:
     """Describe a group; metadata and assignments of members only while it is Stable."""
-    answer = messages.DescribeGroupsResponse
+    response = messages.DescribeGroupsResponse
     group = shard.readable(group_id)
     if not isinstance(group, ClassicGroup):
-        missing = answer.DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
+        missing = response.DescribedGroup(group_id=group_id, group_state=ClassicGroupState.DEAD.value)
         if api_version >= _DESCRIBE_MISSING_SINCE:
             missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             reason = "not found" if group is None else "is not a classic group"
             missing.error_message = f"Group {group_id} {reason}."
         return missing
     protocol = group.protocol if group.state is ClassicGroupState.STABLE else None
-    return answer.DescribedGroup(
+    return response.DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
         members=[
-            answer.DescribedGroupMember(
+            response.DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,

@@ -84,15 +84,15 @@ def joined(
     group: ClassicGroup, member: ClassicGroupMember, api_version: int, *, with_members: bool
 ) -> messages.JoinGroupResponse:
     """Return the response with the current generation; the leader also gets all members and their metadata."""
-    answer = messages.JoinGroupResponse
+    response = messages.JoinGroupResponse
     protocol = group.protocol or ""
     members = []
     if with_members:
         members = [
-            answer.Member(m.member_id, m.group_instance_id, m.protocols[protocol])
+            response.Member(m.member_id, m.group_instance_id, m.protocols[protocol])
             for m in group.members_by_hash()
         ]
-    return answer(
+    return response(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
         protocol_name=shown_protocol(protocol, api_version),
@@ -230,11 +230,11 @@ def complete_join(draft: ClassicDraft, group: ClassicGroup) -> None:
         if context is not None:
             member.join = None
             is_leader = member.member_id == group.leader
-            answer = joined(group, member, context.api_version, with_members=is_leader)
-            answer.skip_assignment = (
+            response = joined(group, member, context.api_version, with_members=is_leader)
+            response.skip_assignment = (
                 is_leader and assigned is not None and context.api_version >= SKIPPING_SINCE
             )
-            draft.reply(context, answer)
+            draft.reply(context, response)
         group.arm(member, draft.shard.timers, draft.now)
         member.is_new = False
     group.joined = 0

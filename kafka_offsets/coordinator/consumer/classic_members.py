@@ -224,10 +224,10 @@ def sync(
         return reply_with(context, messages.SyncGroupResponse(error_code=refusal.error))
     group.cancel(CLASSIC_SYNC_TIMER, member.member_id, shard.timers)
     group.arm(member.member_id, shard.timers, now, classic.session_timeout_ms)
-    answer = messages.SyncGroupResponse(
+    response = messages.SyncGroupResponse(
         protocol_type=request.protocol_type, protocol_name=request.protocol_name, assignment=assignment
     )
-    return reply_with(context, answer)
+    return reply_with(context, response)
 
 
 def heartbeat(
@@ -294,24 +294,24 @@ def leave(
     now: Now,
 ) -> Result:
     """Let members of either protocol leave, each with its own result."""
-    answer = messages.LeaveGroupResponse
+    response = messages.LeaveGroupResponse
     draft = ConsumerDraft(shard, group, now)
     leaving: dict[str, ConsumerGroupMember] = {}
     if context.api_version < _LEAVE_SEVERAL_SINCE:
         member = _leaving(group, request.member_id, None)
         if isinstance(member, ErrorCode):
-            return reply_with(context, answer(error_code=member))
+            return reply_with(context, response(error_code=member))
         leaving[member.member_id] = member
-        draft.reply(context, answer())
+        draft.reply(context, response())
         return migration.remove_members(shard, draft, leaving.values())
     answers = []
     for identity in request.members:
         found = _leaving(group, identity.member_id, identity.group_instance_id)
         error = found if isinstance(found, ErrorCode) else ErrorCode.NONE
-        answers.append(answer.MemberResponse(identity.member_id, identity.group_instance_id, error))
+        answers.append(response.MemberResponse(identity.member_id, identity.group_instance_id, error))
         if not isinstance(found, ErrorCode):
             leaving[found.member_id] = found
-    draft.reply(context, answer(members=answers))
+    draft.reply(context, response(members=answers))
     return migration.remove_members(shard, draft, leaving.values())
 
 

@@ -67,10 +67,10 @@ def heartbeat(
             return _leave(shard, request, context, now)
         return _beat(shard, request, context, now, others)
     except RefusalError as refusal:
-        answer = messages.ConsumerGroupHeartbeatResponse(
+        response = messages.ConsumerGroupHeartbeatResponse(
             error_code=refusal.error, error_message=refusal.message or None
         )
-        return Result(replies=(*others, Reply(context, answer)))
+        return Result(replies=(*others, Reply(context, response)))
 
 
 def fail_heartbeat(
@@ -153,14 +153,14 @@ def _beat(
     draft.afterwards.append(
         lambda: group.arm(updated.member_id, shard.timers, now, settings.consumer_session_timeout_ms)
     )
-    answer = messages.ConsumerGroupHeartbeatResponse(
+    response = messages.ConsumerGroupHeartbeatResponse(
         member_id=updated.member_id,
         member_epoch=updated.current.epoch,
         heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
     )
     if _wants_assignment(request) or old.current.assigned != updated.current.assigned:
-        answer.assignment = _answered(updated.current.assigned)
-    return draft.reply(context, answer).result()
+        response.assignment = _answered(updated.current.assigned)
+    return draft.reply(context, response).result()
 
 
 def new_member_id(shard: ShardState) -> str:
@@ -251,11 +251,11 @@ def _wants_assignment(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def _answered(assigned: Assignment) -> messages.ConsumerGroupHeartbeatResponse.Assignment:
-    answer = messages.ConsumerGroupHeartbeatResponse
+    response = messages.ConsumerGroupHeartbeatResponse
     topics = [
-        answer.TopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in assigned.items()
+        response.TopicPartitions(topic_id, sorted(partitions)) for topic_id, partitions in assigned.items()
     ]
-    return answer.Assignment(topics)
+    return response.Assignment(topics)
 
 
 # ---- leaving --------------------------------------------------------------------------------------------------
@@ -269,10 +269,10 @@ def _leave(
     if group is None:
         raise RefusalError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     draft = _draft(shard, request, now)
-    answer = messages.ConsumerGroupHeartbeatResponse(
+    response = messages.ConsumerGroupHeartbeatResponse(
         member_id=request.member_id, member_epoch=request.member_epoch
     )
-    draft.reply(context, answer)
+    draft.reply(context, response)
     if request.instance_id is None:
         return migration.remove_members(shard, draft, [draft.dynamic_member(request.member_id, create=False)])
     member = draft.known_static_member(request.member_id, request.instance_id)
@@ -391,19 +391,19 @@ def finish_loading(shard: ShardState, group: ConsumerGroup, now: Now) -> None:
 
 def describe(shard: ShardState, group_id: str) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
     """Describe a consumer group by its durable state."""
-    answer = messages.ConsumerGroupDescribeResponse
+    response = messages.ConsumerGroupDescribeResponse
     if not group_id:
-        return answer.DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
+        return response.DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
     found = shard.readable(group_id)
     if not isinstance(found, ConsumerGroup):
         message = (
             f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
         )
-        return answer.DescribedGroup(
+        return response.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, group_id=group_id
         )
     group = found.committed()
-    return answer.DescribedGroup(
+    return response.DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
@@ -442,10 +442,10 @@ def _described(
 def _described_assignment(
     shard: ShardState, partitions: dict[bytes, set[int]]
 ) -> messages.ConsumerGroupDescribeResponse.Assignment:
-    answer = messages.ConsumerGroupDescribeResponse
+    response = messages.ConsumerGroupDescribeResponse
     topics = []
     for topic_id, numbers in partitions.items():
         name = shard.topics.topic_name(topic_id)
         if name is not None:
-            topics.append(answer.TopicPartitions(topic_id, name, sorted(numbers)))
-    return answer.Assignment(topics)
+            topics.append(response.TopicPartitions(topic_id, name, sorted(numbers)))
+    return response.Assignment(topics)

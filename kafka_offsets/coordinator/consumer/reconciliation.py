@@ -6,8 +6,6 @@ partition has one owner at any time.
 Source: CurrentAssignmentBuilder of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol

@@ -6,8 +6,6 @@ seed 0, as in Kafka: when a group moves between this broker and Kafka, its topic
 Source: Utils.computeTopicHash and computeGroupHash of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from functools import lru_cache

@@ -19,8 +19,6 @@ Source: GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanu
 onPartitionsDeleted, OffsetExpirationConditionImpl of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple

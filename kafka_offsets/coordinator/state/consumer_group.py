@@ -57,8 +57,6 @@ CheckPartition = Callable[[bytes, int], ErrorCode]
 _MEMBER_EPOCH_SINCE = 9
 """The first version of OffsetCommit that a member with the consumer protocol may use."""
 
-_NO_TARGET: Target = {}
-
 
 class ConsumerGroupState(Enum):
     """State of a group, by the name that ConsumerGroupDescribe shows."""

@@ -12,10 +12,28 @@ from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.state.groups import Group, Groups
-from kafka_offsets.coordinator.state.meters import Meters
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Reply
 from kafka_offsets.coordinator.state.timers import Timers
+
+
+@dataclass(slots=True)
+class Meters:
+    """Numbers that only grow, counted when a decision is made, as Kafka's GroupCoordinatorMetrics are.
+
+    offset_commits        offsets, not requests
+    offset_expirations    offsets deleted by expiration
+    offset_deletions      offsets deleted by a request; not those of deleted groups and topics
+    completed_rebalances  how often a classic group became Stable
+    consumer_rebalances   epochs of consumer groups that a heartbeat or a new topic caused; leaving members do not count
+    """
+
+    offset_commits: int = 0
+    offset_expirations: int = 0
+    offset_deletions: int = 0
+    completed_rebalances: int = 0
+    consumer_rebalances: int = 0
+
 
 REPLY_TIMER = "reply"
 """The kind of the timer that sends the replies of :meth:`ShardState.reply_later`."""

@@ -5,8 +5,6 @@ its assignment with a later one. Source: GroupMetadataManager.maybeUpdateRegular
 resolveRegularExpressions of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Iterable
 
 from kafka_offsets.coordinator.state.patterns import Pattern, PatternError

@@ -6,8 +6,6 @@ takes it by slices of the frame. A reader that knows nothing of this sees a sequ
 the first of them is read.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, final

@@ -73,7 +73,6 @@ class Versions(NamedTuple):
 
 OPEN = 32767
 NO_VERSIONS = Versions(1, 0)
-ALL_VERSIONS = Versions(0, OPEN)
 
 
 @dataclass(slots=True)

@@ -275,7 +275,7 @@ def _identity(topic: Any, where: _TopicArrays) -> tuple[Any, ...]:
 def _joined(asked: Any, answers: list[Any], where: _TopicArrays) -> Any:
     joined = copy.copy(answers[0])
     by_index = {
-        index_of(each): each for answer in answers for each in getattr(answer, where.answered_partitions)
+        index_of(each): each for response in answers for each in getattr(response, where.answered_partitions)
     }
     order = dict.fromkeys(index_of(each) for each in getattr(asked, where.asked_partitions))
     setattr(joined, where.answered_partitions, [by_index[index] for index in order])

@@ -6,8 +6,6 @@ until its session ends; before, it may authenticate again on the same connection
 the same principal. Source: SaslServerAuthenticator.java, KafkaChannel.java.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import Enum
 
@@ -148,10 +146,10 @@ class Authentication:
         """
         assert self._server is not None, "an exchange has begun"
         try:
-            answer = self._server.evaluate(token)
+            response = self._server.evaluate(token)
             if self._server.principal is None:
-                return answer, 0
-            return answer, self._complete(self._server, self._server.principal, now)
+                return response, 0
+            return response, self._complete(self._server, self._server.principal, now)
         except AuthenticationFailedError as error:
             self.state = AuthenticationState.FAILED
             how = "authentication" if self.principal is None else "re-authentication"

@@ -3,8 +3,6 @@
 A generator yields the tokens for the broker, and receives the broker's; it returns when the peer is authenticated.
 """
 
-from __future__ import annotations
-
 import hmac
 from base64 import b64encode
 from collections.abc import Callable, Generator

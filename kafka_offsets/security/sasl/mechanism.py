@@ -1,7 +1,5 @@
 """Mechanism: what every SASL mechanism of a broker is, and how it fails."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from kafka_offsets.errors import KafkaOffsetsError

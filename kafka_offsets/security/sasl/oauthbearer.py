@@ -6,8 +6,6 @@ A token that is refused gets a status in JSON. The client confirms that, which e
 Source: OAuthBearerSaslServer, OAuthBearerClientInitialResponse of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ The token is ``[authorization id] NUL user name NUL password``, in UTF-8.
 Source: PlainSaslServer, PlainServerCallbackHandler.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Source: ScramSaslServer of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 import secrets
 from base64 import b64encode
 from collections.abc import Callable
@@ -87,9 +85,9 @@ class ScramServer:
             raise AuthenticationFailedError(message, message)
         self._credential, self._user, self._head = credential, user, first.head
         self._nonce = first.nonce + self._new_nonce()
-        answer = scram.server_first(self._nonce, credential)
-        self._messages = f"{first.bare},{answer}"
-        return answer.encode()
+        response = scram.server_first(self._nonce, credential)
+        self._messages = f"{first.bare},{response}"
+        return response.encode()
 
     def _known(self, first: scram.ClientFirst) -> tuple[ScramCredential | None, str]:
         """Return the credential of a user, or of a token, and the name of the principal."""

@@ -17,8 +17,6 @@ Source: KIP-211, KIP-496; OffsetExpirationConditionImpl and OffsetMetadataManage
 isSubscribedToTopic of StreamsGroup of Kafka 4.4.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 

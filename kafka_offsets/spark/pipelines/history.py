@@ -5,8 +5,6 @@ group. So that a busy group is not a single task, the records of each key are or
 only the first record of a span is compared with the end of an earlier span.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

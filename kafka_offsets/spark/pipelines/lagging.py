@@ -10,8 +10,6 @@ Neither depends on the time of the last commit: the lag of a stopped group grows
 idle topic. Brokers are queried with Kafka's protocol: Apache Kafka or this project's broker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

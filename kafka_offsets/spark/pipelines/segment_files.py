@@ -7,8 +7,6 @@ gets its name when it is complete.
 Source: KIP-98 (format 2); Log.loadSegments of Kafka for what a directory must hold.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import uuid

@@ -15,8 +15,6 @@ Rows of `mode=latest` rarely have a key twice in one task, so an aggregation bef
 Source: OffsetMetadataManager.replay and replayEndTransactionMarker of Kafka 4.3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame

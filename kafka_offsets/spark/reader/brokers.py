@@ -4,8 +4,6 @@ For the lag of groups, with Spark and without it. The brokers are Apache Kafka's
 does not say, since it leads nothing or is gone, hides nothing of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, LogRange
@@ -75,8 +73,8 @@ def offsets_at(
         _report(errors, None)
         known = sorted(set(places) & ranges.keys())
         found = [cluster.offsets_at(dict.fromkeys(known, at)) for at in times]
-    for place in known:
-        yield place, (ranges[place].end, *(offsets[place] for offsets in found))
+    for partition in known:
+        yield partition, (ranges[partition].end, *(offsets[partition] for offsets in found))
 
 
 def first_times(

@@ -266,10 +266,7 @@ class _Rows:
         others = ~usual
         if self._is_control is not None:
             others &= ~self._is_control
-        self._rows = [
-            (index, plain.explain(*self._pair(index), in_full=False))
-            for index in np.flatnonzero(others).tolist()
-        ]
+        self._rows = [(index, plain.explain(*self._pair(index))) for index in np.flatnonzero(others).tolist()]
 
     def _pair(self, index: int) -> tuple[bytes | None, bytes | None]:
         records = self._records

@@ -14,8 +14,6 @@ Source: TextFileFormat and FilePartition of Spark; HadoopFSUtils.shouldFilterOut
 folders `__consumer_offsets-N` would be hidden files if they were not part of the path.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial

@@ -140,8 +140,8 @@ class OffsetsTopic:
         for address, partitions in asked.items():
             listed = [made.ListOffsetsPartition(partition, timestamp=when) for partition in partitions]
             request = made(-1, isolation, [made.ListOffsetsTopic(TOPIC, listed)])
-            answer = self._connection(address).call(request, _LIST_OFFSETS_VERSION)
-            for each in answer.topics[0].partitions:
+            response = self._connection(address).call(request, _LIST_OFFSETS_VERSION)
+            for each in response.topics[0].partitions:
                 if each.error_code:
                     raise RefusedError(f"offsets of {TOPIC}-{each.partition_index}", each.error_code)
                 found[each.partition_index] = each.offset
@@ -153,11 +153,11 @@ class OffsetsTopic:
         Raises LostRecordsError if the log begins after `offset`.
         """
         while limit is None or offset < limit:
-            answer = self._fetch(partition, offset)
-            data = answer.records or b""
+            response = self._fetch(partition, offset)
+            data = response.records or b""
             end, following = _end_of(data, offset)
             if following <= offset:
-                if not data and answer.high_watermark <= offset:
+                if not data and response.high_watermark <= offset:
                     return
                 raise ProtocolError(
                     f"{TOPIC}-{partition}: no valid batch with offset {offset} in a response of {len(data)} bytes: "
@@ -206,9 +206,9 @@ class OffsetsTopic:
     def _find_leaders(self) -> None:
         made = messages.MetadataRequest
         broker = connect_to_any(self._settings.addresses, self._connection)
-        answer = broker.call(made([made.Topic(name=TOPIC)], False), _METADATA_VERSION)
-        brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-        (topic,) = answer.topics
+        response = broker.call(made([made.Topic(name=TOPIC)], False), _METADATA_VERSION)
+        brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
+        (topic,) = response.topics
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return
         if topic.error_code:

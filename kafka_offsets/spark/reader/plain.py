@@ -14,7 +14,6 @@ from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol import messages
-from kafka_offsets.spark.reader.groups import glance
 from kafka_offsets.spark.reader.schema import GROUP, KINDS, OFFSET, UNKNOWN
 
 Row = dict[str, Any]
@@ -31,11 +30,8 @@ _STATES = {
 """The states of members as Kafka's MemberState classes number them, by kind of group."""
 
 
-def explain(key: bytes | None, value: bytes | None, *, in_full: bool = True) -> Row:
-    """Return the row of a record.
-
-    in_full  False: `groups` reads group metadata, with the same result and faster
-    """
+def explain(key: bytes | None, value: bytes | None) -> Row:
+    """Return the row of a record."""
     row: Row = {"kind": UNKNOWN, "tombstone": value is None}
     if value is not None and len(value) >= 2:
         (row["value_version"],) = _INT16.unpack_from(value)
@@ -51,8 +47,7 @@ def explain(key: bytes | None, value: bytes | None, *, in_full: bool = True) -> 
     try:
         _add_key(row, type_, key)
         if value is not None:
-            found = None if in_full or row["kind"] != GROUP else glance(value)
-            row.update(_of_value(row["kind"], value) if found is None else _of_group(*found))
+            row.update(_of_value(row["kind"], value))
     except ProtocolError as error:
         row["error"] = str(error)
     return row
@@ -98,7 +93,9 @@ def _of_value(kind: str, value: bytes) -> Row:
         raise ProtocolError(f"a value of kind {kind} of unknown version {version}", 0)
     read: Any = messages.decode(cls, value, version, 2)[0]
     if kind == GROUP:
-        return _of_group(read.protocol_type, read.generation, len(read.members))
+        count = len(read.members)
+        found: Row = {"generation": read.generation, "protocol_type": read.protocol_type, "members": count}
+        return found if count else found | {"state": "Empty"}
     row: Row = {}
     for name in ("epoch", "assignment_epoch", "member_epoch"):
         if hasattr(read, name):
@@ -115,13 +112,6 @@ def _of_offset(entry: Any) -> Row:
             row[name] = getattr(entry, name)
     if entry.topic_id != NO_TOPIC_ID:
         row["topic_id"] = topic_id_text(entry.topic_id)
-    return row
-
-
-def _of_group(protocol_type: str, generation: int, members: int) -> Row:
-    row: Row = {"generation": generation, "protocol_type": protocol_type, "members": members}
-    if not members:
-        row["state"] = "Empty"
     return row
 
 

@@ -17,10 +17,8 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.spark.reader import columnar, outcomes, schema
 from kafka_offsets.spark.reader.columnar import RecordSource
-from kafka_offsets.spark.reader.damage import following_batch
-from kafka_offsets.spark.reader.latest import RANGE_BYTES, Latest
-from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError
-from kafka_offsets.spark.reader.query import LATEST, Query, Rows
+from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError, following_batch
+from kafka_offsets.spark.reader.query import LATEST, RANGE_BYTES, Latest, Query, Rows
 from kafka_offsets.storage.files.files import File
 from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, BatchAt
 from kafka_offsets.storage.segments.segment_columns import read_headers

@@ -1,9 +1,10 @@
-"""Catalogue: the topics of a data directory and what else is kept with them, in one file of checked lines.
+"""Catalogue: the topics of a data directory and what else is kept with them, in one file of lines; names of folders.
 
 The file is replaced as a whole, in memory as on disk.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,6 +14,19 @@ from kafka_offsets.storage.files.checked_lines import VERSION, decode_lines, enc
 from kafka_offsets.storage.files.checkpoints import decode_uuid, encode_uuid
 
 _CATALOGUE_VERSION = 2
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+"""The log of Kafka's controllers. It may be beside the topics, and is not one."""
+
+LONGEST_TOPIC_NAME = 249
+"""The longest topic name, in characters: with a partition and `.UUID-delete` it still fits into a folder name."""
+
+_DELETE_SUFFIX = "-delete"
+_MAX_NAME_BYTES = 255
+_NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
+TOPIC_NAME = re.compile(_NAME)
+_PARTITION_DIRECTORY = re.compile(rf"({_NAME})-(0|[1-9][0-9]{{0,9}})")
+DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
 
 
 class CatalogueTopic(NamedTuple):
@@ -105,3 +119,19 @@ def decode_catalogue(data: bytes, path: str) -> Catalogue:
         return Catalogue(by_name, head["next_producer_id"], deleting, groups)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
+
+
+def partition_folders(names: Iterable[str]) -> list[tuple[str, int, str]]:
+    """Return topic, partition and name of each folder of a partition."""
+    found = []
+    for name in names:
+        match = _PARTITION_DIRECTORY.fullmatch(name)
+        if match and match[1] != CLUSTER_METADATA_TOPIC:
+            found.append((match[1], int(match[2]), name))
+    return found
+
+
+def deleted_name(topic: str, partition: int, unique: bytes) -> str:
+    """Return Kafka's name for the folder of a deleted partition, with the topic truncated where necessary."""
+    suffix = f"-{partition}.{unique.hex()}{_DELETE_SUFFIX}"
+    return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix

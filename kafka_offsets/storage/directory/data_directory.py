@@ -35,11 +35,16 @@ from types import MappingProxyType
 from kafka_offsets.errors import StorageError
 from kafka_offsets.storage.directory import starts
 from kafka_offsets.storage.directory.catalogue import (
+    CLUSTER_METADATA_TOPIC,
+    DELETED_DIRECTORY,
+    TOPIC_NAME,
     Catalogue,
     CatalogueTopic,
     NewTopic,
     decode_catalogue,
+    deleted_name,
     encode_catalogue,
+    partition_folders,
 )
 from kafka_offsets.storage.directory.client_settings import CREDENTIALS, QUOTAS, ClientSettings
 from kafka_offsets.storage.directory.offset_checkpoints import (
@@ -59,8 +64,7 @@ from kafka_offsets.storage.files.checkpoints import (
 )
 from kafka_offsets.storage.files.files import TEMPORARY_SUFFIX, Files, join
 from kafka_offsets.storage.files.kept_file import KeptFile
-from kafka_offsets.storage.log.closing import close_logs
-from kafka_offsets.storage.log.log import Log, LogConfig
+from kafka_offsets.storage.log.log import Log, LogConfig, close_logs
 from kafka_offsets.storage.log.opening import PARTITION_METADATA, has_gap_after
 from kafka_offsets.storage.segments.closed_segments import (
     CLOSED_SEGMENTS,
@@ -90,24 +94,11 @@ _REPLACED = (
 )
 _HAS_REPLICAS = "cluster.replicas"
 DEFAULT_NODE_ID = 1
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
-"""The log of Kafka's controllers. It may be beside the topics, and is not one."""
-
 CLUSTER_METADATA = "cluster-metadata"
 """The file in which the parent of several brokers keeps their metadata; their directories are below its own."""
 
 FIRST_PRODUCER_ID = 1 << 40
 """Kafka counts from 0. After a change from Kafka to this broker or back, no new id must repeat an old one."""
-
-LONGEST_TOPIC_NAME = 249
-"""The longest topic name, in characters: with a partition and `.UUID-delete` it still fits into a folder name."""
-
-_DELETE_SUFFIX = "-delete"
-_MAX_NAME_BYTES = 255
-_NAME = rf"[a-zA-Z0-9._-]{{1,{LONGEST_TOPIC_NAME}}}"
-_TOPIC_NAME = re.compile(_NAME)
-_PARTITION_DIRECTORY = re.compile(rf"({_NAME})-(0|[1-9][0-9]{{0,9}})")
-_DELETED_DIRECTORY = re.compile(rf".+\.[0-9a-f]{{32}}{_DELETE_SUFFIX}")
 
 
 def _random_id() -> bytes:
@@ -264,7 +255,7 @@ class DataDirectory:
         topics = dict(self.topics)
         created = []
         for new in wanted:
-            if not _TOPIC_NAME.fullmatch(new.name) or new.name in (".", "..", CLUSTER_METADATA_TOPIC):
+            if not TOPIC_NAME.fullmatch(new.name) or new.name in (".", "..", CLUSTER_METADATA_TOPIC):
                 raise ValueError(f"not a topic name: {new.name!r}")
             if new.name in topics:
                 raise ValueError(f"topic {new.name} exists")
@@ -330,7 +321,7 @@ class DataDirectory:
         if self.files.exists(directory):
             self._checkpoints.forget([topic], [self._ended, self._stored_watermarks], partition)
             self._closed_segments.pop((topic, partition), None)
-            deleted = _deleted_name(topic, partition, self._new_id())
+            deleted = deleted_name(topic, partition, self._new_id())
             self.files.rename(directory, deleted)
             self.files.remove_tree(deleted)
         if errors:
@@ -339,10 +330,10 @@ class DataDirectory:
     def _finish_deletions(self, names: Iterable[str]) -> None:
         """Rename the folders of deleted topics, remove their offsets, and remove the remains of all deletions."""
         deleting = dict(self._catalogue.deleting)
-        removable = [name for name in names if _DELETED_DIRECTORY.fullmatch(name)]
+        removable = [name for name in names if DELETED_DIRECTORY.fullmatch(name)]
         for topic, partition, directory in partition_folders(names):
             if topic in deleting and self._may_belong_to(directory, deleting[topic]):
-                removable.append(_deleted_name(topic, partition, self._new_id()))
+                removable.append(deleted_name(topic, partition, self._new_id()))
                 self.files.rename(directory, removable[-1])
         if deleting:
             for key in [key for key in self._closed_segments if key[0] in deleting]:
@@ -701,19 +692,3 @@ def decode_meta_properties(data: bytes, path: str) -> dict[str, str]:
     if node_id is not None and not re.fullmatch(r"[0-9]{1,10}", node_id):
         raise StorageError(f"node.id={node_id} is no number", path, 0)
     return stored
-
-
-def partition_folders(names: Iterable[str]) -> list[tuple[str, int, str]]:
-    """Return topic, partition and name of each folder of a partition."""
-    found = []
-    for name in names:
-        match = _PARTITION_DIRECTORY.fullmatch(name)
-        if match and match[1] != CLUSTER_METADATA_TOPIC:
-            found.append((match[1], int(match[2]), name))
-    return found
-
-
-def _deleted_name(topic: str, partition: int, unique: bytes) -> str:
-    """Return Kafka's name for the folder of a deleted partition, with the topic truncated where necessary."""
-    suffix = f"-{partition}.{unique.hex()}{_DELETE_SUFFIX}"
-    return topic[: _MAX_NAME_BYTES - len(suffix)] + suffix

@@ -29,12 +29,11 @@ from kafka_offsets.storage.log.opening import (
 )
 from kafka_offsets.storage.log.readable_log import ReadableLog
 from kafka_offsets.storage.log.truncation import Cut, carry_out, cut_at, forget_described
-from kafka_offsets.storage.segments.assign_offsets import place, with_offset
+from kafka_offsets.storage.segments.assign_offsets import place, replicated, with_offset
 from kafka_offsets.storage.segments.closed_segments import NONE_KNOWN, Sizes
 from kafka_offsets.storage.segments.epoch_checkpoint import EpochCheckpoint
 from kafka_offsets.storage.segments.leader_epochs import LEADER_EPOCH_CHECKPOINT
 from kafka_offsets.storage.segments.recover_valid import Damage, damaged_files
-from kafka_offsets.storage.segments.replicated import replicated
 from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, Recovery, Segment
 from kafka_offsets.storage.segments.segment_names import SWAP_SUFFIX, last_base_offset
 from kafka_offsets.storage.segments.syncing import try_write_index_files
@@ -629,3 +628,39 @@ class Log(ReadableLog):
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """Return epoch and end offset as OffsetForLeaderEpoch answers them; (-1, -1) for an unknown epoch."""
         return self._epochs.end_offset_for(epoch, self.log_end_offset)
+
+
+_MANY_LOGS = 16
+"""Up to this number, logs are closed one after the other: their syncs take some hundredths of a second."""
+
+
+def close_logs(logs: Sequence[Log], *, sync: bool, threads: int = 1) -> list[StorageError]:
+    """Close every log, and return the errors of the disk.
+
+    sync     as for `Log.close`; the caller syncs the directory of their folders
+    threads  how many logs wait for the disk at a time, when there are many
+    """
+    errors: list[StorageError] = []
+    problems: list[Exception] = []
+
+    def close_each(share: Sequence[Log]) -> None:
+        """Close a share of the logs; errors are collected for the thread that waits."""
+        try:
+            for log in share:
+                try:
+                    log.close(sync=sync, sync_root=False)
+                except StorageError as error:
+                    errors.append(error)
+        except Exception as problem:  # noqa: BLE001 - raised below, in the thread that waits
+            problems.append(problem)
+
+    count = threads if sync and len(logs) > _MANY_LOGS else 1
+    others = [threading.Thread(target=close_each, args=(logs[first::count],)) for first in range(1, count)]
+    for thread in others:
+        thread.start()
+    close_each(logs[::count])
+    for thread in others:
+        thread.join()
+    if problems:
+        raise problems[0]
+    return errors

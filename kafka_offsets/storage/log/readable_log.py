@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 from kafka_offsets.protocol.records import Buffer
 from kafka_offsets.storage.files.files import Files
 from kafka_offsets.storage.segments.segment import Segment
-from kafka_offsets.storage.segments.stored_batches import StoredBatch, batches_of
+from kafka_offsets.storage.segments.stored_batches import (
+    StoredBatch,
+    batches_of,
+    max_timestamp,
+    offset_for_timestamp,
+)
 from kafka_offsets.storage.segments.syncing import Unsynced
-from kafka_offsets.storage.segments.timestamp_search import max_timestamp, offset_for_timestamp
 
 if TYPE_CHECKING:
     from kafka_offsets.columns.records import RecordColumns

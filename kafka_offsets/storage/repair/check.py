@@ -18,7 +18,12 @@ from typing import NamedTuple, TypeVar
 
 from kafka_offsets.errors import OldFormatError, ProtocolError, StorageError, UnreadableError
 from kafka_offsets.protocol.records import Record, read_batch_header, read_records
-from kafka_offsets.storage.directory.catalogue import CatalogueTopic, decode_catalogue
+from kafka_offsets.storage.directory.catalogue import (
+    CLUSTER_METADATA_TOPIC,
+    CatalogueTopic,
+    decode_catalogue,
+    partition_folders,
+)
 from kafka_offsets.storage.directory.client_settings import (
     ACLS,
     CREDENTIALS,
@@ -34,10 +39,8 @@ from kafka_offsets.storage.directory.client_settings import (
 from kafka_offsets.storage.directory.data_directory import (
     CATALOGUE,
     CLEAN_SHUTDOWN,
-    CLUSTER_METADATA_TOPIC,
     META_PROPERTIES,
     decode_meta_properties,
-    partition_folders,
 )
 from kafka_offsets.storage.directory.offset_checkpoints import (
     CLEANER_CHECKPOINT,

@@ -1,6 +1,6 @@
-"""Stored batches: the batches of a segment with all of their bytes, and the timestamps of their records."""
+"""Stored batches: the batches of a segment with all bytes, and which record a timestamp finds (KIP-79, KIP-734)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafka_offsets.errors import ProtocolError, StorageError
@@ -57,3 +57,42 @@ def _header(data: bytes, file: File, batch: BatchAt, verify: bool) -> BatchHeade
     except ProtocolError as error:
         raise StorageError(f"damaged batch: {error}", file.path, batch.position) from error
     return header
+
+
+def offset_for_timestamp(
+    segments: Sequence[Segment], log_start_offset: int, timestamp: int
+) -> tuple[int, int] | None:
+    """Return timestamp and offset of the first record with at least that timestamp, or None."""
+    for segment in segments:
+        if segment.max_timestamp >= timestamp and segment.end_offset > log_start_offset:
+            found = _search(segment, log_start_offset, timestamp)
+            if found is not None:
+                return found
+    return None
+
+
+def max_timestamp(segments: Sequence[Segment]) -> tuple[int, int] | None:
+    """Return the latest timestamp and the offset of the first record that has it, deleted or not.
+
+    If all records are without a timestamp, that is -1 and the first of them, as in Kafka. None if there are no records.
+    """
+    latest = max(segments, key=lambda segment: segment.max_timestamp)
+    found = _search(latest, latest.base_offset, latest.max_timestamp)
+    if found is None and latest.max_timestamp >= 0:
+        return latest.max_timestamp, latest.max_timestamp_offset  # compaction kept the batch, not the record
+    return found
+
+
+def _search(segment: Segment, start_offset: int, timestamp: int) -> tuple[int, int] | None:
+    file = segment.open_again()
+    try:
+        start = segment.position_of(start_offset, file)
+        position = max(start, segment.position_of_timestamp(timestamp))
+        for batch, buffer, at in walk(file, position, segment.size):
+            if batch.max_timestamp >= timestamp:
+                for found in timestamps_of(buffer[at : at + batch.size], file, batch):
+                    if found[0] >= timestamp and found[1] >= start_offset:
+                        return found
+    finally:
+        file.close()
+    return None

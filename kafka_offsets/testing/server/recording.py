@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 
 from kafka_offsets.broker.core.api_table import SERVED
 from kafka_offsets.broker.wire.api import API_VERSIONS
-from kafka_offsets.client.frames import decode_response
+from kafka_offsets.client.protocol import decode_response
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ErrorCode, ProtocolError, error_code
 from kafka_offsets.protocol import messages

@@ -1,10 +1,8 @@
 """The text of ``messages.pyi``: all value classes with the types of their fields, for editors and for mypy.
 
-``python -m kafka_offsets.protocol.stub > kafka_offsets/protocol/messages.pyi`` writes it; a test makes it again
+``python -m tests.protocol.stub > kafka_offsets/protocol/messages.pyi`` writes it; a test makes it again
 and compares.
 """
-
-from __future__ import annotations
 
 import sys
 
@@ -21,7 +19,7 @@ _TYPES = {
 }
 
 _HEAD = '''\
-"""Made by kafka_offsets.protocol.stub from the schema files; do not edit."""
+"""Made by tests.protocol.stub from the schema files; do not edit."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar, dataclass_transform

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.costs import Costs
+
 if TYPE_CHECKING:
     from tests.http.browser import Page
 
@@ -82,12 +84,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest-timeout end tests that hang.
+    """Measure what tests cost, and let pytest-timeout end those that hang.
 
-    Not by setup.cfg, where pytest refuses the option if pytest-timeout is not installed: the examples need only pytest.
+    The latter not by setup.cfg, where pytest refuses the option if pytest-timeout is not installed: the examples need
+    only pytest.
     """
     if getattr(config.option, "timeout", TIMEOUT_S) is None and "PYTEST_TIMEOUT" not in os.environ:
         config.option.timeout = TIMEOUT_S
+    config.pluginmanager.register(Costs(), "costs")
 
 
 def pytest_report_header() -> str:

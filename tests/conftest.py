@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tests.costs import Costs
+
 if TYPE_CHECKING:
     from tests.http.browser import Page
 
@@ -82,12 +84,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest-timeout end tests that hang.
+    """Measure what tests cost, and let pytest-timeout end those that hang.
 
-    Not by setup.cfg, where pytest refuses the option if pytest-timeout is not installed: the examples need only pytest.
+    The latter not by setup.cfg, where pytest refuses the option if pytest-timeout is not installed: the examples need
+    only pytest.
     """
     if getattr(config.option, "timeout", TIMEOUT_S) is None and "PYTEST_TIMEOUT" not in os.environ:
         config.option.timeout = TIMEOUT_S
+    config.pluginmanager.register(Costs(), "costs")
 
 
 def pytest_report_header() -> str:
@@ -120,10 +124,14 @@ def _turn(item: pytest.Item) -> int:
     return 2 if item.get_closest_marker("interop") else 3
 
 
+JVMS_OF_ITS_OWN = "tests/spark/test_tests_session.py"
+"""It starts and kills JVMs, a minute of them, and asks for no session of others: it need not wait for their tests."""
+
+
 def shared_scope(nodeid: str) -> str:
     """Return what stays in one worker: a file, or all tests that share a session of Spark or an Apache Kafka."""
     file, _, test = nodeid.partition("::")
-    if file.startswith("tests/spark/"):
+    if file.startswith("tests/spark/") and file != JVMS_OF_ITS_OWN:
         return "tests/spark"
     return "Apache Kafka" if "[Apache Kafka" in test else file
 

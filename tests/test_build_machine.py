@@ -48,6 +48,7 @@ def test_the_one_that_is_named_is_the_only_one() -> None:
 MAKE = """
 case "$*" in
 *" quick") exit $QUICK ;;
+*"SPARK_TESTS= "*) ;;
 *" spark-versions") exit $SPARK ;;
 *test) echo "===== 7 passed in 1.00s ====="; exit $TEST ;;
 esac
@@ -55,10 +56,8 @@ esac
 """Instead of make: its targets end with the exit codes of the environment."""
 
 
-def spark_with(python: str) -> str:
-    """Return the call of make with another PySpark."""
-    tests = "tests/spark/test_tests_session.py"
-    return f"PYTHON={python} SPARK_VERSIONS=4.0 SPARK_TESTS={tests} spark-versions"
+SPARK = "SPARK_VERSIONS=4.0 SPARK_TESTS=tests/spark/test_tests_session.py spark-versions"
+"""What make is asked for with another PySpark."""
 
 
 def build(
@@ -89,8 +88,10 @@ def test_the_newest_runs_everything_and_the_oldest_what_is_quick(tmp_path: Path)
     assert code == 0, output
     assert calls[0] == "PYTHON=/python3.13 .venv/test.stamp .venv/docs.stamp"
     oldest = "PYTHON=/python3 VENV=.venv/oldest"
-    assert sorted(calls[1:3]) == [f"{oldest} .venv/oldest/test.stamp", "PYTHON=/python3.13 tools"]
-    assert calls[3:] == ["PYTHON=/python3.13 test", f"{oldest} quick", spark_with("/python3")]
+    installed = f"{oldest} SPARK_VERSIONS=4.0 SPARK_TESTS= .venv/oldest/test.stamp spark-versions"
+    assert sorted(calls[1:3]) == [installed, "PYTHON=/python3.13 tools"]
+    assert calls[3] == "PYTHON=/python3.13 test"
+    assert sorted(calls[4:]) == [f"{oldest} {SPARK}", f"{oldest} quick"]
     assert output.splitlines()[-1] == "===== 7 passed in 1.00s ====="
 
 
@@ -108,4 +109,4 @@ def test_it_fails_if_one_of_them_fails(tmp_path: Path, quick: int, test: int, sp
 def test_the_only_one_runs_everything_once(tmp_path: Path, test: int, spark: int) -> None:
     code, _, calls = build(tmp_path, {"python3.12": 12, "python3": 12}, test=test, spark=spark)
     assert code == max(test, spark)
-    assert calls == (["test"] if test else ["test", spark_with("/python3.12")])
+    assert calls == (["test"] if test else ["test", f"PYTHON=/python3.12 {SPARK}"])

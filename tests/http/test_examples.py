@@ -26,6 +26,9 @@ MODULES = Path(
     os.environ.get("KAFKA_OFFSETS_NODE_MODULES", Path.home() / ".cache/kafka-offsets/node_modules")
 )
 MOST_LINES = 30
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of a JVM that lives for a test."""
+
 NOT_LOADED = (
     *("DependencyResolutionException", "UnresolvableModelException"),
     *("PluginResolutionException", "PluginManagerException"),
@@ -90,7 +93,7 @@ def test_java(folder: Path, tmp_path: Path) -> None:
         "--details=summary",
     ]
     jars = os.pathsep.join(map(str, [tmp_path, *java_program.JARS.glob("*.jar")]))
-    summary = run("java", "-XX:TieredStopAtLevel=1", *words, f"--class-path={jars}", cwd=folder)
+    summary = run("java", *QUICK_JVM.split(), *words, f"--class-path={jars}", cwd=folder)
     assert "1 tests successful" in summary, summary
 
 
@@ -102,11 +105,12 @@ def test_a_framework_of_java_uses_the_broker_around_its_tests(folder: Path, fram
     need("mvn", "javac")
     words = [sys.executable, "-m", "kafka_offsets.cli", "exec", "--topic", "orders:1"]
     done = subprocess.run(
-        [*words, "--", "mvn", "-B", "-ntp", "test"],
+        [*words, "--", "mvn", "-B", "-ntp", f"-DargLine={QUICK_JVM}", "test"],
         capture_output=True,
         text=True,
         cwd=folder / framework,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        env=os.environ
+        | {"PYTHONPATH": str(REPOSITORY), "MAVEN_OPTS": f"{os.environ.get('MAVEN_OPTS', '')} {QUICK_JVM}"},
     )
     if any(text in done.stdout for text in NOT_LOADED):
         pytest.skip(f"{framework} cannot be loaded: {done.stdout[-1000:]}")

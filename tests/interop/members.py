@@ -39,6 +39,8 @@ def tell_assigned(partitions: Iterable[Any]) -> None:
 def stop_at_end_of_input(interrupt: bool = False) -> threading.Event:
     """An event that is set when the parent closes our standard input (or dies); Control-C too, if it must be heard."""
     stop = threading.Event()
+    if interrupt:  # which a shell has what it starts in the background ignore
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def wait() -> None:
         sys.stdin.read()

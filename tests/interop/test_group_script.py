@@ -11,8 +11,7 @@ from kafka_offsets import cli
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.coordinator import Coordinator
 from kafka_offsets.protocol import messages
-from tests.interop import kafka_peer
-from tests.interop.real_kafka import HOME
+from tests.interop import kafka_peer, real_kafka
 
 pytestmark = [pytest.mark.interop, pytest.mark.java, pytest.mark.slow]
 
@@ -70,13 +69,7 @@ def script(home: str, tmp_path: Path) -> Script:
     """Run Kafka's script several times at once; return what each run prints."""
     silent = tmp_path / "log4j2.yaml"
     silent.write_text("Configuration: {Loggers: {Root: {level: OFF}}}")
-    java = [
-        "java",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{HOME / 'libs'}/*",
-        f"-Dlog4j2.configurationFile={silent}",
-    ]
+    java = real_kafka.tool(silent)
 
     def run(*commands: list[str]) -> list[str]:
         running = [

@@ -1,5 +1,7 @@
 """kafka-python (3.0.12) against the broker."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -9,6 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTo
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata
 
+from tests.conftest import REPOSITORY
 from tests.interop import story
 from tests.interop.names import Names
 from tests.interop.waiting import until
@@ -191,3 +194,21 @@ def test_a_timestamp_leads_to_an_offset(client: KafkaPython, bootstrap: str, nam
         assert read(reader, 58)[0] == b"42"
     finally:
         reader.close()
+
+
+def test_a_member_leaves_at_once_where_a_shell_has_it_ignore_control_c() -> None:
+    waits = (
+        "import signal, time",
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)",
+        "from tests.interop import members",
+        "try: members.stop_at_end_of_input(interrupt=True); time.sleep(60)",
+        "except KeyboardInterrupt: print('left')",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(waits)],
+        input="",
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+    )
+    assert done.stdout == "left\n", done.stderr

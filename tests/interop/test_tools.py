@@ -15,13 +15,11 @@ import pytest
 
 from kafka_offsets.testing import Broker, allow
 from tests.http.test_examples import MODULES
-from tests.interop import kafka_peer
-from tests.interop.java_program import JARS
-from tests.interop.real_kafka import HOME
+from tests.interop import kafka_peer, real_kafka
+from tests.interop.java_program import FLAGS, JARS
 
 TOOLS = Path(__file__).parent / "tools"
 STREAMS = JARS.parent / "streams-jars"
-QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 JAVA = "org.apache.kafka.tools"
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -47,11 +45,11 @@ Script = Callable[..., list[str]]
 def script(tmp_path: Path) -> Script:
     """Run commands of Kafka's scripts, `CLASS OPTION…` each, all at once; return what each prints."""
     kafka_peer.need_tools()
-    if not (HOME / "libs").is_dir():
+    if not (real_kafka.HOME / "libs").is_dir():
         kafka_peer.tool("ClusterTool", "--help")  # loads the jars
     silent = tmp_path / "log4j2.yaml"
     silent.write_text("Configuration: {Loggers: {Root: {level: OFF}}}")
-    java = ["java", *QUICK, "-cp", f"{HOME / 'libs'}/*", f"-Dlog4j2.configurationFile={silent}"]
+    java = real_kafka.tool(silent)
 
     def run_all(broker: Broker, *commands: str) -> list[str]:
         running = [
@@ -154,7 +152,7 @@ def test_kafka_streams_counts_words_exactly_once(tmp_path: Path) -> None:
         broker.create_topic("words-counts")
         broker.produce("words", ["a b", "a c"])
         program = TOOLS / "streams" / "WordCount.java"
-        run("java", *QUICK, "-cp", f"{STREAMS}/*", program, broker.bootstrap_servers, "words", 4, tmp_path)
+        run("java", *FLAGS, "-cp", f"{STREAMS}/*", program, broker.bootstrap_servers, "words", 4, tmp_path)
         counts = {record.key: record.value for record in broker.consume_all("words-counts")}
         assert counts == {b"a": b"2", b"b": b"1", b"c": b"1"}
         broker.assert_committed("word-count-words", {("words", 0): 2})

@@ -1,5 +1,7 @@
 """All messages in all versions, and how many examples a property of each of them is tried with."""
 
+from functools import cache
+
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs import codec
 from tests.conftest import LONG
@@ -40,6 +42,7 @@ def examples(name: str, version: int) -> int:
     return TELLING_EXAMPLES if version in telling else OTHER_EXAMPLES
 
 
+@cache  # three files ask for it while they are collected
 def layouts() -> list[tuple[str, list[int]]]:
     """Each message with the versions whose compiled code is the same, the one that tells most first.
 

@@ -1,5 +1,7 @@
+import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -12,7 +14,7 @@ import org.xerial.snappy.SnappyError;
 /** Prints what Kafka reads from each line of a file, CODEC MAGIC HEX, as hex; "refused" if it does not read it. */
 public class Decompressed {
     public static void main(String[] arguments) throws Exception {
-        StringBuilder output = new StringBuilder();
+        PrintStream output = new PrintStream(new BufferedOutputStream(System.out));
         for (String line : Files.readAllLines(Path.of(arguments[0]))) {
             String[] words = line.split(" ", -1);
             Compression codec = Compression.of(words[0]).build();
@@ -23,8 +25,8 @@ public class Decompressed {
             } catch (IOException | RuntimeException | SnappyError refused) {
                 read = "refused";
             }
-            output.append(read).append('\n');
+            output.println(read);
         }
-        System.out.print(output);
+        output.flush();
     }
 }

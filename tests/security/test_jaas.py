@@ -10,7 +10,7 @@ import pytest
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.jaas import jaas_options
 from tests.conftest import SEED
-from tests.interop.java_program import JARS, need_tools
+from tests.interop.java_program import FLAGS, JARS, need_tools
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -132,7 +132,7 @@ def test_a_text_means_what_it_means_to_kafka(tmp_path: Path) -> None:
     texts = [drawn(rng) for _ in range(4000)]
     (tmp_path / "texts").write_text("\n".join(text.encode("utf-16-be").hex() for text in texts))
     program = Path(__file__).parent / "JaasTexts.java"
-    command = ["java", "-cp", f"{JARS}/*", str(program), str(tmp_path / "texts")]
+    command = ["java", *FLAGS, "-cp", f"{JARS}/*", str(program), str(tmp_path / "texts")]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     assert len(lines) == len(texts)
     answers = [json.loads(line) for line in lines]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests with another version of PySpark, in an environment of its own: version.sh 3.5 FOLDER TESTS…
+# Tests with another version of PySpark, in an environment of its own: version.sh 3.5 FOLDER TESTS…; without tests it is
+# only installed.
 # With the oldest Python, or that in PYTHON.
 set -euo pipefail
 version=$1 folder=$2-spark-$1
@@ -12,6 +13,7 @@ if [ ! -e "$folder/.complete" ]; then
   "$folder/bin/pip" install -q -e .
   touch "$folder/.complete"
 fi
+[ $# -gt 0 ] || exit 0
 properties=$("$folder/bin/python" -c '
 import pyspark
 from kafka_offsets.spark import connector

@@ -440,7 +440,7 @@ ORDER = {
         "network",
         "nodes",
     ),
-    "client": (FACE, "consumer"),
+    "client": (FACE, "consumer", "admin_requests"),
     "commands": ("lifetime", "options", "output", "acls", "groups", "records"),
     "coordinator": ("state", "transactions", "classic", "consumer", "offsets"),
     "protocol": ("codecs", FACE, "mirroring"),

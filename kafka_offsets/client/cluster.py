@@ -82,7 +82,7 @@ class ClusterClient:
         self._led_by: dict[TopicPartition, int] = {}
         self._is_closed = False
         self._closing = threading.Lock()  # a thread of `_side_by_side` may connect meanwhile
-        self._retries.call(self._any_broker, is_answered=False)
+        self._retries.call(self.any_broker, is_answered=False)
 
     def __enter__(self) -> Self:
         return self
@@ -106,8 +106,8 @@ class ClusterClient:
             if connection is not None:
                 connection.close()
 
-    def _any_broker(self) -> Connection:
-        """Return the connection for requests to any broker."""
+    def any_broker(self) -> Connection:
+        """Return the connection for requests to any broker, of which failures are not retried."""
         if self._first is not None and self._first.is_over:
             self._first.close()
             self._first = None
@@ -144,7 +144,7 @@ class ClusterClient:
     ) -> dict[TopicPartition, int]:
         wanted = messages.MetadataRequest
         asked = wanted([wanted.Topic(name=name) for name in names], create)
-        answer = self._any_broker().call(asked, _METADATA_VERSION)
+        answer = self.any_broker().call(asked, _METADATA_VERSION)
         if not answer.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
@@ -341,7 +341,7 @@ class ClusterClient:
         """Return the id and the epoch of a new idempotent producer."""
 
         def attempt() -> tuple[int, int]:
-            answer = self._any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
+            answer = self.any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
             if answer.error_code:
                 raise RefusedError("id of a producer", answer.error_code)
             return answer.producer_id, answer.producer_epoch
@@ -434,6 +434,18 @@ class ClusterClient:
             ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
             for each in answer.groups
         ]
+
+    def broker(self, node: int) -> tuple[Connection, str]:
+        """Return the connection to a broker, of which failures are not retried, and its address.
+
+        RefusedError with BROKER_NOT_AVAILABLE if the cluster has no such broker.
+        """
+        if node not in self._brokers:
+            self._leaders(())
+        if node not in self._brokers:
+            raise RefusedError(f"broker {node}", ErrorCode.BROKER_NOT_AVAILABLE)
+        host, port = self._brokers[node]
+        return self._broker(node), f"{host}:{port}"
 
     def _side_by_side(
         self, nodes: Collection[int], ask: Callable[[int], T]

@@ -454,9 +454,23 @@ def test_a_similar_group_is_proposed(group: str, tell: Told) -> None:
 
 def test_the_lag_is_printed(group: str, tell: Told) -> None:
     heading, *rows = map(str.split, tell("lag", group))
-    assert heading == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
-    assert rows == [[group, "orders", "0", "40", "100", "60"], [group, "orders", "1", "0", "0", "0"]]
-    assert [heading, *rows][1] in map(str.split, tell("lag"))
+    assert heading == [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "BEHIND-SINCE",
+        "FOR",
+    ]
+    assert [row[:6] for row in rows] == [
+        [group, "orders", "0", "40", "100", "60"],
+        [group, "orders", "1", "0", "0", "0"],
+    ]
+    assert rows[0][6] == "2023-11-14T22:14:00.000Z" and rows[0][8] == "d", "of the record at offset 40"
+    assert rows[1][6:] == ["-", "-"]
+    assert rows[0][:7] in [line.split()[:7] for line in tell("lag", "--by", "partition")]
     assert [json.loads(line)["lag"] for line in tell("lag", "--group", group, "--json")] == [60, 0]
     assert tell("lag", "nobody", code=1) == []
     assert tell.error == "kafka-offsets: group nobody does not exist\n"
@@ -473,7 +487,7 @@ def test_the_lag_is_watched_with_its_changes(
             raise KeyboardInterrupt
         running.commit(group, {("orders", 0): 45})
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     _, _, first, _, _, total, _, second, _, _ = tell("lag", group, "--watch", "0.5", code=130)
     assert first.split()[1:] == ["orders", "0", "40", "100", "60", "-"]
     assert second.split()[1:] == ["orders", "0", "45", "100", "55", "-5"]
@@ -497,7 +511,7 @@ def test_the_watched_lag_is_printed_as_on_its_page(
             raise KeyboardInterrupt
         running.commit("reports", {("orders", 0): 40})
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     running.commit("reports", {("orders", 0): 28})
     given = tell(*line.partition(" --bootstrap-server ")[0].split(), code=130)
     *_, total, heading, row, _ = given
@@ -529,7 +543,7 @@ def test_a_watch_goes_on_after_a_broken_connection_and_an_answer_without_brokers
         else:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     try:
         lines = tell("lag", group, "--watch", "0.5", "--timeout", "300", code=130)
     finally:
@@ -551,7 +565,7 @@ def test_the_change_in_json_is_a_number(
             raise KeyboardInterrupt
         running.commit(group, {("orders", 0): left.pop(0)})
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     tables = [json.loads(line) for line in tell("lag", group, "--watch", "--json", code=130)]
     assert [[row["change"] for row in table["partitions"]] for table in tables] == [
         [None, None],
@@ -573,13 +587,13 @@ def test_a_sum_without_what_is_not_known_is_said_to_be_so(
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     words = "lag", group, "other", "--watch", "--timeout", "300"
     running.commit("other", {("orders", 0): 0})
     with running.faults.control("ListOffsets", ends):
         total, *_ = tell(*words, code=130)
     assert total.endswith("  at least 0 records of lag in all; not known: 6 partitions"), total
-    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, n=1):
+    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, group=group):
         total, *_ = tell(*words, code=130)
     assert total.endswith("  at least 100 records of lag in all; not known: 1 group"), total
     with running.faults.error("ListGroups", ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
@@ -596,7 +610,7 @@ def test_an_offset_after_the_log_end_takes_nothing_from_the_sum(
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     total, *_ = tell("lag", "twenty", "--watch", code=130)
     assert total.endswith("  20 records of lag in all")
 

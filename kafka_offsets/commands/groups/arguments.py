@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.client.moves import MoveError
-from kafka_offsets.commands.groups import describing, moving
+from kafka_offsets.commands.groups import describing, lagging, moving
 from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.commands.options.connections import REFUSED, refused
@@ -78,7 +78,19 @@ def _add_lag(parser: Parser) -> None:
         metavar="SECONDS",
         help=f"repeat every SECONDS ({_WATCH_SECONDS:g}), with the changes, until Ctrl-C",
     )
-    parser.set_defaults(run=describing.lag)
+    parser.add_argument(
+        "--by",
+        choices=("partition", "group"),
+        help=f"a row for each partition, or for each group (without --json: of more than {lagging.MANY_GROUPS} groups)",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=("group", "lag", "since"),
+        help="the order of rows: by name, the largest lag first, the one that lasts longest first; "
+        "default: by name, with --top and a row for each group by lag",
+    )
+    parser.add_argument("--top", type=types.whole_number, metavar="N", help="only the first N rows")
+    parser.set_defaults(run=lagging.lag)
     add_broker_options(parser)
 
 

@@ -58,6 +58,7 @@ def list_offsets(options: argparse.Namespace) -> int:
         for (topic, partition), found in sorted(committed.items())
     ]
     print_rows(_COMMITTED, rows, as_json=options.json)
+    refusals.say()
     return refusals.code
 
 
@@ -316,6 +317,7 @@ def export(options: argparse.Namespace) -> int:
                 refusals.add(why_without_offsets(options, coordinator))
         rows = (Row(group, place, found.offset) for place, found in committed)
         _print_file(moves.write_rows(rows, as_json=options.json))
+    refusals.say()
     return refusals.code
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup
 from kafka_offsets.client.coordinator import Coordinator
@@ -25,14 +25,28 @@ def refused(message: str) -> int:
     return REFUSED
 
 
+def reason_of(error: KafkaOffsetsError) -> str:
+    """Return why something is not known, in a word where a broker says so."""
+    code = error.error_code if isinstance(error, RefusedError) else None
+    return str(error) if code is None else f"{code.name} ({code.value})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas between them: the first ten, and how many there are."""
+    more = f", … ({len(names):,})" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
 class Refusals:
     """What is reported on standard error; `code` is the exit code that follows.
 
+    Lines that differ only in a name are one line when there are more than ten; `say` writes these lines.
     groups, brokers  how many groups are not known, and how many brokers do not tell which ones they have
     """
 
     def __init__(self) -> None:
         self.code = self.groups = self.brokers = 0
+        self._like: dict[str, list[tuple[str, str]]] = {}
 
     def add(self, message: str, *, counts: bool = True) -> None:
         """Report on standard error what was refused, or what is left out if it does not count."""
@@ -40,10 +54,27 @@ class Refusals:
         if counts:
             self.code = REFUSED
 
+    def add_like(self, many: str, name: str, message: str, *, counts: bool) -> None:
+        """Report later, as `message`, or if there are many with their names: `many` follows their number."""
+        self._like.setdefault(many, []).append((name, message))
+        if counts:
+            self.code = REFUSED
+
+    def say(self) -> None:
+        """Write the lines that were kept."""
+        for many, some in self._like.items():
+            if len(some) > _NAMED:
+                note(f"{len(some):,} {many}: {listed([name for name, _ in some])}")
+                continue
+            for _, message in some:
+                note(message)
+        self._like.clear()
+
     def add_group(self, group: str, error: KafkaOffsetsError) -> None:
         """Report a group of which nothing is known."""
         self.groups += 1
-        self.add(f"group {group} is not known: {error}")
+        many = f"groups are not known for {reason_of(error)}"
+        self.add_like(many, group, f"group {group} is not known: {error}", counts=True)
 
     def add_broker(self, node: int, error: KafkaOffsetsError) -> None:
         """Report a broker that does not tell which groups it has."""
@@ -53,34 +84,38 @@ class Refusals:
     def add_offsets(self, group: str, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         """Report the partitions of a group whose committed offset the coordinator does not give."""
         for (topic, partition), error in sorted(errors.items()):
-            what = f"the committed offset of {topic}-{partition} is not known"
-            self.add(f"group {group}: {what}: {error.name} ({error.value})")
+            reason = f"{error.name} ({error.value})"
+            what = f"the committed offset of {topic}-{partition} is not known: {reason}"
+            many = f"committed offsets are not known for {reason}"
+            self.add_like(many, f"{group} of {topic}-{partition}", f"group {group}: {what}", counts=True)
 
     def add_log_ends(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
         """Report the partitions whose log start and end are not known, one line for each reason."""
+        self._add_places("the log end is not known of", errors, counts=True)
+
+    def add_times(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
+        """Report the partitions whose records are not read, so that it is not known since when a group lags."""
+        self._add_places("it is not known since when a group lags in", errors, counts=False)
+
+    def _add_places(
+        self, what: str, errors: Mapping[TopicPartition, KafkaOffsetsError], *, counts: bool
+    ) -> None:
         reasons: dict[str, list[str]] = {}
         for (topic, partition), error in sorted(errors.items(), key=lambda each: each[0]):
-            code = error.error_code if isinstance(error, RefusedError) else None
-            reason = str(error) if code is None else f"{code.name} ({code.value})"
             place = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
-            reasons.setdefault(reason, []).append(place)
+            reasons.setdefault(reason_of(error), []).append(place)
         for reason, places in reasons.items():
-            more = f", … ({len(places)})" if len(places) > _NAMED else ""
-            self.add(f"the log end is not known of {', '.join(places[:_NAMED])}{more}: {reason}")
+            self.add(f"{what} {listed(places)}: {reason}", counts=counts)
 
 
-def chosen_groups(options: argparse.Namespace, refusals: Refusals | None = None) -> list[str]:
-    """Return the groups of the options, each once. MoveError if none is named.
-
-    refusals  gets the brokers that do not tell their groups; without it the first one is an error
-    """
+def chosen_groups(options: argparse.Namespace) -> list[str]:
+    """Return the groups of the options, each once. MoveError if none is named."""
     named = list(dict.fromkeys([*options.groups, *options.more_groups]))
     if options.all_groups:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
         with options.connections.cluster() as cluster:
-            found = cluster.groups() if refusals is None else listed_groups(cluster, refusals)
-        return [each.group for each in found]
+            return [each.group for each in cluster.groups()]
     if not named:
         raise MoveError("name a group, or give --all-groups")
     return named

@@ -180,31 +180,67 @@ class ClusterClient:
 
         return self._retrying(attempt, passes)
 
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics that this client may see, sorted."""
+
+        def attempt() -> list[str]:
+            answer = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
+            return sorted(topic.name for topic in answer.topics)
+
+        return self._retrying(attempt)
+
     def offsets_at(
-        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+        self,
+        times: Mapping[TopicPartition, int],
+        *,
+        committed_only: bool = False,
+        refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition whose record is not older than a timestamp, -1 for none.
 
         times           in ms of wall time, or EARLIEST, or LATEST
         committed_only  LATEST is the last stable offset: the first of an open transaction, if there is one
-        RefusedError for a partition that does not exist, or has no leader.
+        refused         gets the error of each partition that does not exist, has no leader, or is refused; without it
+                        the first one is raised
         """
-        return self._retrying(lambda: self._offsets(times, int(committed_only)))
+        errors: dict[TopicPartition, KafkaOffsetsError] = {}
+
+        def attempt() -> dict[TopicPartition, int]:
+            """Ask the leaders. Raises the first error that passes, or counts."""
+            errors.clear()
+            found = self._offsets(times, int(committed_only), errors)
+            for error in errors.values():
+                if refused is None or is_retriable(error):
+                    raise error
+            return found
+
+        found = self._retrying(attempt)
+        if refused is not None:
+            refused.update(errors)
+        return found
 
     def _offsets(
-        self, times: Mapping[TopicPartition, int], isolation_level: int
+        self,
+        times: Mapping[TopicPartition, int],
+        isolation_level: int,
+        errors: dict[TopicPartition, KafkaOffsetsError],
     ) -> dict[TopicPartition, int]:
-        leaders = self._leaders(sorted({topic for topic, _ in times}))
+        of_topics: dict[TopicPartition, KafkaOffsetsError] = {}
+        leaders = self._leaders(sorted({topic for topic, _ in times}), refused=of_topics)
         by_leader: dict[int, list[TopicPartition]] = {}
-        for topic, partition in times:
-            if (topic, partition) not in leaders:
-                raise RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            by_leader.setdefault(leaders[topic, partition], []).append((topic, partition))
+        for place in times:
+            topic, partition = place
+            if (topic, WHOLE_TOPIC) in of_topics:
+                errors[place] = of_topics[topic, WHOLE_TOPIC]
+            elif place not in leaders:
+                errors[place] = RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif leaders[place] not in self._brokers:
+                errors[place] = RefusedError(f"{topic}-{partition}", ErrorCode.LEADER_NOT_AVAILABLE)
+            else:
+                by_leader.setdefault(leaders[place], []).append(place)
         found = {}
         for leader, places in by_leader.items():
-            if leader not in self._brokers:
-                raise RefusedError(f"{places[0][0]}-{places[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-            found.update(self._offsets_at(self._broker(leader), places, times, isolation_level))
+            found.update(self._offsets_at(self._broker(leader), places, times, isolation_level, errors))
         return found
 
     def log_ranges(
@@ -276,7 +312,7 @@ class ClusterClient:
         places: list[TopicPartition],
         times: Mapping[TopicPartition, int],
         isolation_level: int,
-        refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
+        refused: dict[TopicPartition, KafkaOffsetsError],
     ) -> dict[TopicPartition, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
@@ -291,10 +327,7 @@ class ClusterClient:
                 if not partition.error_code:
                     found[place] = partition.offset
                     continue
-                refusal = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
-                if refused is None:
-                    raise refusal
-                refused[place] = refusal
+                refused[place] = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
         return found
 
     def batches(self, place: TopicPartition) -> Iterator[bytes]:

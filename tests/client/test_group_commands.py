@@ -145,9 +145,9 @@ def test_partitions_are_named_whole_topics_or_some(running: Broker, group: str, 
     assert moved(tell(*reset, "--topic", "orders:1,0")) == ["orders 0 40 100", "orders 1 0 0"]
     assert len(moved(tell(*reset, "--topic", "orders"))) == 3
     tell(*reset, "--topic", "orders:9", code=1)
-    assert tell.error == "kafka-offsets: orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
+    assert tell.error == "kafka-offsets: topic orders has 3 partitions, and no partition 9\n"
     tell(*reset, "--topic", "nothing", code=1)
-    assert tell.error == "kafka-offsets: topic nothing: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
+    assert tell.error == "kafka-offsets: topic nothing does not exist\n"
 
 
 def test_a_group_may_begin_with_a_reset(running: Broker, tell: Told) -> None:
@@ -222,13 +222,83 @@ def test_what_cannot_be_reset_is_reported(group: str, tell: Told) -> None:
 def test_offsets_of_a_group_with_members_are_not_moved(running: Broker, tell: Told) -> None:
     joined = Joined(running, "busy")
     tell("offsets", "reset", "busy", "--to-latest", "--topic", "orders", "--execute", code=cli.CANNOT)
-    assert "group busy is Stable: only offsets of a group without members can be moved" in tell.error
+    assert (
+        "group busy is Stable, with 1 member: only a group without members can have its offsets moved"
+        in tell.error
+    )
+    refused = tell.error
+    tell("offsets", "commit", "busy", "orders:0=1", code=cli.CANNOT)
+    assert tell.error == refused, "in the same words"
     assert offsets(running, "busy") == {}
     tell("offsets", "delete", "busy", "--topic", "orders:0", code=1)
     assert "orders-0 GROUP_SUBSCRIBED_TO_TOPIC (86)" in tell.error
     tell("groups", "delete", "busy", code=1)
-    assert tell.error == "kafka-offsets: group busy: NON_EMPTY_GROUP (68)\n"
+    assert tell.error == (
+        "kafka-offsets: group busy is Stable, with 1 member: only a group without members can be deleted\n"
+    )
     joined.connection.close()
+
+
+def test_a_partition_that_cannot_be_read_is_not_moved_and_hides_no_other(
+    running: Broker, group: str, tell: Told
+) -> None:
+    def ends(call: Call) -> messages.ListOffsetsResponse:
+        made = messages.ListOffsetsResponse
+        answers = [made.ListOffsetsPartitionResponse(at, 29 * (at == 1), offset=0) for at in range(2)]
+        return made(topics=[made.ListOffsetsTopicResponse("orders", answers)])
+
+    with running.faults.control("ListOffsets", ends):
+        heading, *rows = map(str.split, tell("groups", "reset", group, "--to-earliest", "--execute", code=1))
+    assert heading[-1] == "ERROR"
+    assert [row[1:] for row in rows] == [
+        ["orders", "0", "40", "0", "-"],
+        ["orders", "1", "0", "-", "TOPIC_AUTHORIZATION_FAILED", "(29)"],
+    ]
+    assert "the log end is not known of orders-1: TOPIC_AUTHORIZATION_FAILED (29)" in tell.error
+    assert offsets(running, group) == {0: 0, 1: 0}
+
+
+def test_a_group_that_is_refused_does_not_keep_the_others_from_being_moved(
+    running: Broker, group: str, tell: Told
+) -> None:
+    running.commit("other", {("orders", 0): 3})
+    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, group="other"):
+        rows = tell("groups", "reset", "other", group, "--to-latest", "--execute", code=1)
+    assert moved(rows) == ["orders 0 40 100", "orders 1 0 0"]
+    assert "offsets of group other: GROUP_AUTHORIZATION_FAILED (30)" in tell.error
+    assert offsets(running, group)[0] == 100
+
+
+def test_a_similar_topic_is_proposed(group: str, tell: Told) -> None:
+    said = "kafka-offsets: topic ordres does not exist; did you mean orders?\n"
+    for words in (
+        ("groups", "reset", group, "--to-latest", "--topic", "ordres"),
+        ("groups", "delete-offsets", group, "--topic", "ordres"),
+        ("offsets", "commit", group, "ordres:0=1"),
+    ):
+        tell(*words, code=1)
+        assert tell.error == said
+    tell("groups", "reset", group, "--to-latest", "--topic", "ordres:0", code=1)
+    assert tell.error == said
+    tell("groups", "reset", group, "--to-latest", "--topic", "orders:7", code=1)
+    assert tell.error == "kafka-offsets: topic orders has 3 partitions, and no partition 7\n"
+
+
+def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        tell = Told(broker, capsys)
+        for words, said in (
+            (("groups", "list"), "there are no groups"),
+            (("groups", "describe", "--all-groups"), "there are no groups"),
+            (("lag",), "no group has committed offsets"),
+            (("offsets", "cleanup"), "no offsets are committed"),
+        ):
+            assert tell(*words) == []
+            assert tell.error == f"kafka-offsets: {said}\n", words
+        broker.create_topic("orders", 1)
+        broker.commit("g", {("orders", 0): 0})
+        tell("groups", "list", "--state", "Stable")
+        assert tell.error == "kafka-offsets: none of 1 groups is of these states and types\n"
 
 
 # ---- files ----------------------------------------------------------------------------------------------------
@@ -311,13 +381,23 @@ def test_a_file_that_does_not_exist_is_reported(tell: Told, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"), [("PT1S", 1000), ("P1DT1H", 90_000_000), ("PT0.5S", 500), ("pt2m", 120_000)]
+    ("text", "ms"),
+    [
+        ("PT1S", 1000),
+        ("P1DT1H", 90_000_000),
+        ("PT0.5S", 500),
+        ("pt2m", 120_000),
+        ("30d", 30 * 86_400_000),
+        ("1h", 3_600_000),
+        ("1h30m", 5_400_000),
+        ("0.5s", 500),
+    ],
 )
 def test_durations_are_read(text: str, ms: int) -> None:
     assert moves.parse_duration(text) == ms
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1H", "PT1D", "P1DT"])
+@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1H", "PT1D", "P1DT", "1m1h", "d", "1"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         moves.parse_duration(text)

@@ -11,7 +11,7 @@ from kafka_offsets.client.moves import MoveError
 from kafka_offsets.commands.groups import describing, lagging, moving
 from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
-from kafka_offsets.commands.options.connections import REFUSED, refused
+from kafka_offsets.commands.options.connections import REFUSED, NoTopicError, refused
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.terminal import printable
 
@@ -208,7 +208,7 @@ def _add_clean_up(actions: argparse._SubParsersAction[Any]) -> None:
         "--older-than",
         type=types.period,
         metavar="PERIOD",
-        help="only offsets of groups without members that were committed longer ago, such as PT1H30M or P7D",
+        help="only offsets of groups without members that were committed longer ago, such as 1h30m or 7d",
     )
     _add_execute(cleanup, "delete them; without it, only print them")
     cleanup.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -284,7 +284,7 @@ def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> 
         "--by-duration",
         type=types.duration,
         metavar="PERIOD",
-        help="to the first record of the last PT1H30M, P7D …",
+        help="to the first record of the last 1h30m, 7d …",
     )
     where.add_argument(
         "--from-file",
@@ -336,7 +336,7 @@ def run(options: argparse.Namespace) -> int:
     chosen: Run = options.run
     try:
         return chosen(options)
-    except RefusedError as error:
+    except (NoTopicError, RefusedError) as error:
         return refused(str(error))
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup
-from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.coordinator import Coordinator, Description
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -23,6 +23,10 @@ def refused(message: str) -> int:
     """Report on standard error what was refused; return the exit code."""
     note(message)
     return REFUSED
+
+
+class NoTopicError(KafkaOffsetsError):
+    """A topic that does not exist."""
 
 
 def reason_of(error: KafkaOffsetsError) -> str:
@@ -143,10 +147,33 @@ def unknown_group(options: argparse.Namespace, group: str) -> str:
         return f"group {group} does not exist{nearest_name(group, [each.group for each in cluster.groups()])}"
 
 
-def why_refused(options: argparse.Namespace, error: RefusedError, group: str) -> str:
+def unknown_topic(cluster: ClusterClient, topic: str) -> str:
+    """Return that a topic does not exist, with the most similar one that does."""
+    return f"topic {topic} does not exist{nearest_name(topic, cluster.topic_names())}"
+
+
+def unknown_place(cluster: ClusterClient, place: TopicPartition) -> str:
+    """Return that a partition does not exist, or its topic."""
+    topic, partition = place
+    if topic not in cluster.topic_names():
+        return unknown_topic(cluster, topic)
+    return f"topic {topic} has {len(cluster.leaders([topic]))} partitions, and no partition {partition}"
+
+
+def why_refused(options: argparse.Namespace, error: RefusedError, coordinator: Coordinator) -> str:
     """Return why a request about a group was refused."""
-    is_unknown = error.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    return unknown_group(options, group) if is_unknown else str(error)
+    if error.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return unknown_group(options, coordinator.group)
+    if error.error_code is ErrorCode.NON_EMPTY_GROUP:
+        return f"{has_members(coordinator.group, coordinator.describe())} can be deleted"
+    return str(error)
+
+
+def has_members(group: str, found: Description) -> str:
+    """Return that a group has members, as the begin of a sentence about groups without members."""
+    count = len(found.members)
+    members = f", with {count} member{'s' * (count != 1)}" if count else ""
+    return f"group {group} is {found.state}{members}: only a group without members"
 
 
 def chosen_places(
@@ -154,12 +181,22 @@ def chosen_places(
     cluster: ClusterClient,
     known: Iterable[TopicPartition],
 ) -> list[TopicPartition]:
-    """Return the named partitions, all of a topic without numbers; `known` if no topic is named."""
+    """Return the named partitions, all of a topic without numbers; `known` if no topic is named.
+
+    Raises NoTopicError for a whole topic that does not exist, and RefusedError.
+    """
     named = list(topics)
     if not named:
         return sorted(known)
     whole = [topic for topic, partitions in named if partitions is None]
-    found = set(cluster.leaders(whole)) if whole else set()
+    try:
+        found = set(cluster.leaders(whole)) if whole else set()
+    except RefusedError as error:
+        existing = cluster.topic_names()
+        missing = next((topic for topic in whole if topic not in existing), None)
+        if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or missing is None:
+            raise
+        raise NoTopicError(unknown_topic(cluster, missing)) from error
     found.update(
         (topic, each) for topic, partitions in named if partitions is not None for each in partitions
     )

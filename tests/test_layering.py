@@ -441,7 +441,7 @@ ORDER = {
         "nodes",
     ),
     "client": (FACE, "consumer", "admin_requests"),
-    "commands": ("lifetime", "options", "output", "acls", "groups", "records"),
+    "commands": ("lifetime", "options", "output", "acls", "groups", "cluster", "records"),
     "coordinator": ("state", "transactions", "classic", "consumer", "offsets"),
     "protocol": ("codecs", FACE, "mirroring"),
     "security": (FACE, "sasl"),

@@ -426,23 +426,32 @@ class ClusterClient:
             yield dict(sorted(answered.items(), key=lambda item: bool(item[1][0])))
 
     def groups(self, refused: dict[int, KafkaOffsetsError] | None = None) -> list[ListedGroup]:
-        """Return the groups of all brokers, sorted by name.
+        """Return the groups of all brokers, sorted by name; `refused` as for `of_all_brokers`."""
+        return sorted(set(self.of_all_brokers(self._groups, refused)))
 
-        refused  gets the error of each broker that does not tell its groups; without it the first one is raised
+    def of_all_brokers(
+        self,
+        ask: Callable[[int], Iterable[T]],
+        refused: dict[int, KafkaOffsetsError] | None = None,
+    ) -> list[T]:
+        """Return what all brokers tell, asked side by side.
+
+        ask      returns what the broker with this id tells
+        refused  gets the error of each broker that does not tell; without it the first one is raised
         """
-        found: set[ListedGroup] = set()
+        found: list[T] = []
         errors: dict[int, KafkaOffsetsError] = {}
         told: set[int] = set()
 
         def attempt() -> None:
-            """Ask the brokers that have not told their groups. Raises the first error that passes, or counts."""
+            """Ask the brokers that have not told. Raises the first error that passes, or counts."""
             errors.clear()
             self._leaders(())
-            for node, answer in self._side_by_side(self._brokers.keys() - told, self._groups):
+            for node, answer in self._side_by_side(self._brokers.keys() - told, ask):
                 if isinstance(answer, KafkaOffsetsError):
                     errors[node] = answer
                     continue
-                found.update(answer)
+                found.extend(answer)
                 told.add(node)
             for error in errors.values():
                 if refused is None or is_retriable(error):
@@ -455,7 +464,26 @@ class ClusterClient:
                 raise
         if refused is not None:
             refused.update(errors)
-        return sorted(found)
+        return found
+
+    def ask_controller(self, ask: Callable[[Connection], T]) -> T:
+        """Return what a call to the controller returns; it is repeated if its failure passes."""
+
+        def attempt() -> T:
+            answer = self.any_broker().call(messages.MetadataRequest([], False), _METADATA_VERSION)
+            self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+            node = answer.controller_id
+            return ask(self._broker(node) if node in self._brokers else self.any_broker())
+
+        return self._retrying(attempt)
+
+    def ask_leader(self, place: TopicPartition, ask: Callable[[Connection], T]) -> T:
+        """Return what a call to the leader of a partition returns; it is repeated if its failure passes."""
+        return self._retrying(lambda: ask(self._leader(place)))
+
+    def ask_any(self, ask: Callable[[Connection], T]) -> T:
+        """Return what a call to any broker returns; it is repeated if its failure passes."""
+        return self._retrying(lambda: ask(self.any_broker()))
 
     def _groups(self, node: int) -> list[ListedGroup]:
         broker = self._broker(node)

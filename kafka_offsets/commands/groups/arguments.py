@@ -12,6 +12,7 @@ from kafka_offsets.commands.groups import describing, lagging, moving
 from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.commands.options.connections import REFUSED, NoTopicError, refused
+from kafka_offsets.commands.options.script_actions import with_action
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.terminal import printable
 
@@ -45,12 +46,9 @@ Parser = argparse.ArgumentParser
 Run = Callable[[argparse.Namespace], int]
 
 
-def with_action(words: list[str]) -> list[str]:
+def normalized(words: list[str]) -> list[str]:
     """Return the words of `kafka-offsets groups` with the action in front, also of a command line of Kafka's script."""
-    named = [word for word in words if word in _ACTIONS_OF_THE_SCRIPT]
-    if len(named) != 1 or not words[0].startswith("-"):
-        return words
-    return [_ACTIONS_OF_THE_SCRIPT[named[0]], *(word for word in words if word != named[0])]
+    return with_action(words, _ACTIONS_OF_THE_SCRIPT)
 
 
 def add_command(parser: Parser, command: str) -> None:

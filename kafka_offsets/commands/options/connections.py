@@ -97,6 +97,10 @@ class Refusals:
         """Report the partitions whose log start and end are not known, one line for each reason."""
         self._add_places("the log end is not known of", errors, counts=True)
 
+    def add_producers(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
+        """Report the partitions whose producers are not known."""
+        self._add_places("the producers are not known of", errors, counts=True)
+
     def add_times(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
         """Report the partitions whose records are not read, so that it is not known since when a group lags."""
         self._add_places("it is not known since when a group lags in", errors, counts=False)

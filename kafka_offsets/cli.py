@@ -52,8 +52,15 @@ _RECORDS = {
 
 _ACLS = {"acls": "list, add or remove ACLs, on any Kafka broker, with the options of kafka-acls.sh"}
 
+_CLUSTER = {
+    "topics": "list, describe, create, change or delete topics, on any Kafka broker, as kafka-topics.sh does",
+    "transactions": "list or describe transactions, find hanging ones and abort them, as kafka-transactions.sh",
+}
+"""The commands for topics and transactions."""
+
 _LATE = (
     _ASKS
+    | _CLUSTER
     | _ACLS
     | _RECORDS
     | {
@@ -156,12 +163,16 @@ def _run(words: list[str]) -> int:
     if words and words[0] in _ASKS:
         from kafka_offsets.commands.groups import arguments
 
-        rest = arguments.with_action(words[1:]) if words[0] == "groups" else words[1:]
+        rest = arguments.normalized(words[1:]) if words[0] == "groups" else words[1:]
         return arguments.run(_parser_of(words[0]).parse_args(rest))
+    if words and words[0] in _CLUSTER:
+        from kafka_offsets.commands.cluster import arguments as of_cluster
+
+        return of_cluster.run(_parser_of(words[0]).parse_args(of_cluster.normalized(words[0], words[1:])))
     if words and words[0] in _ACLS:
         from kafka_offsets.commands.acls import arguments as of_acls
 
-        return of_acls.run(_parser_of(words[0]).parse_args(of_acls.with_action(words[1:])))
+        return of_acls.run(_parser_of(words[0]).parse_args(of_acls.normalized(words[1:])))
     if words and words[0] in _RECORDS:
         from kafka_offsets.commands.records import arguments as of_records
 
@@ -211,6 +222,10 @@ def _fill(parser: argparse.ArgumentParser, command: str) -> None:
         from kafka_offsets.commands import inspect
 
         inspect.add_arguments(parser)
+    elif command in _CLUSTER:
+        from kafka_offsets.commands.cluster import arguments as of_cluster
+
+        of_cluster.add_command(parser, command)
     elif command in _ACLS:
         from kafka_offsets.commands.acls import arguments as of_acls
 

@@ -87,6 +87,18 @@ def utc_text(ms: int) -> str:
     return f"{text}-{moment:%m-%dT%H:%M:%S}.{left % 1000:03d}Z"
 
 
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def duration_text(ms: int) -> str:
+    """Return a duration with its two largest units: `3 d 4 h`, `9 h 26 min`, `12 s`."""
+    for index, (size, unit) in enumerate(_UNITS):
+        if ms >= size:
+            more = ms % size // _UNITS[index + 1][0] if index + 1 < len(_UNITS) else 0
+            return f"{ms // size} {unit}" + (f" {more} {_UNITS[index + 1][1]}" if more else "")
+    return f"{ms} ms"
+
+
 class Clock(Protocol):
     """A source of time."""
 

@@ -28,7 +28,7 @@ PLAIN = {
     "kafka_offsets/commands/inspect.py": 2,  # the heading, and the totals
     "kafka_offsets/commands/completion.py": 1,
     "kafka_offsets/commands/groups/arguments.py": 1,  # escaped in the line before
-    "kafka_offsets/commands/groups/describing.py": 1,  # a table, which clears the screen
+    "kafka_offsets/commands/groups/lagging.py": 1,  # a table, which clears the screen
     "kafka_offsets/commands/acls/managing.py": 1,  # a question
 }
 """Calls that write something else than `printable` or JSON, by module."""

@@ -81,7 +81,7 @@ class ClusterClient:
         self._led_by: dict[TopicPartition, int] = {}
         self._is_closed = False
         self._closing = threading.Lock()  # a thread of `_side_by_side` may connect meanwhile
-        self._retries.call(self._any_broker, is_answered=False)
+        self._retries.call(self.any_broker, is_answered=False)
 
     def __enter__(self) -> Self:
         return self
@@ -103,8 +103,8 @@ class ClusterClient:
             if connection is not None:
                 connection.close()
 
-    def _any_broker(self) -> Connection:
-        """Return the connection for requests to any broker."""
+    def any_broker(self) -> Connection:
+        """Return the connection for requests to any broker, of which failures are not retried."""
         if self._first is not None and self._first.is_over:
             self._first.close()
             self._first = None
@@ -141,7 +141,7 @@ class ClusterClient:
     ) -> dict[TopicPartition, int]:
         wanted = messages.MetadataRequest
         asked = wanted([wanted.Topic(name=name) for name in names], create)
-        response = self._any_broker().call(asked, _METADATA_VERSION)
+        response = self.any_broker().call(asked, _METADATA_VERSION)
         if not response.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
         self._brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
@@ -177,31 +177,67 @@ class ClusterClient:
 
         return self._retrying(attempt, passes)
 
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics that this client may see, sorted."""
+
+        def attempt() -> list[str]:
+            answer = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
+            return sorted(topic.name for topic in answer.topics)
+
+        return self._retrying(attempt)
+
     def offsets_at(
-        self, times: Mapping[TopicPartition, int], *, committed_only: bool = False
+        self,
+        times: Mapping[TopicPartition, int],
+        *,
+        committed_only: bool = False,
+        refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
     ) -> dict[TopicPartition, int]:
         """Return the first offset of each partition whose record is not older than a timestamp, -1 for none.
 
         times           in ms of wall time, or EARLIEST, or LATEST
         committed_only  LATEST is the last stable offset: the first of an open transaction, if there is one
-        RefusedError for a partition that does not exist, or has no leader.
+        refused         gets the error of each partition that does not exist, has no leader, or is refused; without it
+                        the first one is raised
         """
-        return self._retrying(lambda: self._offsets(times, int(committed_only)))
+        errors: dict[TopicPartition, KafkaOffsetsError] = {}
+
+        def attempt() -> dict[TopicPartition, int]:
+            """Ask the leaders. Raises the first error that passes, or counts."""
+            errors.clear()
+            found = self._offsets(times, int(committed_only), errors)
+            for error in errors.values():
+                if refused is None or is_retriable(error):
+                    raise error
+            return found
+
+        found = self._retrying(attempt)
+        if refused is not None:
+            refused.update(errors)
+        return found
 
     def _offsets(
-        self, times: Mapping[TopicPartition, int], isolation_level: int
+        self,
+        times: Mapping[TopicPartition, int],
+        isolation_level: int,
+        errors: dict[TopicPartition, KafkaOffsetsError],
     ) -> dict[TopicPartition, int]:
-        leaders = self._leaders(sorted({topic for topic, _ in times}))
+        of_topics: dict[TopicPartition, KafkaOffsetsError] = {}
+        leaders = self._leaders(sorted({topic for topic, _ in times}), refused=of_topics)
         by_leader: dict[int, list[TopicPartition]] = {}
-        for topic, partition in times:
-            if (topic, partition) not in leaders:
-                raise RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            by_leader.setdefault(leaders[topic, partition], []).append((topic, partition))
+        for place in times:
+            topic, partition = place
+            if (topic, WHOLE_TOPIC) in of_topics:
+                errors[place] = of_topics[topic, WHOLE_TOPIC]
+            elif place not in leaders:
+                errors[place] = RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif leaders[place] not in self._brokers:
+                errors[place] = RefusedError(f"{topic}-{partition}", ErrorCode.LEADER_NOT_AVAILABLE)
+            else:
+                by_leader.setdefault(leaders[place], []).append(place)
         found = {}
         for leader, partitions in by_leader.items():
-            if leader not in self._brokers:
-                raise RefusedError(f"{partitions[0][0]}-{partitions[0][1]}", ErrorCode.LEADER_NOT_AVAILABLE)
-            found.update(self._offsets_at(self._broker(leader), partitions, times, isolation_level))
+            found.update(self._offsets_at(self._broker(leader), partitions, times, isolation_level, errors))
         return found
 
     def log_ranges(
@@ -276,7 +312,7 @@ class ClusterClient:
         places: list[TopicPartition],
         times: Mapping[TopicPartition, int],
         isolation_level: int,
-        refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
+        refused: dict[TopicPartition, KafkaOffsetsError],
     ) -> dict[TopicPartition, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
@@ -291,10 +327,7 @@ class ClusterClient:
                 if not partition.error_code:
                     found[place] = partition.offset
                     continue
-                refusal = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
-                if refused is None:
-                    raise refusal
-                refused[place] = refusal
+                refused[place] = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
         return found
 
     def batches(self, place: TopicPartition) -> Iterator[bytes]:
@@ -341,7 +374,7 @@ class ClusterClient:
         """Return the id and the epoch of a new idempotent producer."""
 
         def attempt() -> tuple[int, int]:
-            response = self._any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
+            response = self.any_broker().call(messages.InitProducerIdRequest(None, 0), _INIT_VERSION)
             if response.error_code:
                 raise RefusedError("id of a producer", response.error_code)
             return response.producer_id, response.producer_epoch
@@ -393,23 +426,32 @@ class ClusterClient:
             yield dict(sorted(answered.items(), key=lambda item: bool(item[1][0])))
 
     def groups(self, refused: dict[int, KafkaOffsetsError] | None = None) -> list[ListedGroup]:
-        """Return the groups of all brokers, sorted by name.
+        """Return the groups of all brokers, sorted by name; `refused` as for `of_all_brokers`."""
+        return sorted(set(self.of_all_brokers(self._groups, refused)))
 
-        refused  gets the error of each broker that does not tell its groups; without it the first one is raised
+    def of_all_brokers(
+        self,
+        ask: Callable[[int], Iterable[T]],
+        refused: dict[int, KafkaOffsetsError] | None = None,
+    ) -> list[T]:
+        """Return what all brokers tell, asked side by side.
+
+        ask      returns what the broker with this id tells
+        refused  gets the error of each broker that does not tell; without it the first one is raised
         """
-        found: set[ListedGroup] = set()
+        found: list[T] = []
         errors: dict[int, KafkaOffsetsError] = {}
         told: set[int] = set()
 
         def attempt() -> None:
-            """Ask the brokers that have not told their groups. Raises the first error that passes, or counts."""
+            """Ask the brokers that have not told. Raises the first error that passes, or counts."""
             errors.clear()
             self._leaders(())
-            for node, response in self._side_by_side(self._brokers.keys() - told, self._groups):
+            for node, response in self._side_by_side(self._brokers.keys() - told, ask):
                 if isinstance(response, KafkaOffsetsError):
                     errors[node] = response
                     continue
-                found.update(response)
+                found.extend(response)
                 told.add(node)
             for error in errors.values():
                 if refused is None or is_retriable(error):
@@ -422,7 +464,26 @@ class ClusterClient:
                 raise
         if refused is not None:
             refused.update(errors)
-        return sorted(found)
+        return found
+
+    def ask_controller(self, ask: Callable[[Connection], T]) -> T:
+        """Return what a call to the controller returns; it is repeated if its failure passes."""
+
+        def attempt() -> T:
+            answer = self.any_broker().call(messages.MetadataRequest([], False), _METADATA_VERSION)
+            self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+            node = answer.controller_id
+            return ask(self._broker(node) if node in self._brokers else self.any_broker())
+
+        return self._retrying(attempt)
+
+    def ask_leader(self, place: TopicPartition, ask: Callable[[Connection], T]) -> T:
+        """Return what a call to the leader of a partition returns; it is repeated if its failure passes."""
+        return self._retrying(lambda: ask(self._leader(place)))
+
+    def ask_any(self, ask: Callable[[Connection], T]) -> T:
+        """Return what a call to any broker returns; it is repeated if its failure passes."""
+        return self._retrying(lambda: ask(self.any_broker()))
 
     def _groups(self, node: int) -> list[ListedGroup]:
         broker = self._broker(node)
@@ -434,6 +495,18 @@ class ClusterClient:
             ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
             for each in response.groups
         ]
+
+    def broker(self, node: int) -> tuple[Connection, str]:
+        """Return the connection to a broker, of which failures are not retried, and its address.
+
+        RefusedError with BROKER_NOT_AVAILABLE if the cluster has no such broker.
+        """
+        if node not in self._brokers:
+            self._leaders(())
+        if node not in self._brokers:
+            raise RefusedError(f"broker {node}", ErrorCode.BROKER_NOT_AVAILABLE)
+        host, port = self._brokers[node]
+        return self._broker(node), f"{host}:{port}"
 
     def _side_by_side(
         self, nodes: Collection[int], ask: Callable[[int], T]

@@ -18,8 +18,8 @@ from kafka_offsets.errors import (
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
-_FIND_VERSION, _FETCH_VERSION, _DESCRIBE_VERSION, _DELETE_VERSION = 3, 7, 5, 1
-_CONSUMER_GROUP_DESCRIBE = 69
+_FIND_VERSION, _FETCH_VERSION, DESCRIBE_VERSION, _DELETE_VERSION = 3, 7, 5, 1
+CONSUMER_GROUP_DESCRIBE = 69
 
 T = TypeVar("T")
 
@@ -29,6 +29,13 @@ class Committed(NamedTuple):
 
     offset: int
     metadata: str
+
+
+class Offsets(NamedTuple):
+    """The committed offsets of a group, and the leader epoch of the record before each, where the client gave it."""
+
+    committed: Mapping[TopicPartition, Committed]
+    epochs: Mapping[TopicPartition, int]
 
 
 class Member(NamedTuple):
@@ -131,36 +138,15 @@ class Coordinator:
         refused  gets the error of each partition whose offset the coordinator does not give; without it the first one
                  is raised as RefusedError
         """
-        return {
-            partition: Committed(each.committed_offset, each.metadata or "")
-            for partition, each in self._fetched(refused)
-        }
+        return dict(self.offsets(refused).committed)
 
-    def leader_epochs(self) -> dict[TopicPartition, int]:
-        """Return the leader epoch of the last record before each committed offset, where the client gave it."""
-        found = ((partition, each.committed_leader_epoch) for partition, each in self._fetched({}))
-        return {partition: epoch for partition, epoch in found if epoch >= 0}
+    def offsets(self, refused: dict[TopicPartition, ErrorCode] | None = None) -> Offsets:
+        """Return the committed offsets of the group, and their leader epochs; `refused` as for `committed`."""
 
-    def _fetched(self, refused: dict[TopicPartition, ErrorCode] | None) -> list[tuple[TopicPartition, Any]]:
-        def attempt() -> list[tuple[TopicPartition, Any]]:
+        def attempt() -> Offsets:
             """Fetch the offsets. Raises RefusedError."""
             request = messages.OffsetFetchRequest(self.group, None)
-            response = self._connected().call(request, _FETCH_VERSION)
-            if response.error_code:
-                raise RefusedError(f"offsets of group {self.group}", response.error_code)
-            found = []
-            for topic in response.topics:
-                for each in topic.partitions:
-                    partition = topic.name, each.partition_index
-                    code = error_code_of(each.error_code)
-                    if code and (refused is None or code in RETRIABLE):
-                        what = f"offset of {partition[0]}-{partition[1]} of group {self.group}"
-                        raise RefusedError(what, each.error_code)
-                    if code and refused is not None:
-                        refused[partition] = code
-                    elif each.committed_offset >= 0:
-                        found.append((partition, each))
-            return found
+            return offsets_of(self.group, self._connected().call(request, _FETCH_VERSION), refused)
 
         return self._retrying(attempt)
 
@@ -188,16 +174,16 @@ class Coordinator:
         return self._retrying(self._describe)
 
     def _describe(self) -> Description:
-        if self._connected().latest_version(_CONSUMER_GROUP_DESCRIBE) >= 0:
+        if self._connected().latest_version(CONSUMER_GROUP_DESCRIBE) >= 0:
             response = self._ask(messages.ConsumerGroupDescribeRequest([self.group]), 0, "groups")
             if not response.error_code:
-                return _consumer_group(response)
+                return consumer_group(response)
             if response.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise RefusedError(f"group {self.group}", response.error_code)
-        response = self._ask(messages.DescribeGroupsRequest([self.group]), _DESCRIBE_VERSION, "groups")
+        response = self._ask(messages.DescribeGroupsRequest([self.group]), DESCRIBE_VERSION, "groups")
         if response.error_code:
             raise RefusedError(f"group {self.group}", response.error_code)
-        return _classic_group(response)
+        return classic_group(response)
 
     def why_without_offsets(self) -> str:
         """Return why nothing is committed, as a sentence: the group does not exist, or has no offsets."""
@@ -246,7 +232,32 @@ class Coordinator:
         return found
 
 
-def _consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup) -> Description:
+def offsets_of(group: str, answer: Any, refused: dict[TopicPartition, ErrorCode] | None) -> Offsets:
+    """Return the offsets that a response has for a group.
+
+    refused  gets the error of a partition that lasts; without it, and for one that passes, RefusedError is raised
+    """
+    if answer.error_code:
+        raise RefusedError(f"offsets of group {group}", answer.error_code)
+    committed: dict[TopicPartition, Committed] = {}
+    epochs: dict[TopicPartition, int] = {}
+    for topic in answer.topics:
+        for each in topic.partitions:
+            place = topic.name, each.partition_index
+            if each.error_code:
+                code = error_code_of(each.error_code)
+                if refused is None or code in RETRIABLE:
+                    raise RefusedError(f"offset of {place[0]}-{place[1]} of group {group}", each.error_code)
+                refused[place] = code
+            elif each.committed_offset >= 0:
+                committed[place] = Committed(each.committed_offset, each.metadata or "")
+                if each.committed_leader_epoch >= 0:
+                    epochs[place] = each.committed_leader_epoch
+    return Offsets(committed, epochs)
+
+
+def consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup) -> Description:
+    """Return what a response tells of a group of the consumer protocol."""
     members = []
     for each in group.members:
         assigned, target = (
@@ -267,7 +278,8 @@ def _consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup
     )
 
 
-def _classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Description:
+def classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Description:
+    """Return what a response tells of a classic group."""
     is_consumers = group.protocol_type == "consumer"
     members = []
     for each in group.members:

@@ -14,6 +14,7 @@ from kafka_offsets.texts import lines_of, where
 _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.ASCII | re.IGNORECASE
 )
+_SHORT_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?", re.ASCII)
 _SECONDS = (86_400, 3600, 60, 1)
 _ROW = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _FIELD = re.compile(r'[ \t]*+(?:"((?:[^"]|"")*)"|([^",][^,]*?|))[ \t]*(?=,|$)')
@@ -47,10 +48,10 @@ def parse_time(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Parse a duration PnDTnHnMnS, whose parts are optional; return ms. Raises ValueError."""
-    match = _DURATION.fullmatch(text)
+    """Parse a duration PnDTnHnMnS, or 7d12h30m15s, whose parts are optional; return ms. Raises ValueError."""
+    match = _DURATION.fullmatch(text) or _SHORT_DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
-        raise ValueError(f"{text} is not a duration such as PT1H30M or P7D")
+        raise ValueError(f"{text} is not a duration such as 7d, 1h30m or PT1H30M")
     parts = zip(match.groups(), _SECONDS, strict=True)
     return round(sum(float(count) * seconds for count, seconds in parts if count) * 1000)
 

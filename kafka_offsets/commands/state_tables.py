@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_offsets.clock import utc_text
+from kafka_offsets.clock import duration_text, utc_text
 from kafka_offsets.commands.options.connections import Refusals
 from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.errors import KafkaOffsetsError
@@ -133,15 +133,13 @@ def _said_partitions(row: Row) -> str:
 
 def _readable(row: Row) -> dict[str, Any]:
     """Return what is printed of a row: numbers with commas, the time since which a group lags, and for how long."""
-    from kafka_offsets.spark import words
-
     cells = dict(row)
     since, waits = cells.get("behind_since"), cells.get("time_lag_ms")
     numbers = ("lag", "committed_offset", "log_end_offset")
     return (
         cells
         | {name: f"{cells[name]:,}" for name in numbers if cells.get(name)}
-        | {"since": _plain(since), "for": words.duration(waits) if waits else None}
+        | {"since": _plain(since), "for": duration_text(waits) if waits else None}
     )
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from kafka_offsets.clock import utc_text
+from kafka_offsets.clock import duration_text, utc_text
 from kafka_offsets.lag import CURRENT
 from kafka_offsets.spark import words
 from kafka_offsets.spark.charts import COLOURS, OTHERS, Plot, Series, draw, is_dashed, svg, with_gaps
@@ -206,7 +206,7 @@ class _Gathering:
         return [by_group, by_place], [
             Figure("lag of all groups", f"{totals['lag'] or 0:,}"),
             Figure("groups that lag", f"{totals['behind']:,} of {totals['groups']:,}", totals["behind"] > 0),
-            Figure("longest wait", words.duration(longest) if longest else "-", bool(longest)),
+            Figure("longest wait", duration_text(longest) if longest else "-", bool(longest)),
         ]
 
     def plots(
@@ -369,7 +369,7 @@ def _utc(at: datetime) -> datetime:
 _HEADINGS = {"time_lag_ms": "for", "partitions": "partitions that lag", "bytes": "size"}
 _TEXTS: Mapping[str, Callable[[Any], str]] = {
     "bytes": words.size,
-    "time_lag_ms": words.duration,
+    "time_lag_ms": duration_text,
     "share": lambda value: f"{100 * value:.1f} %",
 }
 _NUMERIC = frozenset(

@@ -1,16 +1,6 @@
-"""Durations, sizes and long names as text for people."""
+"""Sizes and long names as text for people."""
 
-_PARTS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
-
-
-def duration(ms: int) -> str:
-    """Return a duration with its two largest units: `3 d 4 h`, `9 h 26 min`, `12 s`."""
-    for index, (size, unit) in enumerate(_PARTS):
-        if ms >= size:
-            more = ms % size // _PARTS[index + 1][0] if index + 1 < len(_PARTS) else 0
-            return f"{ms // size} {unit}" + (f" {more} {_PARTS[index + 1][1]}" if more else "")
-    return f"{ms} ms"
 
 
 def size(count: int) -> str:

@@ -145,9 +145,9 @@ def test_partitions_are_named_whole_topics_or_some(running: Broker, group: str, 
     assert moved(tell(*reset, "--topic", "orders:1,0")) == ["orders 0 40 100", "orders 1 0 0"]
     assert len(moved(tell(*reset, "--topic", "orders"))) == 3
     tell(*reset, "--topic", "orders:9", code=1)
-    assert tell.error == "kafka-offsets: orders-9: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
+    assert tell.error == "kafka-offsets: topic orders has 3 partitions, and no partition 9\n"
     tell(*reset, "--topic", "nothing", code=1)
-    assert tell.error == "kafka-offsets: topic nothing: UNKNOWN_TOPIC_OR_PARTITION (3)\n"
+    assert tell.error == "kafka-offsets: topic nothing does not exist\n"
 
 
 def test_a_group_may_begin_with_a_reset(running: Broker, tell: Told) -> None:
@@ -222,13 +222,83 @@ def test_what_cannot_be_reset_is_reported(group: str, tell: Told) -> None:
 def test_offsets_of_a_group_with_members_are_not_moved(running: Broker, tell: Told) -> None:
     joined = Joined(running, "busy")
     tell("offsets", "reset", "busy", "--to-latest", "--topic", "orders", "--execute", code=cli.CANNOT)
-    assert "group busy is Stable: only offsets of a group without members can be moved" in tell.error
+    assert (
+        "group busy is Stable, with 1 member: only a group without members can have its offsets moved"
+        in tell.error
+    )
+    refused = tell.error
+    tell("offsets", "commit", "busy", "orders:0=1", code=cli.CANNOT)
+    assert tell.error == refused, "in the same words"
     assert offsets(running, "busy") == {}
     tell("offsets", "delete", "busy", "--topic", "orders:0", code=1)
     assert "orders-0 GROUP_SUBSCRIBED_TO_TOPIC (86)" in tell.error
     tell("groups", "delete", "busy", code=1)
-    assert tell.error == "kafka-offsets: group busy: NON_EMPTY_GROUP (68)\n"
+    assert tell.error == (
+        "kafka-offsets: group busy is Stable, with 1 member: only a group without members can be deleted\n"
+    )
     joined.connection.close()
+
+
+def test_a_partition_that_cannot_be_read_is_not_moved_and_hides_no_other(
+    running: Broker, group: str, tell: Told
+) -> None:
+    def ends(call: Call) -> messages.ListOffsetsResponse:
+        made = messages.ListOffsetsResponse
+        answers = [made.ListOffsetsPartitionResponse(at, 29 * (at == 1), offset=0) for at in range(2)]
+        return made(topics=[made.ListOffsetsTopicResponse("orders", answers)])
+
+    with running.faults.control("ListOffsets", ends):
+        heading, *rows = map(str.split, tell("groups", "reset", group, "--to-earliest", "--execute", code=1))
+    assert heading[-1] == "ERROR"
+    assert [row[1:] for row in rows] == [
+        ["orders", "0", "40", "0", "-"],
+        ["orders", "1", "0", "-", "TOPIC_AUTHORIZATION_FAILED", "(29)"],
+    ]
+    assert "the log end is not known of orders-1: TOPIC_AUTHORIZATION_FAILED (29)" in tell.error
+    assert offsets(running, group) == {0: 0, 1: 0}
+
+
+def test_a_group_that_is_refused_does_not_keep_the_others_from_being_moved(
+    running: Broker, group: str, tell: Told
+) -> None:
+    running.commit("other", {("orders", 0): 3})
+    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, group="other"):
+        rows = tell("groups", "reset", "other", group, "--to-latest", "--execute", code=1)
+    assert moved(rows) == ["orders 0 40 100", "orders 1 0 0"]
+    assert "offsets of group other: GROUP_AUTHORIZATION_FAILED (30)" in tell.error
+    assert offsets(running, group)[0] == 100
+
+
+def test_a_similar_topic_is_proposed(group: str, tell: Told) -> None:
+    said = "kafka-offsets: topic ordres does not exist; did you mean orders?\n"
+    for words in (
+        ("groups", "reset", group, "--to-latest", "--topic", "ordres"),
+        ("groups", "delete-offsets", group, "--topic", "ordres"),
+        ("offsets", "commit", group, "ordres:0=1"),
+    ):
+        tell(*words, code=1)
+        assert tell.error == said
+    tell("groups", "reset", group, "--to-latest", "--topic", "ordres:0", code=1)
+    assert tell.error == said
+    tell("groups", "reset", group, "--to-latest", "--topic", "orders:7", code=1)
+    assert tell.error == "kafka-offsets: topic orders has 3 partitions, and no partition 7\n"
+
+
+def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker() as broker:
+        tell = Told(broker, capsys)
+        for words, said in (
+            (("groups", "list"), "there are no groups"),
+            (("groups", "describe", "--all-groups"), "there are no groups"),
+            (("lag",), "no group has committed offsets"),
+            (("offsets", "cleanup"), "no offsets are committed"),
+        ):
+            assert tell(*words) == []
+            assert tell.error == f"kafka-offsets: {said}\n", words
+        broker.create_topic("orders", 1)
+        broker.commit("g", {("orders", 0): 0})
+        tell("groups", "list", "--state", "Stable")
+        assert tell.error == "kafka-offsets: none of 1 groups is of these states and types\n"
 
 
 # ---- files ----------------------------------------------------------------------------------------------------
@@ -311,13 +381,23 @@ def test_a_file_that_does_not_exist_is_reported(tell: Told, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "ms"), [("PT1S", 1000), ("P1DT1H", 90_000_000), ("PT0.5S", 500), ("pt2m", 120_000)]
+    ("text", "ms"),
+    [
+        ("PT1S", 1000),
+        ("P1DT1H", 90_000_000),
+        ("PT0.5S", 500),
+        ("pt2m", 120_000),
+        ("30d", 30 * 86_400_000),
+        ("1h", 3_600_000),
+        ("1h30m", 5_400_000),
+        ("0.5s", 500),
+    ],
 )
 def test_durations_are_read(text: str, ms: int) -> None:
     assert moves.parse_duration(text) == ms
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1H", "PT1D", "P1DT"])
+@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1H", "PT1D", "P1DT", "1m1h", "d", "1"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         moves.parse_duration(text)
@@ -454,9 +534,23 @@ def test_a_similar_group_is_proposed(group: str, tell: Told) -> None:
 
 def test_the_lag_is_printed(group: str, tell: Told) -> None:
     heading, *rows = map(str.split, tell("lag", group))
-    assert heading == ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
-    assert rows == [[group, "orders", "0", "40", "100", "60"], [group, "orders", "1", "0", "0", "0"]]
-    assert [heading, *rows][1] in map(str.split, tell("lag"))
+    assert heading == [
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "BEHIND-SINCE",
+        "FOR",
+    ]
+    assert [row[:6] for row in rows] == [
+        [group, "orders", "0", "40", "100", "60"],
+        [group, "orders", "1", "0", "0", "0"],
+    ]
+    assert rows[0][6] == "2023-11-14T22:14:00.000Z" and rows[0][8] == "d", "of the record at offset 40"
+    assert rows[1][6:] == ["-", "-"]
+    assert rows[0][:7] in [line.split()[:7] for line in tell("lag", "--by", "partition")]
     assert [json.loads(line)["lag"] for line in tell("lag", "--group", group, "--json")] == [60, 0]
     assert tell("lag", "nobody", code=1) == []
     assert tell.error == "kafka-offsets: group nobody does not exist\n"
@@ -473,7 +567,7 @@ def test_the_lag_is_watched_with_its_changes(
             raise KeyboardInterrupt
         running.commit(group, {("orders", 0): 45})
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     _, _, first, _, _, total, _, second, _, _ = tell("lag", group, "--watch", "0.5", code=130)
     assert first.split()[1:] == ["orders", "0", "40", "100", "60", "-"]
     assert second.split()[1:] == ["orders", "0", "45", "100", "55", "-5"]
@@ -497,7 +591,7 @@ def test_the_watched_lag_is_printed_as_on_its_page(
             raise KeyboardInterrupt
         running.commit("reports", {("orders", 0): 40})
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     running.commit("reports", {("orders", 0): 28})
     given = tell(*line.partition(" --bootstrap-server ")[0].split(), code=130)
     *_, total, heading, row, _ = given
@@ -529,7 +623,7 @@ def test_a_watch_goes_on_after_a_broken_connection_and_an_answer_without_brokers
         else:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     try:
         lines = tell("lag", group, "--watch", "0.5", "--timeout", "300", code=130)
     finally:
@@ -551,7 +645,7 @@ def test_the_change_in_json_is_a_number(
             raise KeyboardInterrupt
         running.commit(group, {("orders", 0): left.pop(0)})
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     tables = [json.loads(line) for line in tell("lag", group, "--watch", "--json", code=130)]
     assert [[row["change"] for row in table["partitions"]] for table in tables] == [
         [None, None],
@@ -573,13 +667,13 @@ def test_a_sum_without_what_is_not_known_is_said_to_be_so(
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     words = "lag", group, "other", "--watch", "--timeout", "300"
     running.commit("other", {("orders", 0): 0})
     with running.faults.control("ListOffsets", ends):
         total, *_ = tell(*words, code=130)
     assert total.endswith("  at least 0 records of lag in all; not known: 6 partitions"), total
-    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, n=1):
+    with running.faults.error("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, group=group):
         total, *_ = tell(*words, code=130)
     assert total.endswith("  at least 100 records of lag in all; not known: 1 group"), total
     with running.faults.error("ListGroups", ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
@@ -596,7 +690,7 @@ def test_an_offset_after_the_log_end_takes_nothing_from_the_sum(
     def sleep(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kafka_offsets.commands.groups.describing._pause", sleep)
+    monkeypatch.setattr("kafka_offsets.commands.groups.lagging._pause", sleep)
     total, *_ = tell("lag", "twenty", "--watch", code=130)
     assert total.endswith("  20 records of lag in all")
 

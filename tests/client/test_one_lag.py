@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from kafka_offsets import Broker, cli
 from kafka_offsets import lag as rule
 from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.client.admin_requests.groups import GroupFacts
 from kafka_offsets.client.cluster import ClusterClient, LogRange
 from kafka_offsets.client.connection import Connection, parse_address
-from kafka_offsets.client.coordinator import Committed, Coordinator, Description, Member
-from kafka_offsets.commands.groups import describing
+from kafka_offsets.client.coordinator import Committed, Description, Member
+from kafka_offsets.commands.groups import rows as group_rows
 from kafka_offsets.commands.options.connections import Refusals
 from kafka_offsets.errors import ErrorCode, RefusedError
 from kafka_offsets.http import metrics
@@ -234,11 +235,10 @@ def printed_lags(history: History) -> dict[TopicPartition, int | None]:
         }
 
     committed = {place: Committed(offset, "") for place, offset in history.committed.items()}
-    coordinator = SimpleNamespace(group="g", committed=lambda errors: committed)
     member = Member("m", None, "c", "h", frozenset(history.owned))
-    logs = describing._Logs(cast("ClusterClient", SimpleNamespace(log_ranges=log_ranges)), Refusals())
+    logs = group_rows.Logs(cast("ClusterClient", SimpleNamespace(log_ranges=log_ranges)), Refusals())
     found = Description("consumer", "Stable", "range", (member,))
-    rows = describing._offset_rows(logs, cast("Coordinator", coordinator), found)
+    rows = group_rows.offset_rows(logs, GroupFacts("g", "", 1, found, committed, {}, {}))
     return {(row["topic"], row["partition"]): row["lag"] for row in rows if row.get("is_there")}
 
 
@@ -309,7 +309,7 @@ def has_records(history: History, place: TopicPartition) -> bool:
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, int]]:
     """A cluster without a leader of one partition of `orders`, which has no other replica."""
-    monkeypatch.setattr(describing, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(group_rows, "PATIENCE_S", 0.2)
     with Cluster({"default.replication.factor": 1, "offsets.topic.replication.factor": 3}) as cluster:
         cluster.create_topic("orders", 3)
         cluster.produce("orders", [{"value": "x", "partition": n % 3} for n in range(9)])
@@ -340,7 +340,10 @@ def test_one_group_that_is_refused_leaves_the_others(
     for words in (("lag",), ("groups", "describe", "a", "b", "c")):
         with broker.faults.error("OffsetFetch", "GROUP_AUTHORIZATION_FAILED", group="b"):
             rows, error = printed(broker, capsys, *words, code=1)
-        assert len(rows) == 2 * 3, rows
+        assert len(rows) == 2 * 3 + 1, rows
+        assert [row["error"] for row in rows if row.get("group") == "b"] == [
+            "GROUP_AUTHORIZATION_FAILED (30)"
+        ]
         assert "group b is not known: offsets of group b: GROUP_AUTHORIZATION_FAILED (30)" in error
 
 
@@ -354,7 +357,7 @@ def test_a_broker_that_is_silent_is_waited_for_once(
     silent: int,
 ) -> None:
     """A paused process: its port accepts connections, and nothing is answered. It may be the one asked first."""
-    monkeypatch.setattr(describing, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(group_rows, "PATIENCE_S", 0.5)
     names = [f"g{n}" for n in range(9)]
     with Cluster({"default.replication.factor": 1, "offsets.topic.replication.factor": 3}) as cluster:
         cluster.create_topic("orders", 3)

@@ -378,4 +378,6 @@ def test_a_command_that_is_refused_says_why_in_a_line(
 
 def test_a_command_without_a_broker_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["groups", "list"]) == cli.CANNOT
-    assert capsys.readouterr().err == "kafka-offsets: name a broker, with --bootstrap-server HOST:PORT\n"
+    assert capsys.readouterr().err.startswith(
+        "kafka-offsets: name a broker, with --bootstrap-server HOST:PORT, the variable"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_offsets.clock import duration_text
 from kafka_offsets.spark import words
 from tests.http.browser import Page, chromium
 from tests.spark.pipelines import at
@@ -31,7 +32,7 @@ LONG_NAME = "payments-reconciliation-service-of-the-north-in-production"
     ],
 )
 def test_a_duration_has_two_units(ms: int, text: str) -> None:
-    assert words.duration(ms) == text
+    assert duration_text(ms) == text
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka_offsets.commands.acls import managing
 from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
+from kafka_offsets.commands.options.script_actions import with_action
 from kafka_offsets.security.acls import AclOperation, PatternType
 
 _ACTIONS_OF_THE_SCRIPT = {"--list": "list", "--add": "add", "--remove": "remove"}
@@ -15,12 +16,9 @@ _EPILOG = "Exit code: 0 done, 1 when the broker refuses it, 2 when it cannot be 
 Parser = argparse.ArgumentParser
 
 
-def with_action(words: list[str]) -> list[str]:
+def normalized(words: list[str]) -> list[str]:
     """Return the words of `kafka-offsets acls` with the action in front, also of a command line of Kafka's script."""
-    named = [word for word in words if word in _ACTIONS_OF_THE_SCRIPT]
-    if len(named) != 1 or not words[0].startswith("-"):
-        return words
-    return [_ACTIONS_OF_THE_SCRIPT[named[0]], *(word for word in words if word != named[0])]
+    return with_action(words, _ACTIONS_OF_THE_SCRIPT)
 
 
 def add_command(parser: Parser) -> None:

@@ -24,7 +24,7 @@ from kafka_offsets.security.acls import (
     ResourceType,
 )
 from kafka_offsets.security.authorizer import OPERATIONS_ON
-from kafka_offsets.terminal import printable
+from kafka_offsets.terminal import note, printable
 
 OPERATION_NAMES = {
     each.name.title().replace("_", ""): each for each in AclOperation if each >= AclOperation.ALL
@@ -110,7 +110,14 @@ def list_acls(options: argparse.Namespace) -> int:
     filters = [AclFilter(*each) for each in _resources(options)] or [AclFilter()]
     principals = options.principals or [None]
     named = [each._replace(principal=principal) for each, principal in product(filters, principals)]
-    _print(_described(options, named), options)
+    found = _described(options, named)
+    if not found:
+        note(
+            "there are no such ACLs"
+            if options.principals or filters != [AclFilter()]
+            else "there are no ACLs"
+        )
+    _print(found, options)
     return 0
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.client.moves import MoveError
-from kafka_offsets.commands.groups import describing, moving
+from kafka_offsets.commands.groups import describing, lagging, moving
 from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
-from kafka_offsets.commands.options.connections import REFUSED, refused
+from kafka_offsets.commands.options.connections import REFUSED, NoTopicError, refused
+from kafka_offsets.commands.options.script_actions import with_action
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.terminal import printable
 
@@ -45,12 +46,9 @@ Parser = argparse.ArgumentParser
 Run = Callable[[argparse.Namespace], int]
 
 
-def with_action(words: list[str]) -> list[str]:
+def normalized(words: list[str]) -> list[str]:
     """Return the words of `kafka-offsets groups` with the action in front, also of a command line of Kafka's script."""
-    named = [word for word in words if word in _ACTIONS_OF_THE_SCRIPT]
-    if len(named) != 1 or not words[0].startswith("-"):
-        return words
-    return [_ACTIONS_OF_THE_SCRIPT[named[0]], *(word for word in words if word != named[0])]
+    return with_action(words, _ACTIONS_OF_THE_SCRIPT)
 
 
 def add_command(parser: Parser, command: str) -> None:
@@ -78,7 +76,19 @@ def _add_lag(parser: Parser) -> None:
         metavar="SECONDS",
         help=f"repeat every SECONDS ({_WATCH_SECONDS:g}), with the changes, until Ctrl-C",
     )
-    parser.set_defaults(run=describing.lag)
+    parser.add_argument(
+        "--by",
+        choices=("partition", "group"),
+        help=f"a row for each partition, or for each group (without --json: of more than {lagging.MANY_GROUPS} groups)",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=("group", "lag", "since"),
+        help="the order of rows: by name, the largest lag first, the one that lasts longest first; "
+        "default: by name, with --top and a row for each group by lag",
+    )
+    parser.add_argument("--top", type=types.whole_number, metavar="N", help="only the first N rows")
+    parser.set_defaults(run=lagging.lag)
     add_broker_options(parser)
 
 
@@ -196,7 +206,7 @@ def _add_clean_up(actions: argparse._SubParsersAction[Any]) -> None:
         "--older-than",
         type=types.period,
         metavar="PERIOD",
-        help="only offsets of groups without members that were committed longer ago, such as PT1H30M or P7D",
+        help="only offsets of groups without members that were committed longer ago, such as 1h30m or 7d",
     )
     _add_execute(cleanup, "delete them; without it, only print them")
     cleanup.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -272,7 +282,7 @@ def _add_reset(actions: argparse._SubParsersAction[Any], *, one_group: bool) -> 
         "--by-duration",
         type=types.duration,
         metavar="PERIOD",
-        help="to the first record of the last PT1H30M, P7D …",
+        help="to the first record of the last 1h30m, 7d …",
     )
     where.add_argument(
         "--from-file",
@@ -324,7 +334,7 @@ def run(options: argparse.Namespace) -> int:
     chosen: Run = options.run
     try:
         return chosen(options)
-    except RefusedError as error:
+    except (NoTopicError, RefusedError) as error:
         return refused(str(error))
 
 

@@ -67,6 +67,9 @@ def clean_up(options: argparse.Namespace) -> int:
     for group in sorted(set(options.groups) - {each.group for each in found}):
         with options.connections.coordinator(group) as coordinator:
             refused.add(why_without_offsets(options, coordinator))
+    if not found and not refused.code:
+        note("no offsets are committed")
+        return 0
     if options.older_than is None:
         _print(found, options)
         return refused.code

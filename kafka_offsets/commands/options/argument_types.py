@@ -71,6 +71,16 @@ def seconds(text: str) -> int:
     return whole_number(text) * 1000
 
 
+def milliseconds(text: str) -> int:
+    """Return a duration, or a number of ms, in ms."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else int(duration(text))
+
+
+def minutes(text: str) -> int:
+    """Return a duration, or a number of minutes, in ms."""
+    return int(text) * 60_000 if text.isascii() and text.isdigit() and len(text) < 15 else int(duration(text))
+
+
 def offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET."""
     place, found = _place_and_offset(text)

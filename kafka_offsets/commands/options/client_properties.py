@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -19,6 +20,13 @@ _OF_CONNECTIONS = (
 )
 
 
+SERVERS_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+"""The variable that `kafka-offsets exec` sets for its command, too."""
+
+CONTEXT = "~/.config/kafka-offsets/client.properties"
+"""Client properties of the cluster that is meant where nothing names a broker."""
+
+
 def add_broker_options(parser: argparse.ArgumentParser, own_keys: Collection[str] = ()) -> None:
     """Add the options of every command that connects to brokers; `own_keys` have an effect on this command alone."""
     parser.add_argument(
@@ -26,7 +34,8 @@ def add_broker_options(parser: argparse.ArgumentParser, own_keys: Collection[str
         "-b",
         type=types.servers,
         metavar="HOST:PORT[,HOST:PORT…]",
-        help="any brokers of the cluster, tried in turn; default: bootstrap.servers of the client properties",
+        help="any brokers of the cluster, tried in turn; default: bootstrap.servers of the client properties, "
+        f"then the variable {SERVERS_VARIABLE}, then the file {CONTEXT}",
     )
     parser.add_argument(
         "--timeout",
@@ -62,7 +71,7 @@ def apply_client_properties(options: argparse.Namespace, own_keys: Collection[st
     if options.bootstrap_server is not None:
         properties["bootstrap.servers"] = options.bootstrap_server
     if "bootstrap.servers" not in properties:
-        raise ConfigError("name a broker, with --bootstrap-server HOST:PORT")
+        properties = _with_address(options, properties)
     before = dict(properties)
     connections: ConnectionSettings
     try:
@@ -78,6 +87,24 @@ def apply_client_properties(options: argparse.Namespace, own_keys: Collection[st
         if key not in properties and (key.startswith(PREFIXES) or key == "bootstrap.servers")
     }
     return own
+
+
+def _with_address(options: argparse.Namespace, properties: dict[str, str]) -> dict[str, str]:
+    """Return the properties with a broker of the environment or, with all that it needs, of the context.
+
+    A password of the context is for its own brokers: it is not read where a broker is named.
+    """
+    if servers := os.environ.get(SERVERS_VARIABLE):
+        return properties | {"bootstrap.servers": servers}
+    if options.command_config is None and (context := Path(CONTEXT).expanduser()).exists():
+        options.command_config = context
+        properties = _given(options)
+    if "bootstrap.servers" not in properties:
+        raise ConfigError(
+            f"name a broker, with --bootstrap-server HOST:PORT, the variable {SERVERS_VARIABLE}, or bootstrap.servers "
+            f"in {CONTEXT}"
+        )
+    return properties
 
 
 def security_properties(options: argparse.Namespace) -> dict[str, str]:

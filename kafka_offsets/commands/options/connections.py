@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup
-from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.coordinator import Coordinator, Description
 from kafka_offsets.client.moves import MoveError
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -25,14 +25,32 @@ def refused(message: str) -> int:
     return REFUSED
 
 
+class NoTopicError(KafkaOffsetsError):
+    """A topic that does not exist."""
+
+
+def reason_of(error: KafkaOffsetsError) -> str:
+    """Return why something is not known, in a word where a broker says so."""
+    code = error.error_code if isinstance(error, RefusedError) else None
+    return str(error) if code is None else f"{code.name} ({code.value})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas between them: the first ten, and how many there are."""
+    more = f", … ({len(names):,})" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
+
+
 class Refusals:
     """What is reported on standard error; `code` is the exit code that follows.
 
+    Lines that differ only in a name are one line when there are more than ten; `say` writes these lines.
     groups, brokers  how many groups are not known, and how many brokers do not tell which ones they have
     """
 
     def __init__(self) -> None:
         self.code = self.groups = self.brokers = 0
+        self._like: dict[str, list[tuple[str, str]]] = {}
 
     def add(self, message: str, *, counts: bool = True) -> None:
         """Report on standard error what was refused, or what is left out if it does not count."""
@@ -40,10 +58,27 @@ class Refusals:
         if counts:
             self.code = REFUSED
 
+    def add_like(self, many: str, name: str, message: str, *, counts: bool) -> None:
+        """Report later, as `message`, or if there are many with their names: `many` follows their number."""
+        self._like.setdefault(many, []).append((name, message))
+        if counts:
+            self.code = REFUSED
+
+    def say(self) -> None:
+        """Write the lines that were kept."""
+        for many, some in self._like.items():
+            if len(some) > _NAMED:
+                note(f"{len(some):,} {many}: {listed([name for name, _ in some])}")
+                continue
+            for _, message in some:
+                note(message)
+        self._like.clear()
+
     def add_group(self, group: str, error: KafkaOffsetsError) -> None:
         """Report a group of which nothing is known."""
         self.groups += 1
-        self.add(f"group {group} is not known: {error}")
+        many = f"groups are not known for {reason_of(error)}"
+        self.add_like(many, group, f"group {group} is not known: {error}", counts=True)
 
     def add_broker(self, node: int, error: KafkaOffsetsError) -> None:
         """Report a broker that does not tell which groups it has."""
@@ -53,34 +88,42 @@ class Refusals:
     def add_offsets(self, group: str, errors: Mapping[TopicPartition, ErrorCode]) -> None:
         """Report the partitions of a group whose committed offset the coordinator does not give."""
         for (topic, partition), error in sorted(errors.items()):
-            what = f"the committed offset of {topic}-{partition} is not known"
-            self.add(f"group {group}: {what}: {error.name} ({error.value})")
+            reason = f"{error.name} ({error.value})"
+            what = f"the committed offset of {topic}-{partition} is not known: {reason}"
+            many = f"committed offsets are not known for {reason}"
+            self.add_like(many, f"{group} of {topic}-{partition}", f"group {group}: {what}", counts=True)
 
     def add_log_ends(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
         """Report the partitions whose log start and end are not known, one line for each reason."""
+        self._add_places("the log end is not known of", errors, counts=True)
+
+    def add_producers(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
+        """Report the partitions whose producers are not known."""
+        self._add_places("the producers are not known of", errors, counts=True)
+
+    def add_times(self, errors: Mapping[TopicPartition, KafkaOffsetsError]) -> None:
+        """Report the partitions whose records are not read, so that it is not known since when a group lags."""
+        self._add_places("it is not known since when a group lags in", errors, counts=False)
+
+    def _add_places(
+        self, what: str, errors: Mapping[TopicPartition, KafkaOffsetsError], *, counts: bool
+    ) -> None:
         reasons: dict[str, list[str]] = {}
         for (topic, partition), error in sorted(errors.items(), key=lambda each: each[0]):
-            code = error.error_code if isinstance(error, RefusedError) else None
-            reason = str(error) if code is None else f"{code.name} ({code.value})"
             place = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
-            reasons.setdefault(reason, []).append(place)
+            reasons.setdefault(reason_of(error), []).append(place)
         for reason, places in reasons.items():
-            more = f", … ({len(places)})" if len(places) > _NAMED else ""
-            self.add(f"the log end is not known of {', '.join(places[:_NAMED])}{more}: {reason}")
+            self.add(f"{what} {listed(places)}: {reason}", counts=counts)
 
 
-def chosen_groups(options: argparse.Namespace, refusals: Refusals | None = None) -> list[str]:
-    """Return the groups of the options, each once. MoveError if none is named.
-
-    refusals  gets the brokers that do not tell their groups; without it the first one is an error
-    """
+def chosen_groups(options: argparse.Namespace) -> list[str]:
+    """Return the groups of the options, each once. MoveError if none is named."""
     named = list(dict.fromkeys([*options.groups, *options.more_groups]))
     if options.all_groups:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
         with options.connections.cluster() as cluster:
-            found = cluster.groups() if refusals is None else listed_groups(cluster, refusals)
-        return [each.group for each in found]
+            return [each.group for each in cluster.groups()]
     if not named:
         raise MoveError("name a group, or give --all-groups")
     return named
@@ -108,10 +151,33 @@ def unknown_group(options: argparse.Namespace, group: str) -> str:
         return f"group {group} does not exist{nearest_name(group, [each.group for each in cluster.groups()])}"
 
 
-def why_refused(options: argparse.Namespace, error: RefusedError, group: str) -> str:
+def unknown_topic(cluster: ClusterClient, topic: str) -> str:
+    """Return that a topic does not exist, with the most similar one that does."""
+    return f"topic {topic} does not exist{nearest_name(topic, cluster.topic_names())}"
+
+
+def unknown_place(cluster: ClusterClient, place: TopicPartition) -> str:
+    """Return that a partition does not exist, or its topic."""
+    topic, partition = place
+    if topic not in cluster.topic_names():
+        return unknown_topic(cluster, topic)
+    return f"topic {topic} has {len(cluster.leaders([topic]))} partitions, and no partition {partition}"
+
+
+def why_refused(options: argparse.Namespace, error: RefusedError, coordinator: Coordinator) -> str:
     """Return why a request about a group was refused."""
-    is_unknown = error.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    return unknown_group(options, group) if is_unknown else str(error)
+    if error.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return unknown_group(options, coordinator.group)
+    if error.error_code is ErrorCode.NON_EMPTY_GROUP:
+        return f"{has_members(coordinator.group, coordinator.describe())} can be deleted"
+    return str(error)
+
+
+def has_members(group: str, found: Description) -> str:
+    """Return that a group has members, as the begin of a sentence about groups without members."""
+    count = len(found.members)
+    members = f", with {count} member{'s' * (count != 1)}" if count else ""
+    return f"group {group} is {found.state}{members}: only a group without members"
 
 
 def chosen_places(
@@ -119,12 +185,22 @@ def chosen_places(
     cluster: ClusterClient,
     known: Iterable[TopicPartition],
 ) -> list[TopicPartition]:
-    """Return the named partitions, all of a topic without numbers; `known` if no topic is named."""
+    """Return the named partitions, all of a topic without numbers; `known` if no topic is named.
+
+    Raises NoTopicError for a whole topic that does not exist, and RefusedError.
+    """
     named = list(topics)
     if not named:
         return sorted(known)
     whole = [topic for topic, partitions in named if partitions is None]
-    found = set(cluster.leaders(whole)) if whole else set()
+    try:
+        found = set(cluster.leaders(whole)) if whole else set()
+    except RefusedError as error:
+        existing = cluster.topic_names()
+        missing = next((topic for topic in whole if topic not in existing), None)
+        if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or missing is None:
+            raise
+        raise NoTopicError(unknown_topic(cluster, missing)) from error
     found.update(
         (topic, each) for topic, partitions in named if partitions is not None for each in partitions
     )

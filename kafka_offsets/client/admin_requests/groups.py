@@ -1,0 +1,160 @@
+"""Many groups: members and committed offsets of a thousand groups with three requests to each coordinator.
+
+FindCoordinator asks for many groups since version 4 (KIP-699), OffsetFetch since version 8 (KIP-709). What such a
+request leaves open is asked again for the group alone, by `Coordinator`, which waits for what passes: an older broker,
+a coordinator that has moved, a group that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafka_offsets.client.cluster import ClusterClient, ListedGroup
+from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.coordinator import (
+    CONSUMER_GROUP_DESCRIBE,
+    DESCRIBE_VERSION,
+    Committed,
+    Description,
+    Offsets,
+    classic_group,
+    consumer_group,
+    offsets_of,
+)
+from kafka_offsets.client.settings import ConnectionSettings
+from kafka_offsets.errors import ConnectionLostError, ErrorCode, KafkaOffsetsError, RefusedError
+from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
+
+_FIND_COORDINATOR, _FIND_VERSION = 10, 4
+_OFFSET_FETCH, _FETCH_VERSION = 9, 8
+
+_FIRST, _TOGETHER = 100, 1000
+"""How many groups the first requests ask for, whose rows are awaited, and the later ones."""
+
+
+class GroupFacts(NamedTuple):
+    """What a coordinator tells of a group.
+
+    address, node_id  of the coordinator
+    epochs   the leader epoch of the last record before each committed offset, where the client gave it
+    refused  the error of each partition whose committed offset the coordinator does not give
+    """
+
+    group: str
+    address: str
+    node_id: int
+    description: Description
+    committed: Mapping[TopicPartition, Committed]
+    epochs: Mapping[TopicPartition, int]
+    refused: Mapping[TopicPartition, ErrorCode]
+
+
+Told = GroupFacts | KafkaOffsetsError
+
+
+def read_groups(
+    settings: ConnectionSettings,
+    cluster: ClusterClient,
+    groups: Sequence[str],
+    listed: Iterable[ListedGroup] = (),
+) -> Iterator[tuple[str, Told]]:
+    """Yield each group with what its coordinator tells, or with the error why it does not, in the order given.
+
+    listed  groups of which the state is known: one without members is not described
+    """
+    known = {each.group: each for each in listed}
+    at, count = 0, _FIRST
+    while at < len(groups):
+        some = groups[at : at + count]
+        told = _together(cluster, some, known) if len(groups) > 1 else {}
+        for group in some:
+            yield group, told[group] if group in told else _alone(settings, group)
+        at, count = at + count, _TOGETHER
+
+
+def _alone(settings: ConnectionSettings, group: str) -> Told:
+    refused: dict[TopicPartition, ErrorCode] = {}
+    try:
+        with settings.coordinator(group) as coordinator:
+            found, offsets = coordinator.describe(), coordinator.offsets(refused)
+            return GroupFacts(group, coordinator.address, coordinator.node_id, found, *offsets, refused)
+    except (ConnectionLostError, RefusedError) as error:
+        return error
+
+
+def _together(
+    cluster: ClusterClient, groups: Sequence[str], listed: Mapping[str, ListedGroup]
+) -> dict[str, GroupFacts]:
+    """Return what the coordinators tell of groups without an error."""
+    found: dict[str, GroupFacts] = {}
+    try:
+        by_node = _coordinators(cluster, groups)
+    except (ConnectionLostError, RefusedError):
+        return found
+    for node, some in by_node.items():
+        try:
+            broker, address = cluster.broker(node)
+            if broker.latest_version(_OFFSET_FETCH) < _FETCH_VERSION:
+                continue
+            descriptions = _described(broker, some, listed)
+            for group, (offsets, refused) in _fetched(broker, [*descriptions]).items():
+                found[group] = GroupFacts(group, address, node, descriptions[group], *offsets, refused)
+        except (ConnectionLostError, RefusedError):
+            continue
+    return found
+
+
+def _coordinators(cluster: ClusterClient, groups: Sequence[str]) -> dict[int, list[str]]:
+    """Return the groups of each node, as far as they have a coordinator."""
+    by_node: dict[int, list[str]] = {}
+    broker = cluster.any_broker()
+    if broker.latest_version(_FIND_COORDINATOR) >= _FIND_VERSION:
+        request = messages.FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups))
+        for each in broker.call(request, _FIND_VERSION).coordinators:
+            if not each.error_code:
+                by_node.setdefault(each.node_id, []).append(each.key)
+    return by_node
+
+
+def _described(
+    broker: Connection, groups: Sequence[str], listed: Mapping[str, ListedGroup]
+) -> dict[str, Description]:
+    found: dict[str, Description] = {}
+    left = []
+    for group in groups:
+        each = listed.get(group)
+        if each is not None and each.state == "Empty" and each.type:
+            found[group] = Description(each.type, each.state, "", ())
+        else:
+            left.append(group)
+    if left and broker.latest_version(CONSUMER_GROUP_DESCRIBE) >= 0:
+        for modern in broker.call(messages.ConsumerGroupDescribeRequest(left), 0).groups:
+            if not modern.error_code:
+                found[modern.group_id] = consumer_group(modern)
+        left = [group for group in left if group not in found]
+    if left:
+        for classic in broker.call(messages.DescribeGroupsRequest(left), DESCRIBE_VERSION).groups:
+            if not classic.error_code:
+                found[classic.group_id] = classic_group(classic)
+    return found
+
+
+def _fetched(
+    broker: Connection, groups: Sequence[str]
+) -> dict[str, tuple[Offsets, dict[TopicPartition, ErrorCode]]]:
+    """Return the committed offsets of groups, and the refused partitions; nothing of a group that is refused."""
+    if not groups:
+        return {}
+    request = messages.OffsetFetchRequest
+    asked = request(groups=[request.Group(group, topics=None) for group in groups])
+    found = {}
+    answer: Any = broker.call(asked, _FETCH_VERSION)
+    for each in answer.groups:
+        refused: dict[TopicPartition, ErrorCode] = {}
+        try:
+            found[each.group_id] = offsets_of(each.group_id, each, refused), refused
+        except RefusedError:
+            continue  # asked again alone
+    return found

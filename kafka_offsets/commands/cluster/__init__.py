@@ -1,0 +1,1 @@
+"""`kafka-offsets topics` and `transactions`: what do kafka-topics.sh, kafka-configs.sh and kafka-transactions.sh do?"""

@@ -1,0 +1,160 @@
+"""Rows of `lag` and `groups describe`: the partitions that groups read, with what is not known said in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kafka_offsets import lag as rule
+from kafka_offsets.client.admin_requests.groups import GroupFacts, read_groups
+from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup, LogRange
+from kafka_offsets.client.connection import PATIENCE_S
+from kafka_offsets.client.coordinator import Member
+from kafka_offsets.commands.options.connections import Refusals, chosen_groups, listed_groups, reason_of
+from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.protocol.topic_partition import TopicPartition
+
+_PLACE = ("topic", "partition", "offset", "end", "lag", "skipped")
+
+Row = dict[str, Any]
+
+
+def be_patient(options: Any) -> None:
+    """Let tables that show what the others know wait two seconds for one broker of several."""
+    options.connections.retries.patience_s = PATIENCE_S
+
+
+def of_each_group(
+    options: Any, logs: Logs, rows_of: Callable[[GroupFacts], list[Row]], *, described: bool
+) -> list[Row]:
+    """Return the rows of all chosen groups; one that cannot be read has a row that says so, unless it is alone.
+
+    described  whether groups without members are described too, of which only offsets are known otherwise
+    """
+    known: list[ListedGroup] = []
+    if options.all_groups and not (options.groups or options.more_groups):
+        known = listed_groups(logs.cluster, logs.refusals)
+        groups = [each.group for each in known]
+    else:
+        groups = chosen_groups(options)
+    rows: list[Row] = []
+    facts = read_groups(options.connections, logs.cluster, groups, () if described else known)
+    for group, told in facts:
+        if isinstance(told, GroupFacts):
+            rows += rows_of(told)
+        elif len(groups) == 1 and not options.all_groups:
+            raise told
+        else:
+            logs.refusals.add_group(group, told)
+            rows.append({"group": group, **dict.fromkeys(_PLACE), "is_there": True, "error": reason_of(told)})
+    return rows
+
+
+def offset_rows(logs: Logs, facts: GroupFacts) -> list[Row]:
+    """Return a row for each partition that the group reads, and for each member without partitions.
+
+    A partition without an offset and a member has a row if it has records.
+    """
+    committed, errors = facts.committed, facts.refused
+    logs.refusals.add_offsets(facts.group, errors)
+    members = facts.description.members
+    owners = {place: member for member in members for place in member.assigned}
+    named = {*committed, *owners, *errors}
+    ranges = logs.of(rule.topics_read(named), named)
+    has_records = (place for place, known in ranges.items() if known is None or known.end > known.start)
+    rows = []
+    for place in sorted({*named, *has_records}):
+        offset = committed[place].offset if place in committed else None
+        known = ranges.get(place)
+        row = {
+            "topic": place[0],
+            "partition": place[1],
+            "offset": offset,
+            "end": known and known.end,
+            "lag": None,
+            "skipped": None,
+            "is_there": place in ranges,
+        }
+        if place in errors:
+            row["error"] = f"{errors[place].name} ({errors[place].value})"
+        elif known is not None:
+            row["lag"] = rule.lag(offset, known.start, known.end)
+            row["skipped"] = rule.skipped(offset, known.start)
+        if known is None and place in ranges:
+            row["error"] = logs.reason(place)
+        rows.append(row | _owner(owners.get(place)))
+    idle = (member for member in members if not member.assigned)
+    return rows + [dict.fromkeys(_PLACE) | _owner(member) for member in idle]
+
+
+class Logs:
+    """The ranges of the logs of a cluster, each asked for once.
+
+    refusals  gets the partitions whose range is not known
+    """
+
+    def __init__(self, cluster: ClusterClient, refusals: Refusals) -> None:
+        self.refusals = refusals
+        self.cluster = cluster
+        self._ranges: dict[str, dict[TopicPartition, LogRange | None]] = {}
+        self._whole: set[str] = set()
+        self._reasons: dict[TopicPartition, str] = {}
+
+    def of(
+        self, topics: Iterable[str], named: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, LogRange | None]:
+        """Return the range of each partition of topics, None where it is not known; of a deleted topic nothing.
+
+        named  the partitions that a topic has at least, of which the brokers tell nothing
+        """
+        wanted = list(topics)
+        new = [topic for topic in wanted if topic not in self._ranges]
+        if new:
+            errors: dict[TopicPartition, KafkaOffsetsError] = {}
+            found = self.cluster.log_ranges(new, errors)
+            self.refusals.add_log_ends(errors)
+            self._reasons |= {place: reason_of(error) for place, error in errors.items()}
+            self._whole.update(topic for topic, partition in errors if partition == WHOLE_TOPIC)
+            for topic in new:
+                self._ranges[topic] = {place: each for place, each in found.items() if place[0] == topic}
+                self._ranges[topic] |= {
+                    place: None for place in errors if place[0] == topic and place[1] != WHOLE_TOPIC
+                }
+        ranges = {place: each for topic in wanted for place, each in self._ranges[topic].items()}
+        return ranges | {place: None for place in named if place[0] in self._whole}
+
+    def reason(self, place: TopicPartition) -> str:
+        """Return why the range of a partition is not known."""
+        return self._reasons.get(place) or self._reasons[place[0], WHOLE_TOPIC]
+
+
+def note_outside(rows: Iterable[Row], refusals: Refusals) -> None:
+    """Write a line for each committed offset outside its log.
+
+    Kafka's script shows one after the log end as a negative lag, and counts records that were deleted.
+    """
+    for row in rows:
+        place, group = f"{row['topic']}-{row['partition']}", row["group"]
+        said = f"group {group}: the committed offset {row['offset']} of {place} is"
+        name = f"{group} of {place}"
+        if row["lag"] is not None and row["lag"] < 0:
+            many = "committed offsets are after the log end, as when a topic is created again"
+            message = f"{said} after the log end {row['end']}; was the topic created again?"
+            refusals.add_like(many, name, message, counts=False)
+        if row["skipped"]:
+            many = (
+                "committed offsets are before the log start, whose records were deleted before they were read"
+            )
+            message = (
+                f"{said} before the log start: {row['skipped']} offsets were deleted before they were read"
+            )
+            refusals.add_like(many, name, message, counts=False)
+
+
+def _owner(member: Member | None) -> Row:
+    return {
+        "member": member and member.member_id,
+        "instance": member and member.instance_id,
+        "host": member and member.host,
+        "client": member and member.client_id,
+    }

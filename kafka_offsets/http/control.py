@@ -435,7 +435,7 @@ class Control:
         brokers: int = 1,
         manual_clock: bool = False,
         name: str | None = None,
-        topics: Mapping[str, int] | None = None,
+        topics: Mapping[str, int | Mapping[str, Any]] | Sequence[str] | None = None,
         users: Mapping[str, str] | None = None,
         ttl_seconds: float | None = None,
     ) -> BrokerView:
@@ -446,7 +446,7 @@ class Control:
         brokers       more than 1: a cluster of so many
         manual_clock  its time passes only by `clock/advance`
         name          its id; an earlier broker of this name stops first. Default: a number
-        topics        names of topics to numbers of partitions
+        topics        names, or an object of names to numbers of partitions or to `{"partitions": 3, "config": {…}}`
         users         names to passwords of clients, which then authenticate with SASL
         ttl_seconds   after so much real time it is deleted, should the test not do so
         """
@@ -461,18 +461,14 @@ class Control:
         if Config.load(config, warns=False).data_directory() is not None:
             raise ConfigError("this broker is in memory: log.dirs is for `kafka-offsets serve`")
         make = Broker if brokers == 1 else partial(Cluster, brokers=brokers)
-        made: Broker = make(config, host=self._host, port=port, clock=clock, users=users, record=True)
+        made: Broker = make(
+            config, host=self._host, port=port, clock=clock, users=users, record=True, topics=topics
+        )
         self._starting.add(broker_id)
         try:
             if broker_id in self._running:
                 await self.delete(broker_id)
             started = await self.start(made, broker_id)
-            try:
-                for topic, partitions in (topics or {}).items():
-                    await asyncio.to_thread(made.create_topic, topic, partitions)
-            except Exception:
-                await self.delete(broker_id)
-                raise
             if ttl_seconds is not None:
                 loop = asyncio.get_running_loop()
                 self._expiring[broker_id] = loop.call_later(ttl_seconds, self._expire, broker_id)

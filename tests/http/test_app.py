@@ -85,7 +85,8 @@ def test_there_is_a_limit_of_brokers(client: Client, start: Start, monkeypatch: 
 
 
 def test_a_broker_starts_with_its_topics(start: Start) -> None:
-    ends = start(topics={"orders": 3, "payments": 1}).get("overview")["partitions"]
+    compacted = {"partitions": 1, "config": {"cleanup.policy": "compact"}}
+    ends = start(topics={"orders": 3, "payments": compacted}).get("overview")["partitions"]
     assert {topic: len(partitions) for topic, partitions in ends.items()} == {"orders": 3, "payments": 1}
 
 

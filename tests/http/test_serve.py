@@ -68,7 +68,7 @@ def test_records_that_clients_stamp_do_not_follow_the_clock() -> None:
     with serving("--http", "0", "--manual-clock") as (client, _):
         broker = OneBroker(client, "main", client.get("/brokers/main").value["bootstrap_servers"])
         for topic, configs in topics.items():
-            broker.post("create_topic", name=topic, configs=configs)
+            broker.post("create_topic", name=topic, config=configs)
         now = broker.post("clock/advance", days=8)["wall_ms"]
         broker.post("produce", topic="own", records=["a"])
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})

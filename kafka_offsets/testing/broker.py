@@ -209,7 +209,8 @@ class Broker(EmbeddedBroker):
         """
         stored = self._when_open(lambda core: stored_records(core, topic, partition))
         if stored is None:
-            raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
+            what = f"topic {topic!r}" if partition is None else f"partition {topic}-{partition}"
+            raise ValueError(f"there is no {what}")
         records = [record for each in stored for record in read_all(*each)]
         return chosen(records, filter_of(key, value, headers))
 

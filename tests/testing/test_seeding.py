@@ -148,9 +148,9 @@ def test_only_what_is_committed_is_consumed(broker: Broker) -> None:
 
 def test_a_topic_that_does_not_exist_is_named(broker: Broker) -> None:
     broker.create_topic("orders")
-    with pytest.raises(ValueError, match="there is no other"):
+    with pytest.raises(ValueError, match="there is no topic 'other'"):
         broker.consume_all("other")
-    with pytest.raises(ValueError, match="there is no orders-1"):
+    with pytest.raises(ValueError, match="there is no partition orders-1"):
         broker.consume_all("orders", 1)
 
 

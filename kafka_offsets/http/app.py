@@ -365,7 +365,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 def _near_operation(request: Request) -> str:
     """Return the advice to use an operation of a broker with a similar name, or none."""
-    start, broker, name = (request.url.path.lstrip("/").split("/", 2) + ["", ""])[:3]
+    start, broker, name = [*request.url.path.lstrip("/").split("/", 2), "", ""][:3]
     names = [
         each.path.removeprefix(f"{BROKER}/")
         for each in operations()

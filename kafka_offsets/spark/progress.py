@@ -8,6 +8,8 @@ No consumer may join the group: a broker refuses such commits while the group ha
 like any other error; the query is not affected.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import threading

@@ -87,7 +87,7 @@ def deny(
     return allowed._replace(permission=Permission.DENY)
 
 
-def check_given(acls: Iterable[AclBinding]) -> frozenset[AclBinding]:
+def check_given(acls: object) -> frozenset[AclBinding]:
     """Return ACLs that a test has passed as a list. TypeError for one of them alone, and for anything else."""
     if isinstance(acls, AclBinding) or not isinstance(acls, Iterable):
         example = "[allow('alice', 'READ', topic='orders')]"

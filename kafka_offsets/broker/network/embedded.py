@@ -135,7 +135,7 @@ class EmbeddedBroker:
         """
         if not isinstance(name, str):
             raise TypeError(f"the name of the topic is {name!r}, not a str")
-        if not isinstance(partitions, int) or isinstance(partitions, bool):
+        if type(partitions) is not int:
             raise TypeError(f"topic {name!r}: the number of partitions is {partitions!r}, not an int")
         if not isinstance(config, Mapping | None):
             raise TypeError(f"topic {name!r}: its config is a dict of Kafka's keys to values, not {config!r}")

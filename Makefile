@@ -29,7 +29,7 @@ NODE_PACKAGES := kafkajs@2 jest@29 vitest@3 openapi-typescript@7 openapi-fetch@0
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs spark-versions disk-errors kfake-loss generators fuzz mutation suites other-tools differential walks requests docs linkcheck stub clean tools
+.PHONY: help run test quick quick-tests coverage fresh stranger lint bench bench-parts stress kill-loop zookeeper-kill-loop zookeeper-cluster-loop processes exactly-once crash-states torn-tails flipped-bits simulation replication cluster-simulation linearizability spark-logs spark-versions disk-errors kfake-loss generators fuzz mutation suites other-tools differential walks requests docs linkcheck one-file stub clean tools
 .DEFAULT_GOAL := help
 
 ## This list.
@@ -247,6 +247,12 @@ docs: $(VENV)/docs.stamp
 ## Requests every outside page that docs/ links to.
 linkcheck: $(VENV)/docs.stamp
 	$(SPHINX) -b linkcheck docs build/linkcheck
+
+## One file with the command, in build/kafka-offsets.pyz: it needs the same Python and kind of machine, and nothing else.
+one-file: $(VENV)/test.stamp
+	rm -rf build/lib build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
+	$(BIN)/python onefile.py build/wheel/*.whl build/kafka-offsets.pyz
 
 ## Writes protocol/messages.pyi from the schemas.
 stub: $(VENV)/run.stamp

@@ -37,8 +37,8 @@ autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
-# Where it is not there, the pages do without: 300 MB, of which they need a base class.
-autodoc_mock_imports = [] if find_spec("pyspark") else ["pyspark"]
+# Where PySpark and its py4j are not there, the pages do without: 300 MB, of which they need base classes.
+autodoc_mock_imports = [name for name in ("pyspark", "py4j") if find_spec(name) is None]
 nitpick_ignore_regex = [("py:.*", r".*")]
 suppress_warnings = ["ref.python"]  # annotations that fit the `Cluster` of the client and the one for tests
 

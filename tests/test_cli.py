@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_offsets import cli
+from kafka_offsets import __version__, cli
 from kafka_offsets.errors import BindError
 from tests.conftest import DATA, REPOSITORY
 from tests.documents import pages
@@ -352,6 +352,13 @@ def test_keys_of_the_command_line_override_the_file(monkeypatch: pytest.MonkeyPa
         == 0
     )
     assert loaded == [(6, 4)]
+
+
+def test_the_package_is_the_command() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "kafka_offsets", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert (made.returncode, made.stdout) == (0, f"kafka-offsets {__version__}\n")
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,12 +84,34 @@ def packages(example: Path) -> set[str]:
     return {"'.[spark]'"} | found & {"pytest"} if "'.[spark]'" in found else found
 
 
-def test_the_table_says_what_each_example_needs(generated: GeneratedPart) -> None:
-    rows = ["| example | shows | `pip install` |", "|---|---|---|"]
-    for example in EXAMPLES:
-        shows = example.read_text(encoding="utf-8").split('"""')[1].splitlines()[0].partition(": python ")[0]
-        needs = " ".join(sorted(packages(example)))
-        rows.append(f"| [{example.name}]({example.name}) | {shows} | {f'`{needs}`' if needs else ''} |")
+QUESTIONS = {
+    "How do I test code that uses my client?": "test_with_confluent_kafka test_with_kafka_python test_with_aiokafka "
+    "test_with_faststream committed_offsets",
+    "How do I use a broker without pytest?": "with_kafka_python with_confluent_kafka with_aiokafka restart",
+    "Does it survive failures?": "flaky_network test_killed_broker test_paused_broker test_cluster "
+    "test_secured_cluster",
+    "Is nothing lost or done twice?": "test_rebalance test_exactly_once with_transactions test_state_machine "
+    "property_test",
+    "What happens when time passes?": "offset_expiry",
+    "How do I test a job of Spark?": "test_spark_job test_kafka_to_delta spark_progress",
+    "What is in an offsets log?": "spark_audit offsets_history zookeeper_offsets",
+    "How do I read without another client?": "with_our_consumer",
+}
+"""The examples that answer each, without `.py`."""
+
+
+def test_each_example_answers_a_question_and_its_table_says_what_it_needs(generated: GeneratedPart) -> None:
+    answers = [f"{name}.py" for names in QUESTIONS.values() for name in names.split()]
+    assert sorted(answers) == sorted(each.name for each in EXAMPLES)
+    by_name = {each.name: each for each in EXAMPLES}
+    rows: list[str] = []
+    for question, names in QUESTIONS.items():
+        rows += ["", f"### {question}", "", "| example | shows | `pip install` |", "|---|---|---|"]
+        for example in (by_name[f"{name}.py"] for name in names.split()):
+            text = example.read_text(encoding="utf-8")
+            shows = text.split('"""')[1].splitlines()[0].partition(": python ")[0]
+            needs = " ".join(sorted(packages(example)))
+            rows.append(f"| [{example.name}]({example.name}) | {shows} | {f'`{needs}`' if needs else ''} |")
     generated.check("examples/README.md", "examples", "\n".join(rows))
 
 

@@ -18,6 +18,7 @@ PACKAGE = REPOSITORY / "kafka_offsets"
 MAY_IMPORT = {
     "errors": set(),
     "clock": set(),
+    "installation": set(),
     "lag": set(),
     "terminal": set(),
     "logs": {"terminal"},
@@ -27,17 +28,18 @@ MAY_IMPORT = {
     "protocol": {"errors", "clock", "schema_files"},
     "assignors": {"errors", "protocol"},
     "columns": {"errors", "protocol"},
-    "security": {"errors", "clock", "texts", "logs", "protocol"},
+    "security": {"errors", "clock", "installation", "texts", "logs", "protocol"},
     "storage": {"errors", "clock", "logs", "protocol", "columns", "security"},
     "coordinator": {"errors", "clock", "logs", "protocol", "assignors", "columns", "security"},
     "replication": {"errors", "clock", "protocol"},
     "metadata": {"errors", "replication", "security"},
     "client": {"errors", "clock", "terminal", "texts", "logs", "protocol", "assignors", "security"},
     "inspect": {"errors", "clock", "terminal", "texts", "protocol"},
-    "zookeeper": {"clock", "errors", "logs", "replication", "metadata", "security"},
+    "zookeeper": {"clock", "errors", "installation", "logs", "replication", "metadata", "security"},
     "broker": {
         "errors",
         "clock",
+        "installation",
         "terminal",
         "texts",
         "logs",
@@ -85,7 +87,7 @@ MAY_IMPORT = {
 }
 """What each part may import of the others. The tops, and they alone, may import everything."""
 
-TOPS = ("cli", "commands", "__init__")
+TOPS = ("cli", "commands", "__init__", "__main__")
 
 EFFECTS = {"asyncio", "os", "socket", "time", "random", "threading"}
 """What a pure part never imports: with these a result depends on more than the arguments."""

@@ -5,6 +5,7 @@ The frames are made by hand with the standard library, so that nothing but the w
 
 import configparser
 import email
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -151,17 +153,42 @@ def test_the_package_index_can_show_the_readme(sources: Path, wheel: Path) -> No
     assert checked.count("PASSED") == 2, checked
 
 
-def test_the_metadata_have_addresses_and_every_python_that_is_tested(wheel: Path) -> None:
+def test_the_metadata_have_no_address_and_every_python_that_is_tested(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         metadata = email.message_from_bytes(archive.read(name))
-    assert {line.partition(",")[0] for line in metadata.get_all("Project-URL", [])} >= {
-        "Documentation",
-        "Source",
-    }
+    assert metadata["Home-page"] is None and metadata["Project-URL"] is None, "nobody has published one"
     pythons = re.findall(r"Python :: (3\.\d+)", "\n".join(metadata.get_all("Classifier", [])))
     sessions = (REPOSITORY / "noxfile.py").read_text(encoding="utf-8")
     assert pythons == re.findall(r'"(3\.\d+)"', sessions.partition("PYTHONS = ")[2].partition("]")[0])
+
+
+def test_one_file_serves_over_http_without_an_installation(wheel: Path, tmp_path: Path) -> None:
+    """With none of the packages of this Python, and no variable of it: -I and -S."""
+    one_file = tmp_path / "kafka-offsets.pyz"
+    run(sys.executable, REPOSITORY / "onefile.py", wheel, one_file, cwd=tmp_path)
+    command = [sys.executable, "-I", "-S", one_file]
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+    }
+    for _ in range(2):  # the first start unpacks it
+        with subprocess.Popen(
+            [*command, "serve", "--port", "0", "--http", "0", "--with-parent", "stdin"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        ) as server:
+            assert server.stdin is not None and server.stderr is not None
+            url = next(line for line in server.stderr if line.startswith("HTTP on "))[len("HTTP on ") : -2]
+            with urllib.request.urlopen(f"{url}/brokers") as answer:
+                assert json.load(answer)[0]["broker"] == "main"
+            server.stdin.close()
+            assert server.wait(60) == 0, server.stderr.read()
+        (unpacked,) = (tmp_path / "cache" / "kafka-offsets").iterdir()
+        assert (unpacked / "kafka_offsets").is_dir()
 
 
 def test_the_workflows_run_each_session_of_nox() -> None:

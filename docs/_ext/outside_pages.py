@@ -6,6 +6,7 @@ test, becomes the path of the file, since the pages may be read without the sour
 the file exists.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGES
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
 
 
-def rewritten(text: str, folder: Path) -> str:
-    """Return a page, which is in `folder`, with links that lead from the folder docs/."""
+def rewritten(text: str, folder: Path, place: Path = TOP / "docs") -> str:
+    """Return a page, whose links lead from `folder`, with links that lead from the folder of the site that it is in."""
 
     def link(found: re.Match[str]) -> str:
         name, target, anchor = found[1], found[2], found[3] or ""
@@ -25,12 +26,16 @@ def rewritten(text: str, folder: Path) -> str:
             return found[0]
         path = (folder / target).resolve().relative_to(TOP)
         if str(path) in PAGES:
-            return f"[{name}]({PAGES[str(path)]}{anchor})"
+            return f"[{name}]({_from(TOP / 'docs' / PAGES[str(path)], place)}{anchor})"
         if path.parts[0] == "docs" and path.suffix == ".md":
-            return f"[{name}]({path.relative_to('docs')}{anchor})"
+            return f"[{name}]({_from(TOP / path, place)}{anchor})"
         return f"`{path}`" if name.strip("`/") == str(path) else f"{name} (`{path}`)"
 
     return _LINK.sub(link, text)
+
+
+def _from(file: Path, folder: Path) -> str:
+    return Path(os.path.relpath(file, folder)).as_posix()
 
 
 def _read(_app: Any, page: str, source: list[str]) -> None:
@@ -38,7 +43,8 @@ def _read(_app: Any, page: str, source: list[str]) -> None:
     if page in outside:
         source[0] = rewritten((TOP / outside[page]).read_text(encoding="utf-8"), TOP)
     else:
-        source[0] = rewritten(source[0], TOP / "docs")
+        folder = (TOP / "docs" / page).parent
+        source[0] = rewritten(source[0], folder, folder)
 
 
 def _changed(_app: Any, env: Any, _added: Any, _changed: Any, _removed: Any) -> list[str]:

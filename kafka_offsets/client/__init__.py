@@ -1,7 +1,8 @@
 """Client of a broker, this one or Apache Kafka: a consumer, an admin client, and what they are made of.
 
 `protocol` has the requests, logins and TLS of a connection, bytes in, bytes out; those between brokers use it too.
-`kafka_offsets.client.Consumer`, `Admin` and the exceptions of the consumer are the public names, loaded on first use.
+The public names are `kafka_offsets.client.Consumer`, `Admin`, `ConsumerRecord` and every exception that their methods
+raise, loaded on first use.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -21,27 +22,54 @@ if TYPE_CHECKING:
         SubscriptionNotValid,
     )
     from kafka_offsets.client.consumer.record import ConsumerRecord
+    from kafka_offsets.errors import (
+        CommitRefusedError,
+        ConfigError,
+        ConnectionLostError,
+        KafkaOffsetsError,
+        ListenerError,
+        ProtocolError,
+        RefusedError,
+    )
 
 __all__ = [
     "Admin",
+    "CommitRefusedError",
+    "ConfigError",
+    "ConnectionLostError",
     "ConsumeInitOffsetNotKnown",
     "Consumer",
     "ConsumerRecord",
     "InitOffsetNotKnown",
     "InvalidPartitionsToCommitOffset",
     "InvalidPartitionsToGetOffset",
+    "KafkaOffsetsError",
+    "ListenerError",
     "LogTruncated",
     "OffsetUnknown",
+    "ProtocolError",
     "RecordsDamaged",
+    "RefusedError",
     "SubscriptionIsEmpty",
     "SubscriptionNotValid",
 ]
 
-_NOT_IN_EXCEPTIONS = {
+_HOMES = {
     "Admin": "kafka_offsets.client.admin",
     "Consumer": "kafka_offsets.client.consumer.consumer",
     "ConsumerRecord": "kafka_offsets.client.consumer.record",
-}
+} | dict.fromkeys(
+    (
+        "CommitRefusedError",
+        "ConfigError",
+        "ConnectionLostError",
+        "KafkaOffsetsError",
+        "ListenerError",
+        "ProtocolError",
+        "RefusedError",
+    ),
+    "kafka_offsets.errors",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -50,7 +78,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    module = _NOT_IN_EXCEPTIONS.get(name, "kafka_offsets.client.consumer.exceptions")
+    module = _HOMES.get(name, "kafka_offsets.client.consumer.exceptions")
     value = globals()[name] = getattr(import_module(module), name)
     return value
 

@@ -7,7 +7,7 @@ from kafka_offsets.client.cluster import ListedGroup
 from kafka_offsets.client.coordinator import Committed, Description
 from kafka_offsets.client.settings import take_connection_settings
 from kafka_offsets.errors import ConfigError, ErrorCode
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 
 
 class Admin:
@@ -37,7 +37,7 @@ class Admin:
 
     def delete_consumer_groups(self, groups: Iterable[str]) -> None:
         """Delete groups without members, with their offsets. RefusedError for the first that cannot be deleted."""
-        for group in groups:
+        for group in names_in(groups, "groups"):
             with self._settings.coordinator(group) as coordinator:
                 coordinator.delete()
 

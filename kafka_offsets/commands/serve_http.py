@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kafka_offsets.commands.serve_one import create_topics
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.installation import install_command
 from kafka_offsets.logs import new_logger
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.clock import ManualClock
@@ -22,7 +23,7 @@ def serve(options: Namespace, host: str, port: int, data_directory: Path | None)
     """Run a broker and its interface until a signal or POST /shutdown. Raises ConfigError, StorageError, OSError."""
     missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
     if missing:
-        raise ConfigError(f"--http needs {' and '.join(missing)}: pip install .[http]")
+        raise ConfigError(f"--http needs {' and '.join(missing)}: {install_command('http')}")
     if options.metrics_port is not None:
         raise ConfigError("--http serves the metrics too, at /metrics: --metrics-port is without it")
     token = options.http_token if options.http_token is not None else os.environ.get(_VARIABLE)

@@ -29,6 +29,7 @@ from kafka_offsets.commands.options.client_properties import add_property_option
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.commands.state_tables import print_lags, print_table
 from kafka_offsets.errors import KafkaOffsetsError
+from kafka_offsets.installation import install_command
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import printable
 
@@ -229,7 +230,7 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
     except ModuleNotFoundError as error:
-        raise SparkCommandError(f'needs {error.name}: pip install ".[spark]" in a clone') from error
+        raise SparkCommandError(f"needs {error.name}: {install_command('spark')}") from error
     except ValueError as error:
         raise SparkCommandError(str(error)) from error
     own = spark is None

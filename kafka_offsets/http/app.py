@@ -14,7 +14,7 @@ import ipaddress
 import json
 import re
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http import HTTPStatus
@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kafka_offsets.errors import ConfigError, KafkaOffsetsError, nearest_name
 from kafka_offsets.http.control import MAIN, ConflictError, Control, NotFoundError
 from kafka_offsets.http.openapi import FIELD, OTHERS, PROBLEM_TYPE, document
-from kafka_offsets.http.operations import Operation, operations
+from kafka_offsets.http.operations import BROKER, Operation, operations
 from kafka_offsets.http.values import REQUIRED, WrongValueError, read, read_text, to_json
 from kafka_offsets.logs import new_logger
 
@@ -125,14 +125,16 @@ class App:
             if not operation.in_loop:
                 return await asyncio.get_running_loop().run_in_executor(
                     self._waiting if operation.waits else self._threads,
-                    lambda: _success(operation, operation.run(self._control, broker, arguments), field),
+                    lambda: _success(
+                        operation, operation.run(self._control, broker, arguments), field, arguments
+                    ),
                 )
             result = operation.run(self._control, broker, arguments)
             if operation.waits:
                 result = await _while_connected(request, result)
             elif inspect.isawaitable(result):
                 result = await result
-            return _success(operation, result, field)
+            return _success(operation, result, field, arguments)
         finally:
             if operation.waits:
                 self._waits -= 1
@@ -299,10 +301,11 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _success(operation: Operation, result: Any, field: str | None) -> Response:
+def _success(operation: Operation, result: Any, field: str | None, arguments: Mapping[str, Any]) -> Response:
     """Return a result as an answer: as JSON, or one field of it as text."""
     if result is None and operation.method == "GET":
-        raise NotFoundError("there is nothing of this name")
+        named = " and ".join(f"{name} {value!r}" for name, value in arguments.items())
+        raise NotFoundError(f"there is no {named}")
     if field is not None:
         found = to_json(result)[field]
         return _text(found if isinstance(found, str) else json.dumps(found), operation.status)
@@ -350,10 +353,27 @@ async def _http_error(request: Request, error: Exception) -> Response:
     status = HTTPStatus(error.status_code)
     detail = error.detail
     if detail == status.phrase:
-        detail = f"there is no {request.method} {request.url.path}; GET /openapi.json lists the operations"
+        advice = _near_operation(request)
+        if advice and status is HTTPStatus.METHOD_NOT_ALLOWED:  # of a path whose last part may be any text
+            status = HTTPStatus.NOT_FOUND
+        advice = advice or "; GET /openapi.json lists the operations"
+        detail = f"there is no {request.method} {request.url.path}{advice}"
     found = problem(status, detail)
     found.headers.update(error.headers or {})
     return found
+
+
+def _near_operation(request: Request) -> str:
+    """Return the advice to use an operation of a broker with a similar name, or none."""
+    start, broker, name = [*request.url.path.lstrip("/").split("/", 2), "", ""][:3]
+    names = [
+        each.path.removeprefix(f"{BROKER}/")
+        for each in operations()
+        if each.method == request.method and each.path.startswith(f"{BROKER}/")
+    ]
+    if start != "brokers" or not broker or any(each.path == f"{BROKER}/{name}" for each in operations()):
+        return ""
+    return nearest_name(name, names)
 
 
 class Guard:

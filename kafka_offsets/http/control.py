@@ -40,6 +40,9 @@ MAIN = "main"
 
 MAX_BROKERS = 200
 MAX_SNAPSHOTS = 100
+TTL_SECONDS = 3600.0
+"""The brokers of tests that were interrupted do not stay."""
+
 MAX_TTL_SECONDS = 7 * 24 * 3600
 _MOST_LETTERS = 500
 """Of a broker's name: that of a test, with all that it is given."""
@@ -435,9 +438,9 @@ class Control:
         brokers: int = 1,
         manual_clock: bool = False,
         name: str | None = None,
-        topics: Mapping[str, int] | None = None,
+        topics: Mapping[str, int | Mapping[str, Any]] | Sequence[str] | None = None,
         users: Mapping[str, str] | None = None,
-        ttl_seconds: float | None = None,
+        ttl_seconds: float | None = TTL_SECONDS,
     ) -> BrokerView:
         """Start a broker in memory, for one test: on a port of its own, with its own clock, and recording.
 
@@ -446,9 +449,9 @@ class Control:
         brokers       more than 1: a cluster of so many
         manual_clock  its time passes only by `clock/advance`
         name          its id; an earlier broker of this name stops first. Default: a number
-        topics        names of topics to numbers of partitions
+        topics        names, or an object of names to numbers of partitions or to `{"partitions": 3, "config": {…}}`
         users         names to passwords of clients, which then authenticate with SASL
-        ttl_seconds   after so much real time it is deleted, should the test not do so
+        ttl_seconds   after so much real time it is deleted, should the test not do so: an hour; null for never
         """
         if ttl_seconds is not None and not 0 < ttl_seconds <= MAX_TTL_SECONDS:
             raise ValueError(f"ttl_seconds: above 0 and at most {MAX_TTL_SECONDS}, not {ttl_seconds:g}")
@@ -456,26 +459,22 @@ class Control:
         if broker_id in self._starting:
             raise ConflictError(f"another request is starting broker {broker_id!r}")
         if len((self._running.keys() | self._starting) - {broker_id}) >= MAX_BROKERS:
-            raise ConflictError(f"{MAX_BROKERS} brokers are running: delete one")
+            oldest = next((each for each in self._running if each != MAIN), MAIN)
+            raise ConflictError(f"{MAX_BROKERS} brokers are running: delete one; the oldest is {oldest!r}")
         clock = ManualClock() if manual_clock else None
         if Config.load(config, warns=False).data_directory() is not None:
             raise ConfigError("this broker is in memory: log.dirs is for `kafka-offsets serve`")
         make = Broker if brokers == 1 else partial(Cluster, brokers=brokers)
-        made: Broker = make(config, host=self._host, port=port, clock=clock, users=users, record=True)
+        made: Broker = make(
+            config, host=self._host, port=port, clock=clock, users=users, record=True, topics=topics
+        )
         self._starting.add(broker_id)
         try:
             if broker_id in self._running:
                 await self.delete(broker_id)
             started = await self.start(made, broker_id)
-            try:
-                for topic, partitions in (topics or {}).items():
-                    await asyncio.to_thread(made.create_topic, topic, partitions)
-            except Exception:
-                await self.delete(broker_id)
-                raise
             if ttl_seconds is not None:
-                loop = asyncio.get_running_loop()
-                self._expiring[broker_id] = loop.call_later(ttl_seconds, self._expire, broker_id)
+                self._end_after(broker_id, ttl_seconds)
             return started.view()
         finally:
             self._starting.remove(broker_id)
@@ -506,6 +505,11 @@ class Control:
         if expected != self._instance:
             own = "no --instance" if self._instance is None else f"--instance {self._instance}"
             raise ConflictError(f"this server was started with {own}: it is not {expected!r}")
+
+    def _end_after(self, broker: str, seconds: float) -> None:
+        """Delete a broker when its time is over, unless it is deleted before."""
+        loop = asyncio.get_running_loop()
+        self._expiring[broker] = loop.call_later(seconds, self._expire, broker)
 
     def _expire(self, broker: str) -> None:
         """Delete a broker whose time is over."""

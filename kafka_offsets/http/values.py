@@ -117,7 +117,15 @@ def text_schema_of(kind: Any) -> Schema:
     """
     kinds = alternatives(kind)
     can_be_null = all(each in (int, float, bool, type(None)) for each in kinds)
-    return _any_of([_text_schema(each) for each in kinds if each is not type(None) or can_be_null])
+    schemas = [_text_schema(each) for each in kinds if each is not type(None) or can_be_null]
+    if any(is_origin(get_origin(each), Mapping) for each in kinds):
+        for schema in schemas:
+            if schema.get("items") == _SCALARS[str]:
+                schema["items"] = {
+                    "type": "string",
+                    "pattern": "^[^=]*$",
+                }  # with "=" it would be of an object
+    return _any_of(schemas)
 
 
 def _text_schema(kind: Any) -> Schema:
@@ -138,7 +146,8 @@ def _pattern(kind: Any) -> str:
     """Return the regular expression of a scalar in a text."""
     if _admits_text(kind):
         return ""
-    found = "|".join("null" if each is type(None) else _PATTERNS[each] for each in alternatives(kind))
+    scalars = [each for each in alternatives(kind) if each in _SCALARS]
+    found = "|".join("null" if each is type(None) else _PATTERNS[each] for each in scalars)
     return f"({found})$"
 
 
@@ -209,9 +218,12 @@ def read_text(kind: Any, given: Sequence[str]) -> Any:
     """
     kinds = alternatives(kind)
     is_scalar = len(given) == 1 and (_admits_text(kind) or (int in kinds and _fits(int, given[0])))
-    for each in () if is_scalar else kinds:
+    collections = [] if is_scalar else [each for each in kinds if is_origin(get_origin(each), Iterable)]
+    for each in collections:
         origin, arguments = get_origin(each), get_args(each)
         if is_origin(origin, Mapping):
+            if len(collections) > 1 and not any("=" in text for text in given):
+                continue  # a list of names, where an object would have a value for each
             return _read_texts_by_key(given, *arguments)
         if is_origin(origin, Iterable):
             return [read_text(arguments[0], [text]) for text in given]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.installation import install_command
 
 if TYPE_CHECKING:
     import jwt
@@ -58,7 +59,7 @@ class TokenKeys:
 
     def __init__(self, url: str | None) -> None:
         if find_spec("jwt") is None or find_spec("cryptography") is None:
-            raise ConfigError('for OAUTHBEARER install PyJWT: pip install ".[security]" in a clone')
+            raise ConfigError(f"OAUTHBEARER needs PyJWT: {install_command('security')}")
         import jwt
 
         parts = urlsplit(url or "")

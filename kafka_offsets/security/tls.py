@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.installation import install_command
 from kafka_offsets.security.tls_alerts import AlertingContext
 from kafka_offsets.texts import decoded
 
@@ -67,7 +68,7 @@ class Store(NamedTuple):
 def check_installed(what: str) -> None:
     """Raise ConfigError if the package that something needs is missing."""
     if find_spec("cryptography") is None:
-        raise ConfigError(f'for {what} install cryptography: pip install ".[security]" in a clone')
+        raise ConfigError(f"cryptography is needed for {what}: {install_command('security')}")
 
 
 def server_context(

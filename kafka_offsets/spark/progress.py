@@ -8,6 +8,8 @@ No consumer may join the group: a broker refuses such commits while the group ha
 like any other error; the query is not affected.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import threading
@@ -45,7 +47,7 @@ from kafka_offsets.errors import (
     RefusedError,
 )
 from kafka_offsets.logs import new_logger
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 from kafka_offsets.spark.checkpoint import merge_offsets, parse_offsets, read_checkpoint
 
 logger = new_logger(__name__)
@@ -456,6 +458,8 @@ def commit_checkpoint(
     properties  as for OffsetCommitListener
     Raises ProgressError if no batch is finished, StorageError, ConnectionLostError, RefusedError, CommitRefusedError.
     """
+    if topics is not None:
+        topics = names_in(topics, "topics")
     found = read_checkpoint(checkpoint)
     if found is None or found.batch < 0:
         raise ProgressError(f"{checkpoint}: no batch is done")

@@ -87,6 +87,18 @@ def deny(
     return allowed._replace(permission=Permission.DENY)
 
 
+def check_given(acls: object) -> frozenset[AclBinding]:
+    """Return ACLs that a test has passed as a list. TypeError for one of them alone, and for anything else."""
+    if isinstance(acls, AclBinding) or not isinstance(acls, Iterable):
+        example = "[allow('alice', 'READ', topic='orders')]"
+        raise TypeError(f"a list of ACLs is expected, such as {example}, not {acls!r}")
+    found = list(acls)
+    for each in found:
+        if not isinstance(each, AclBinding):
+            raise TypeError(f"a list of ACLs is expected, made with allow and deny; it has {each!r}")
+    return frozenset(found)
+
+
 class _Result(Protocol):
     error_code: int
     error_message: str | None

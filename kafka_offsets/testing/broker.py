@@ -24,10 +24,11 @@ from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.testing.acls import check as check_results
+from kafka_offsets.testing.acls import check_given
 from kafka_offsets.testing.contents import differences, groups
 from kafka_offsets.testing.contents.expected_records import chosen, expected_of, filter_of
 from kafka_offsets.testing.contents.groups import GroupView, Overview, overview
@@ -39,6 +40,7 @@ from kafka_offsets.testing.contents.seeding import (
     records_of,
     stored_records,
 )
+from kafka_offsets.testing.contents.topics import Topics, create_missing, topics_of
 from kafka_offsets.testing.server.events import Event
 from kafka_offsets.testing.server.inspected import InspectedServer
 from kafka_offsets.testing.server.recording import Recorder, Requests
@@ -77,10 +79,12 @@ class Broker(EmbeddedBroker):
     record           whether to keep requests and answers; see `requests`
     acls             what clients may do, made with `kafka_offsets.testing.allow` and `deny`: turns the authorizer on;
                      requests of the test's own, such as `produce`, are not authorized
+    topics           topics that each start creates unless they exist: names, or a dict of names to numbers of
+                     partitions or to `{"partitions": 3, "config": {"cleanup.policy": "compact"}}`
     A stopped broker may be started again; data in memory is then lost. All methods may be called from any thread.
     A wrong configuration raises ConfigError here, an argument of the wrong type TypeError. Starting raises
-    StorageError (the data cannot be read, or another broker uses it), OSError (the port) or RuntimeError (the broker
-    is running).
+    StorageError (the data cannot be read, or another broker uses it), OSError (the port), ValueError (Kafka would
+    refuse a topic) or RuntimeError (the broker is running).
 
     In coroutines wait with `async_wait_for`. Under ``async with`` the broker runs in the caller's loop, and its other
     methods that wait (`produce`, `commit`, `restore`, `expire_offsets`, `compact`) raise RuntimeError in that thread:
@@ -100,8 +104,10 @@ class Broker(EmbeddedBroker):
         users: Mapping[str, str] | None = None,
         record: bool = False,
         acls: Iterable[AclBinding] | None = None,
+        topics: Topics | None = None,
     ) -> None:
         if acls is not None:
+            acls = check_given(acls)
             config = {"authorizer.class.name": STANDARD_AUTHORIZER} | dict(config or {})
         super().__init__(
             config,
@@ -113,6 +119,7 @@ class Broker(EmbeddedBroker):
             users=users,
         )
         self._acls = frozenset(acls or ())
+        self._topics = topics_of(topics)
         self._recorder = Recorder() if record else None
         self._faults: Faults | None = None
 
@@ -134,7 +141,7 @@ class Broker(EmbeddedBroker):
         RuntimeError when the broker has no authorizer, when it refuses one of them, or when it is not running.
         """
         answer = self._wait_for(
-            lambda server: server.exchange(acl_requests.creation(acls), acl_requests.VERSION)
+            lambda server: server.exchange(acl_requests.creation(check_given(acls)), acl_requests.VERSION)
         )
         check_results(answer.results)
 
@@ -154,7 +161,8 @@ class Broker(EmbeddedBroker):
 
         records    a list of values, of (key, value), of dicts with `value` and optionally `key`, `headers`,
                    `partition`, `timestamp` in ms; a dict of keys to values; a pandas DataFrame with such columns. Bytes
-                   are unchanged, text becomes UTF-8, None becomes null, everything else becomes JSON
+                   are unchanged, text becomes UTF-8, None becomes null, everything else becomes JSON: also a dict
+                   with none of these names
         partition  for all records that name none. Default: keys are hashed as in Java's producer, and records without
                    a key go round-robin
         A missing topic is created with `num.partitions`. Each partition gets one batch. ValueError or TypeError for
@@ -201,7 +209,8 @@ class Broker(EmbeddedBroker):
         """
         stored = self._when_open(lambda core: stored_records(core, topic, partition))
         if stored is None:
-            raise ValueError(f"there is no {topic if partition is None else f'{topic}-{partition}'}")
+            what = f"topic {topic!r}" if partition is None else f"partition {topic}-{partition}"
+            raise ValueError(f"there is no {what}")
         records = [record for each in stored for record in read_all(*each)]
         return chosen(records, filter_of(key, value, headers))
 
@@ -217,9 +226,10 @@ class Broker(EmbeddedBroker):
         topics  the topics to include; default: all in which the group has committed an offset or a member has a
                 partition
         Counted from the committed offset, or from the log start where that is later or nothing is committed, to the log
-        end. Negative where the committed offset is after the log end; None where no node leads the partition.
+        end. Negative where the committed offset is after the log end; None where no node leads the partition. TypeError
+        for topics that are one text.
         """
-        named = None if topics is None else list(topics)
+        named = None if topics is None else names_in(topics, "topics")
         return self._when_open(lambda core: groups.lag(core, group, named))
 
     def assert_committed(
@@ -329,7 +339,8 @@ class Broker(EmbeddedBroker):
         Everything is of one moment. Internal topics are excluded. What is not known, since no node leads a partition,
         is in `unknown`.
         """
-        return self._when_open(lambda core: overview(core, groups))
+        named = None if groups is None else names_in(groups, "groups")
+        return self._when_open(lambda core: overview(core, named))
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -476,8 +487,15 @@ class Broker(EmbeddedBroker):
 
     async def _start_server(self) -> None:
         await super()._start_server()
+        server = self._running()
+        try:
+            create_missing(server.core, self._topics)
+        except BaseException:
+            await self._stop_server()
+            raise
+        server.request_turn()
         if self._faults is not None:
-            self._faults.follow(self._running())
+            self._faults.follow(server)
 
     async def _stop_server(self) -> None:
         if self._faults is not None:

@@ -18,6 +18,7 @@ from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.cluster.server import ClusterServer
 from kafka_offsets.testing.cluster.view import joined
+from kafka_offsets.testing.contents.topics import Topics
 
 _MOST_BROKERS = 100
 _DEFAULT_FACTOR = 3
@@ -66,6 +67,7 @@ class Cluster(Broker):
         users: Mapping[str, str] | None = None,
         record: bool = False,
         acls: Iterable[AclBinding] | None = None,
+        topics: Topics | None = None,
     ) -> None:
         given = {} if config is None else dict(config)
         super().__init__(
@@ -76,6 +78,7 @@ class Cluster(Broker):
             users=users,
             record=record,
             acls=acls,
+            topics=topics,
         )
         if not 1 <= brokers <= _MOST_BROKERS:
             raise ConfigError(f"a cluster has between 1 and {_MOST_BROKERS} brokers, not {brokers}")

@@ -7,37 +7,25 @@
 Keys are on the elliptic curve P-256: to make one takes less than a millisecond.
 """
 
+from __future__ import annotations
+
 import datetime
 import ipaddress
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-try:
+if TYPE_CHECKING or find_spec("cryptography") is not None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import pkcs12
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "kafka_offsets.testing.certificates needs cryptography: pip install cryptography", name=error.name
-    ) from error
 
 HOSTS = ("localhost", "127.0.0.1")
 """The names and addresses of a machine in its certificate, unless others are given."""
 
 _BEGIN = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 _END = datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC)
-_PEM = serialization.Encoding.PEM
-_SIGNS_CERTIFICATES = x509.KeyUsage(
-    digital_signature=False,
-    content_commitment=False,
-    key_encipherment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    key_cert_sign=True,
-    crl_sign=True,
-    encipher_only=False,
-    decipher_only=False,
-)
 
 
 class Certificate:
@@ -52,25 +40,26 @@ class Certificate:
     @property
     def certificate_pem(self) -> str:
         """The certificate alone."""
-        return self.certificate.public_bytes(_PEM).decode()
+        return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def key_pem(self, password: str | None = None) -> str:
         """Return the key alone, encrypted if there is a password."""
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password is not None:
             encryption = serialization.BestAvailableEncryption(password.encode())
-        return self.key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, encryption).decode()
+        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+        return self.key.private_bytes(*form, encryption).decode()
 
-    def write_certificate(self, path: Path) -> str:
+    def write_certificate(self, path: str | Path) -> str:
         """Write the certificate to a file; return its name."""
-        path.write_text(self.certificate_pem, encoding="ascii")
+        Path(path).write_text(self.certificate_pem, encoding="ascii")
         return str(path)
 
-    def write_pem(self, path: Path, password: str | None = None) -> str:
+    def write_pem(self, path: str | Path, password: str | None = None) -> str:
         """Write key and certificate to a file, a new one only for this user; return its name."""
         return _write_secret(path, (self.key_pem(password) + self.certificate_pem).encode())
 
-    def write_pkcs12(self, path: Path, password: str) -> str:
+    def write_pkcs12(self, path: str | Path, password: str) -> str:
         """Write key and certificate to a file in PKCS12, a new one only for this user; return its name."""
         encryption = serialization.BestAvailableEncryption(password.encode())
         return _write_secret(
@@ -82,13 +71,18 @@ class CertificateAuthority(Certificate):
     """An authority that brokers and clients of a test trust, if they have its certificate.
 
     name  its common name
+    ModuleNotFoundError without `cryptography`, which the rest of `kafka_offsets.testing` does not need.
     """
 
     def __init__(self, name: str = "authority") -> None:
+        if find_spec("cryptography") is None:
+            raise ModuleNotFoundError(
+                "CertificateAuthority needs cryptography: pip install cryptography", name="cryptography"
+            )
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(name), _name(name), key, key, _BEGIN, _END)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
+        builder = builder.add_extension(_signing(), critical=True)
         super().__init__(key, builder.sign(key, hashes.SHA256()))
 
     def sign(
@@ -128,10 +122,26 @@ class CertificateAuthority(Certificate):
         }
 
 
-def _write_secret(path: Path, data: bytes) -> str:
-    path.touch(mode=0o600)
-    path.write_bytes(data)
+def _write_secret(path: str | Path, data: bytes) -> str:
+    file = Path(path)
+    file.touch(mode=0o600)
+    file.write_bytes(data)
     return str(path)
+
+
+def _signing() -> x509.KeyUsage:
+    """Return the use of a key that signs certificates, and nothing else."""
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _name(common_name: str) -> x509.Name:

@@ -10,11 +10,10 @@ from kafka_offsets.clock import Clock
 from kafka_offsets.errors import ConfigError
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.broker import Broker
+from kafka_offsets.testing.contents.topics import Topics
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.broker_cluster import Cluster
-
-Topics = Mapping[str, int] | Iterable[str]
 
 
 class BrokerFactory:
@@ -33,7 +32,7 @@ class BrokerFactory:
     def __call__(
         self,
         *,
-        topics: Topics = (),
+        topics: Topics | None = None,
         config: Mapping[str, object] | None = None,
         brokers: None = None,
         port: int | None = None,
@@ -46,7 +45,7 @@ class BrokerFactory:
     def __call__(
         self,
         *,
-        topics: Topics = (),
+        topics: Topics | None = None,
         config: Mapping[str, object] | None = None,
         brokers: int,
         port: int | None = None,
@@ -58,7 +57,7 @@ class BrokerFactory:
     def __call__(
         self,
         *,
-        topics: Topics = (),
+        topics: Topics | None = None,
         config: Mapping[str, object] | None = None,
         brokers: int | None = None,
         port: int | None = None,
@@ -68,9 +67,8 @@ class BrokerFactory:
     ) -> Broker:
         """Start a broker; return it once clients can connect.
 
-        topics   names of topics to create, or a dict of names to numbers of partitions
         brokers  starts a `Cluster` of so many nodes instead
-        The other parameters are those of `Broker`. Errors are those of `Broker` and of `create_topic`.
+        The other parameters, and the errors, are those of `Broker`.
         """
         made: Broker
         if brokers is None:
@@ -82,20 +80,25 @@ class BrokerFactory:
                 users=users,
                 record=True,
                 acls=acls,
+                topics=topics,
             )
         elif data_directory is None:
             from kafka_offsets.testing.broker_cluster import Cluster  # no import cost for single brokers
 
             made = Cluster(
-                config, brokers=brokers, port=port, clock=self._clock, users=users, record=True, acls=acls
+                config,
+                brokers=brokers,
+                port=port,
+                clock=self._clock,
+                users=users,
+                record=True,
+                acls=acls,
+                topics=topics,
             )
         else:
             raise ConfigError("a cluster is in memory: data_directory is for one broker")
         self._running.enter_context(made)
         self.started.append(made)
-        counts = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        for name, partitions in counts.items():
-            made.create_topic(name, partitions)
         return made
 
     @property

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 MARKER = (
     "kafka(topics=None, config=None, brokers=None, users=None, acls=None): how the broker of the fixture kafka_broker "
     "is made, or the cluster of kafka_cluster; on a class or module also kafka_class_broker and kafka_module_broker. "
-    "topics: a list of names, or a dict of names to numbers of partitions; config: a dict of Kafka's keys to values; "
+    "topics: a list of names, or a dict of names to numbers of partitions or to {'partitions': 3, 'config': {...}}; "
+    "config: a dict of Kafka's keys to values; "
     "brokers: how many, 3 for kafka_cluster and 1 for the others unless it is said; users: a dict of names to "
     "passwords; acls: a list of ACLs"
 )
@@ -445,7 +446,7 @@ def _refuse(problem: str) -> NoReturn:
 class _Wanted(NamedTuple):
     """The settings in the markers of a test."""
 
-    topics: dict[str, int]
+    topics: dict[str, Any]
     config: dict[str, object]
     brokers: int | None = None
     users: dict[str, str] | None = None
@@ -458,7 +459,7 @@ _NAMES = "topics=, config=, brokers=, users= and acls="
 
 def _wanted(item: pytest.Item) -> _Wanted:
     """Return the settings in the markers of a test, its class and its module; the nearest marker counts."""
-    topics: dict[str, int] = {}
+    topics: dict[str, Any] = {}
     config: dict[str, object] = {}
     others: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers("kafka"))):
@@ -483,12 +484,13 @@ def _problem(marker: pytest.Mark) -> str:
     if not isinstance(brokers, int) or isinstance(brokers, bool) or brokers < 1:
         return f"brokers= is a number of brokers, not {brokers!r}"
     topics, config = marker.kwargs.get("topics"), marker.kwargs.get("config")
-    if isinstance(topics, str) or not isinstance(topics, (Mapping, list, tuple, set, type(None))):
-        return f"topics= is a list of names or a dict of names to numbers of partitions, not {topics!r}"
-    for name in topics or ():
-        count = topics[name] if isinstance(topics, Mapping) else 1
-        if not isinstance(name, str) or not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            return f"topics= has {name!r}: {count!r}, where a name and its number of partitions are expected"
+    if topics is not None:
+        from kafka_offsets.testing.contents.topics import topics_of
+
+        try:
+            topics_of(topics)
+        except (TypeError, ValueError) as error:
+            return f"topics=: {error}"
     if not isinstance(config, (Mapping, type(None))):
         return f"config= is a dict of Kafka's keys to values, not {config!r}"
     users, acls = marker.kwargs.get("users"), marker.kwargs.get("acls")

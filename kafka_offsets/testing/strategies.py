@@ -36,6 +36,7 @@ from kafka_offsets.protocol.codecs.schema import Field, Message, Struct
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.messages import MessageValue
 from kafka_offsets.protocol.records import Header, Record
+from kafka_offsets.protocol.topic_partition import names_in
 
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -87,7 +88,8 @@ def offset_histories(
     Commits and tombstones of offsets, metadata of groups without members, and tombstones of groups follow each other in
     any order, also as after a compaction: a tombstone may come first, and a group's tombstone may leave its offsets.
     """
-    return st.lists(_changes(tuple(groups), tuple(topics)), max_size=max_records).map(_history)
+    changes = _changes(tuple(names_in(groups, "groups")), tuple(names_in(topics, "topics")))
+    return st.lists(changes, max_size=max_records).map(_history)
 
 
 def message(

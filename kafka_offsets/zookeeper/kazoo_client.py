@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.installation import install_command
 from kafka_offsets.logs import new_logger
 from kafka_offsets.zookeeper.requests import (
     Change,
@@ -57,7 +58,7 @@ class KazooZooKeeper:
         try:
             from kazoo.client import KazooClient
         except ImportError as error:
-            raise ConfigError('ZooKeeper needs kazoo: pip install ".[zookeeper]" in a clone') from error
+            raise ConfigError(f"ZooKeeper needs kazoo: {install_command('zookeeper')}") from error
         self._post = post
         self._lock = threading.Lock()
         self._is_closed = False

@@ -129,6 +129,7 @@ def test_some_defaults_differ_from_kafkas_and_the_profile_restores_them() -> Non
         "log.message.timestamp.after.max.ms": (2**63 - 1, 3_600_000),
         "coordinator.warm": (True, False),
         "fetch.wait.ends.at.next.request": (True, False),
+        "fetch.first.wait.ms": (5, 0),
         "sasl.enabled.mechanisms": (("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), ("GSSAPI",)),
         "sasl.mechanism.inter.broker.protocol": ("PLAIN", "GSSAPI"),
     }

@@ -202,7 +202,7 @@ def test_a_wrong_configuration_is_refused_before_anything_starts() -> None:
 
 def test_a_topic_is_created_once_and_only_if_kafka_would(tmp_path: Path) -> None:
     with Broker(data_directory=tmp_path) as broker:
-        broker.create_topic("orders", partitions=3, configs={"cleanup.policy": "compact"})
+        broker.create_topic("orders", partitions=3, config={"cleanup.policy": "compact"})
         with pytest.raises(ValueError, match="orders"):
             broker.create_topic("orders")
         with pytest.raises(ValueError, match="not a name"):
@@ -214,7 +214,7 @@ def test_a_topic_is_created_once_and_only_if_kafka_would(tmp_path: Path) -> None
         with pytest.raises(TypeError, match="the name of the topic is 3, not a str"):
             broker.create_topic(3)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="payments"):
-            broker.create_topic("payments", configs={"no.such.key": "1"})
+            broker.create_topic("payments", config={"no.such.key": "1"})
         broker.create_topic("payments")
 
 

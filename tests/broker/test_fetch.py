@@ -17,7 +17,10 @@ BOTH = len(FIRST) + len(SECOND)
 @pytest.fixture
 def core() -> PartitionCore:
     """A topic t whose partition 0 has offsets 0 to 2 in two batches, and an empty one; u has one record."""
-    core = PartitionCore()
+    return filled(PartitionCore())
+
+
+def filled(core: PartitionCore) -> PartitionCore:
     core.topics.create("t", 2)
     core.topics.create("u", 1)
     core.produce("t", FIRST)
@@ -170,8 +173,9 @@ def test_what_does_not_wait(
     ],
 )
 def test_a_fetch_that_finds_too_little_is_answered_when_its_time_is_over(
-    core: PartitionCore, fields: dict[str, int], asked: list[tuple[Any, ...]]
+    fields: dict[str, int], asked: list[tuple[Any, ...]]
 ) -> None:
+    core = filled(PartitionCore(fetch_first_wait_ms=0))
     before = len(core.answers)
     assert core.fetch(*asked, max_wait_ms=500, **fields) is None
     core.advance(499)
@@ -182,6 +186,35 @@ def test_a_fetch_that_finds_too_little_is_answered_when_its_time_is_over(
     assert not core.topics.waiting
     core.advance(10_000)
     assert len(core.answers) == before + 1
+
+
+def wait_of(core: PartitionCore, *asked: tuple[Any, ...], **fields: int) -> int:
+    """Fetch what has no records yet; return after how many ms there is an answer."""
+    before, begin = len(core.answers), core.now.mono_ms
+    assert core.fetch(*asked, max_wait_ms=500, **fields) is None
+    while len(core.answers) == before:
+        core.advance(1)
+    return core.now.mono_ms - begin
+
+
+def test_the_first_fetches_for_other_partitions_wait_for_a_moment(core: PartitionCore) -> None:
+    """librdkafka has one Fetch at a broker: while it waits for an empty partition, others are not read.
+
+    Those of an idle consumer soon wait as long as they ask for.
+    """
+    alone, both = [("t", 0, 3)], [("t", 0, 3), ("t", 1, 0)]
+    assert [wait_of(core, *alone) for _ in range(6)] == [5, 20, 80, 320, 500, 500]
+    assert [wait_of(core, *both) for _ in range(5)] == [5, 20, 80, 320, 500]
+    core.produce("t", batch(b"new"))
+    core.turn()
+    assert wait_of(core, ("t", 1, 0), ("t", 0, 4)) == 500, "the same partitions, in another order"
+    assert wait_of(core, ("u", 0, 1), min_bytes=2) == 500
+    assert wait_of(core, ("u", 0, 1)) == 5
+
+
+def test_in_the_profile_of_kafka_the_first_fetch_waits_as_long_as_it_asks_for() -> None:
+    core = filled(PartitionCore(profile="kafka", auto_create_topics_delay_ms=0))
+    assert wait_of(core, ("t", 0, 3)) == 500
 
 
 def test_a_fetch_at_the_end_is_answered_in_the_turn_that_appends(core: PartitionCore) -> None:

@@ -105,7 +105,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_reported(core: BrokerCore) -
 def test_only_a_topic_that_is_to_be_compacted_is() -> None:
     with Broker(CONFIG) as broker:
         broker.create_topic("deleting")
-        broker.create_topic("keyed", configs={"cleanup.policy": "compact,delete"})
+        broker.create_topic("keyed", config={"cleanup.policy": "compact,delete"})
         with pytest.raises(ValueError, match="there is no topic 'absent'"):
             broker.compact("absent")
         with pytest.raises(ValueError, match=r"the cleanup\.policy of 'deleting' is delete"):

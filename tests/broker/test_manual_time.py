@@ -103,7 +103,7 @@ def test_records_are_stamped_by_the_clock_and_go_with_their_retention() -> None:
         "segment.ms": str(DAY_MS),
     }
     with Broker({"connections.max.idle.ms": -1}, clock=clock) as broker, connect(broker) as client:
-        broker.create_topic("t", configs=config)
+        broker.create_topic("t", config=config)
         produce(client, timestamp=5)
         header = records.read_batch_header(fetch(client).records)
         assert header.max_timestamp == clock.now().wall_ms == 1_000_000_000_000
@@ -151,7 +151,7 @@ def test_compaction_waits_for_its_lag_and_ends_before_advance_returns() -> None:
         "segment.ms": str(MINUTE_MS),
     }
     with Broker({"connections.max.idle.ms": -1}, clock=clock) as broker, connect(broker) as client:
-        broker.create_topic("t", configs=config)
+        broker.create_topic("t", config=config)
         for number in range(3):
             produce(client, clock.now().wall_ms, b"%d" % number)
             clock.advance(2 * MINUTE_MS)
@@ -164,7 +164,7 @@ def test_compaction_waits_for_its_lag_and_ends_before_advance_returns() -> None:
 
 def test_what_a_call_waits_for_is_done_while_the_clock_is_stopped() -> None:
     with Broker({"offsets.retention.minutes": 1}, clock=(clock := ManualClock())) as broker:
-        broker.create_topic("t", configs={"cleanup.policy": "compact"})
+        broker.create_topic("t", config={"cleanup.policy": "compact"})
         broker.commit("g", {("t", 0): 5})
         before = clock.now()
         broker.compact()

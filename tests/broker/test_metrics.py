@@ -21,6 +21,7 @@ from kafka_offsets.broker.core import metrics
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.network import prometheus
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
+from kafka_offsets.installation import install_command
 from kafka_offsets.protocol import messages
 from tests.broker.expiry_story import SETTINGS, Story
 from tests.broker.test_expiry import QUICK, after, expired, fill, until
@@ -280,7 +281,7 @@ def test_without_prometheus_client_the_port_is_refused_in_one_line(
     with pytest.raises(ConfigError, match="prometheus"):
         prometheus.check_installed()
     assert cli.main(["serve", "--port", "0", "--metrics-port", "0"]) == cli.CANNOT
-    line = "kafka-offsets: --metrics-port needs prometheus-client: pip install .[prometheus]\n"
+    line = f"kafka-offsets: --metrics-port needs prometheus-client: {install_command('prometheus')}\n"
     assert capsys.readouterr().err == line
 
 

@@ -14,9 +14,10 @@ from kafka_offsets.client import (
     Consumer,
     InitOffsetNotKnown,
     InvalidPartitionsToGetOffset,
+    SubscriptionIsEmpty,
     SubscriptionNotValid,
 )
-from kafka_offsets.errors import RefusedError
+from kafka_offsets.errors import ConnectionLostError, ListenerError, RefusedError
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.testing import Broker, Cluster, ManualClock
@@ -106,6 +107,49 @@ def test_a_poll_without_records_lasts_as_long_as_it_may(make: Make) -> None:
     start = time.monotonic()
     assert consumer.poll(120) == []
     assert time.monotonic() - start >= 0.12
+
+
+@protocols
+def test_an_iteration_commits_up_to_its_record(broker: Broker, make: Make, protocol: str) -> None:
+    broker.produce("t", NUMBERS, partition=0)
+    consumer = make("t", group_protocol=protocol, enable_auto_commit=False)
+    for record in consumer:
+        if record.offset == 41:
+            break
+    consumer.commit()
+    assert broker.committed("g")["t", 0].offset == 42
+    assert consumer.get_positions() == {("t", 0): 42, ("t", 1): 0, ("t", 2): 0, ("t", 3): 0}
+    assert next(consumer).offset == 42
+
+
+@protocols
+def test_a_consumer_that_has_unsubscribed_subscribes_to_something_else(
+    broker: Broker, make: Make, protocol: str
+) -> None:
+    broker.create_topic("u")
+    broker.produce("t", NUMBERS, partition=0)
+    broker.produce("u", ["a"])
+    consumer = make("t", group_protocol=protocol)
+    read(consumer, 100)
+    consumer.unsubscribe()
+    group = broker.group("g")
+    assert group is not None
+    assert not group.members
+    assert broker.committed("g")["t", 0].offset == 100
+    with pytest.raises(SubscriptionIsEmpty):
+        consumer.poll(0)
+    consumer.subscribe("u")
+    assert values(read(consumer, 1)) == [b"a"]
+    consumer.unsubscribe()
+    consumer.subscribe("t", 0, 98)
+    assert values(read(consumer, 2)) == [b"98", b"99"]
+
+
+def test_every_exception_of_the_client_is_in_its_module() -> None:
+    from kafka_offsets import client
+
+    raised = {RefusedError, ConfigError, CommitRefusedError, ListenerError, ConnectionLostError}
+    assert raised <= {getattr(client, name) for name in client.__all__}
 
 
 def test_records_that_were_fetched_before_a_move_are_not_returned(broker: Broker, make: Make) -> None:

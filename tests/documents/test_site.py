@@ -1,12 +1,15 @@
 """How `make docs` reads docstrings and the pages outside docs/."""
 
+import ast
 import importlib
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -61,6 +64,50 @@ def test_links_lead_from_where_the_pages_are(
     extensions: dict[str, ModuleType], link: str, folder: str, expected: str
 ) -> None:
     assert extensions["outside_pages"].rewritten(link, REPOSITORY / folder) == expected
+
+
+@pytest.mark.parametrize(
+    "page", sorted((REPOSITORY / "docs" / "api").glob("*.md")), ids=lambda page: page.stem
+)
+def test_the_pages_of_the_api_link_to_the_guides(extensions: dict[str, ModuleType], page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    guides = re.findall(r"\]\(\.\./([\w-]+\.md)", text)
+    made = extensions["outside_pages"].rewritten(text, page.parent, page.parent)
+    assert re.findall(r"\]\(\.\./([\w-]+\.md)", made) == guides
+
+
+def test_the_api_has_links_to_guides() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in (REPOSITORY / "docs" / "api").glob("*.md")]
+    assert sum(text.count("](../") for text in texts) >= 7
+
+
+def test_what_the_site_does_without_is_mocked() -> None:
+    """The extra `docs` alone is enough: what Spark's modules import of others is installed, or mocked."""
+    given: dict[str, Any] = {"__file__": str(REPOSITORY / "docs" / "conf.py")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("importlib.util.find_spec", lambda name: None)
+        patch.setattr(sys, "path", sys.path.copy())
+        exec((REPOSITORY / "docs" / "conf.py").read_text(encoding="utf-8"), given)
+    setup = ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg", encoding="utf-8")
+    lines = setup["options"]["install_requires"] + setup["options.extras_require"]["docs"]
+    extra = {re.split(r"[ >=\[]", line)[0] for line in lines.strip().splitlines()} | {
+        "markupsafe"
+    }  # of jinja2
+    loaded = {
+        name.partition(".")[0]
+        for path in (REPOSITORY / "kafka_offsets" / "spark").rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for name in (
+            [each.name for each in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    others = loaded - sys.stdlib_module_names - {"kafka_offsets"}
+    assert others - extra <= {*given["autodoc_mock_imports"]}
 
 
 def test_every_page_is_in_the_index() -> None:

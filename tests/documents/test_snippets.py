@@ -37,7 +37,19 @@ _PRINTED = re.compile(r"print\(.*\)  # (.*)")
 
 
 def test_every_block_says_its_language() -> None:
-    languages = {"python", "console", "bash", "yaml", "properties", "text", "{toctree}", "{eval-rst}"}
+    languages = {
+        "python",
+        "console",
+        "bash",
+        "yaml",
+        "properties",
+        "text",
+        "java",
+        "go",
+        "javascript",
+        "{toctree}",
+        "{eval-rst}",
+    }
     assert [block.place for block in BLOCKS if block.language not in languages] == []
 
 

@@ -79,13 +79,17 @@ def test_a_broker_that_cannot_be_started(client: Client, given: Any, status: int
 
 def test_there_is_a_limit_of_brokers(client: Client, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_offsets.http.control.MAX_BROKERS", 2)
-    start()
+    oldest = start()
     answer = client.post("/brokers")
-    assert (answer.status, answer.value["detail"]) == (409, "2 brokers are running: delete one")
+    assert (answer.status, answer.value["detail"]) == (
+        409,
+        f"2 brokers are running: delete one; the oldest is '{oldest.id}'",
+    )
 
 
 def test_a_broker_starts_with_its_topics(start: Start) -> None:
-    ends = start(topics={"orders": 3, "payments": 1}).get("overview")["partitions"]
+    compacted = {"partitions": 1, "config": {"cleanup.policy": "compact"}}
+    ends = start(topics={"orders": 3, "payments": compacted}).get("overview")["partitions"]
     assert {topic: len(partitions) for topic, partitions in ends.items()} == {"orders": 3, "payments": 1}
 
 
@@ -187,6 +191,18 @@ def test_a_broker_lives_for_its_time(client: Client) -> None:
         assert connection.recv(1) == b""  # it has stopped
     assert client.get("/brokers/short").status == 404
     assert client.post("/brokers", ttl_seconds=0).status == 400
+
+
+def test_a_broker_without_a_time_lives_for_an_hour_or_for_ever(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lasting: list[float] = []
+    monkeypatch.setattr(
+        "kafka_offsets.http.control.Control._end_after", lambda self, broker, seconds: lasting.append(seconds)
+    )
+    client.post("/brokers")
+    client.post("/brokers", ttl_seconds=None)
+    assert lasting == [3600]
 
 
 def test_the_time_of_a_broker_ends_with_it(client: Client) -> None:
@@ -354,7 +370,15 @@ def test_what_does_not_exist_is_not_found(broker: OneBroker, client: Client) -> 
     for answer, said in [
         (client.get(f"{broker.path}/faults/7"), f"broker '{broker.id}' has no fault 7"),
         (client.delete("/snapshots/99"), "there is no snapshot '99'"),
-        (client.get(f"{broker.path}/group?group=nobody"), "there is nothing of this name"),
+        (client.get(f"{broker.path}/group?group=nobody"), "there is no group 'nobody'"),
+        (
+            client.post(f"{broker.path}/faults/eror", api="Fetch"),
+            f"there is no POST {broker.path}/faults/eror; did you mean faults/error?",
+        ),
+        (
+            client.get(f"{broker.path}/lags"),
+            f"there is no GET {broker.path}/lags; did you mean lag?",
+        ),
         (client.get("/nothing"), "there is no GET /nothing; GET /openapi.json lists the operations"),
     ]:
         assert (answer.status, answer.value["detail"]) == (404, said)

@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_offsets import cli
+from kafka_offsets.installation import install_command
 from kafka_offsets.testing import CertificateAuthority
 from tests.conftest import REPOSITORY
 from tests.http.conftest import Client, OneBroker
@@ -68,7 +69,7 @@ def test_records_that_clients_stamp_do_not_follow_the_clock() -> None:
     with serving("--http", "0", "--manual-clock") as (client, _):
         broker = OneBroker(client, "main", client.get("/brokers/main").value["bootstrap_servers"])
         for topic, configs in topics.items():
-            broker.post("create_topic", name=topic, configs=configs)
+            broker.post("create_topic", name=topic, config=configs)
         now = broker.post("clock/advance", days=8)["wall_ms"]
         broker.post("produce", topic="own", records=["a"])
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -142,7 +143,7 @@ def test_without_the_extra_the_option_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY)
     assert (done.returncode, done.stderr) == (
         cli.CANNOT,
-        "kafka-offsets: --http needs starlette and uvicorn: pip install .[http]\n",
+        f"kafka-offsets: --http needs starlette and uvicorn: {install_command('http')}\n",
     )
 
 

@@ -141,9 +141,9 @@ def test_a_denied_topic_is_refused_and_others_are_served() -> None:
         with broker.faults.denied(group="g", n=1):
             assert committed_to(broker, "pages") == {GROUP_DENIED}
             assert committed_to(broker, "pages") == {0}
-        with pytest.raises(ValueError, match="one topic, group or transactional id is denied"):
+        with pytest.raises(ValueError, match="exactly one of topic=, group= and transactional_id="):
             broker.faults.denied()
-        with pytest.raises(ValueError, match="one topic, group or transactional id is denied"):
+        with pytest.raises(ValueError, match="exactly one of topic=, group= and transactional_id="):
             broker.faults.denied(topic="orders", group="g")
 
 

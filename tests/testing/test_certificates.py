@@ -5,6 +5,8 @@ import socket
 import ssl
 import stat
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,37 @@ from kafka_offsets import Broker
 from kafka_offsets.testing import CertificateAuthority
 
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 7, -1)
+
+
+WITHOUT_CRYPTOGRAPHY = """
+import sys
+sys.modules["cryptography"] = None
+sys.path_importer_cache.clear()
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "cryptography" else found(name, package)
+from kafka_offsets.testing import *
+assert Broker and allow and Certificate
+try:
+    CertificateAuthority()
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+def test_all_names_are_there_without_cryptography() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", WITHOUT_CRYPTOGRAPHY], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert made.stdout == "CertificateAuthority needs cryptography: pip install cryptography\n"
+
+
+def test_files_are_named_by_text_or_path(authority: CertificateAuthority, tmp_path: Path) -> None:
+    named = str(tmp_path / "ca.pem")
+    assert authority.write_certificate(named) == named
+    assert Path(named).read_text(encoding="ascii") == authority.certificate_pem
+    for write in (authority.write_pem, lambda name: authority.write_pkcs12(name, "secret")):
+        assert write(str(tmp_path / "key")) == write(tmp_path / "key")
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ PRODUCING = """
     def test_another(kafka_broker):
         assert not isinstance(kafka_broker, Cluster)
         assert kafka_broker.group("billing") is None
-        with pytest.raises(ValueError, match="there is no orders"):
+        with pytest.raises(ValueError, match="there is no topic 'orders'"):
             kafka_broker.consume_all("orders")
 """
 
@@ -85,6 +85,21 @@ def test_markers_of_module_class_and_function_add_up_and_the_nearest_counts(run)
             pass
     """)
     result.assert_outcomes(passed=2)
+
+
+def test_a_marker_has_topics_with_a_configuration(run) -> None:
+    run("""
+        import pytest
+
+        PRICES = {"partitions": 2, "config": {"cleanup.policy": "compact", "segment.ms": 1}}
+
+        @pytest.mark.kafka(topics={"orders": 3, "prices": PRICES})
+        def test_broker(kafka_broker):
+            kafka_broker.produce("prices", [("a", "1"), ("a", "2")])
+            kafka_broker.compact("prices", include_active=True)
+            assert [each.value for each in kafka_broker.consume_all("prices")] == [b"2"]
+            assert len(kafka_broker.lag("g", ["prices"])) == 2
+    """).assert_outcomes(passed=1)
 
 
 def test_a_marker_has_users_and_acls(run) -> None:
@@ -128,11 +143,11 @@ WRONG = [
     ("brokers=101", "a cluster has between 1 and 100 brokers, not 101"),
     (
         "topics='orders'",
-        "topics= is a list of names or a dict of names to numbers of partitions, not 'orders'",
+        "topics=: a list of topics is expected, such as [[]'orders'], not the text 'orders'",
     ),
     (
         "topics={'orders': 0}",
-        "topics= has 'orders': 0, where a name and its number of partitions are expected",
+        "topics=: topic 'orders': 1 or more partitions, not 0",
     ),
     ("topics=['a/b']", "topic 'a/b': *"),
     ("users=['alice']", "users= is a dict of names to passwords, not a list"),

@@ -30,6 +30,7 @@ def pairs(broker: Broker, topic: str = "orders") -> list[tuple[bytes | None, byt
         ([("k", "v"), (b"k", None), (None, "v")], [(b"k", b"v"), (b"k", None), (None, b"v")]),
         ({"k": "v", "l": None}, [(b"k", b"v"), (b"l", None)]),
         ([{"key": "k", "value": {"id": 1}}], [(b"k", b'{"id": 1}')]),
+        ([{"id": 1}, {}, {"values": [1]}], [(None, b'{"id": 1}'), (None, b"{}"), (None, b'{"values": [1]}')]),
         ([[1, 2], 3, 1.5, True], [(None, b"[1, 2]"), (None, b"3"), (None, b"1.5"), (None, b"true")]),
         ((value for value in "ab"), [(None, b"a"), (None, b"b")]),
         ([bytearray(b"a"), memoryview(b"b")], [(None, b"a"), (None, b"b")]),
@@ -88,7 +89,12 @@ def test_what_was_consumed_can_be_produced_again(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ([{"id": 1}], ValueError, "record 0: 'id' is none of key, value, .* is written {\"value\": "),
+        (
+            [{"value": 1, "id": 1}],
+            ValueError,
+            "record 0: 'id' is none of key, value, .* is written {\"value\": ",
+        ),
+        ([{"id": 1, "key": "a"}], ValueError, "record 0: 'id' is none of key"),
         (["a", {"key": 1}], ValueError, "record 1: it has no value"),
         ([("a", "b", "c")], ValueError, "record 0: a pair of key and value"),
         ("text", TypeError, "not 'text'"),
@@ -142,9 +148,9 @@ def test_only_what_is_committed_is_consumed(broker: Broker) -> None:
 
 def test_a_topic_that_does_not_exist_is_named(broker: Broker) -> None:
     broker.create_topic("orders")
-    with pytest.raises(ValueError, match="there is no other"):
+    with pytest.raises(ValueError, match="there is no topic 'other'"):
         broker.consume_all("other")
-    with pytest.raises(ValueError, match="there is no orders-1"):
+    with pytest.raises(ValueError, match="there is no partition orders-1"):
         broker.consume_all("orders", 1)
 
 

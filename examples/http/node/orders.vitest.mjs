@@ -1,11 +1,11 @@
 // A test with Vitest: what is produced is read. The client is closed before its broker.
 import { Kafka, logLevel } from "kafkajs";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { post, startBroker } from "./broker.cjs";
+import { startBroker } from "./broker.cjs";
 
 let broker, consumer;
 beforeEach(async () => {
-  broker = await startBroker(expect.getState().currentTestName);
+  broker = await startBroker(expect.getState().currentTestName, "topics=orders=1");
   consumer = new Kafka({ brokers: [broker.address], logLevel: logLevel.NOTHING }).consumer({ groupId: "billing" });
 });
 afterEach(async () => {
@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 test.each(["first", "second/1"])("order %s is read", async (order) => {
-  await post(`${broker.path}/produce?topic=orders&records=${order}`);
+  await broker.post(`produce?topic=orders&records=${order}`);
   await consumer.subscribe({ topic: "orders", fromBeginning: true });
   const read = new Promise((resolve) => {
     consumer.run({ eachMessage: async ({ message }) => resolve(message.value.toString()) });

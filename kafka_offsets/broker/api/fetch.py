@@ -276,8 +276,28 @@ def _park(broker: Context, parked: ParkedFetch, rooms: list[int]) -> None:
         partition.parked[parked] = room + read_already
     broker.topics.waiting.setdefault(parked.context.connection, {})[parked] = None
     parked.deadline = broker.scheduler.client_timeout(
-        parked.request.max_wait_ms, lambda then: _answer(broker, parked, then)
+        _wait_ms(broker, parked), lambda then: _answer(broker, parked, then)
     )
+
+
+def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
+    """Return how long a request waits. The first ones of a client for other partitions wait for a moment.
+
+    A client such as librdkafka has one Fetch at a broker: it cannot add the partitions to it whose positions it learns
+    meanwhile, and their records would come only when the wait for empty partitions ends.
+    """
+    request, connection = parked.request, parked.context.connection
+    first_ms, most_ms = broker.config.fetch_first_wait_ms, request.max_wait_ms
+    if not first_ms or request.min_bytes > 1 or _follower(request, parked.context.api_version)[0] >= 0:
+        return most_ms
+    places = frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted)
+    known, waits = connection.fetched
+    waits = waits if places == known else 0
+    wait_ms = first_ms << 2 * waits
+    if wait_ms >= most_ms:
+        return most_ms
+    connection.fetched = places, waits + 1
+    return wait_ms
 
 
 def wake(broker: Context, now: Now) -> None:

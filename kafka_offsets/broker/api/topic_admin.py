@@ -95,12 +95,18 @@ def is_too_late(timeout_ms: int) -> bool:
     return timeout_ms <= 0
 
 
-def create_topic(broker: Context, name: str, partition_count: int, configs: dict[str, str]) -> None:
+def create_topic(broker: Context, name: str, partition_count: int, config: Mapping[str, object]) -> None:
     """Create a topic without a request; ValueError when its name, count or configuration is refused. StorageError."""
+    configs = {key: _text(value) for key, value in config.items()}
     error, message = check_new_topic(broker, name, partition_count, configs)
     if error is not ErrorCode.NONE:
         raise ValueError(f"topic {name!r}: {message or error.name}")
     _start_coordinating(broker, broker.topics.create(name, partition_count, configs), broker.clock.now())
+
+
+def _text(value: object) -> str:
+    """Return the value of a key as a file of properties has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _start_coordinating(broker: Context, topic: Topic, now: Now) -> None:

@@ -99,6 +99,17 @@ class Config(SecurityKeys):
         kafka_default=False,
         is_ours=True,
     )
+    fetch_first_wait_ms: int = setting(
+        Type.INT,
+        5,
+        "How long the first Fetch of a connection for a set of partitions waits for records at most; each further one "
+        "waits up to four times as long, and none longer than it asks for. With 0, as in Kafka, or with `min_bytes` "
+        "above 1, each waits as long as it asks for: a client with one Fetch for all partitions of a broker cannot add "
+        "those to it whose positions it learns meanwhile.",
+        at_least=0,
+        kafka_default=0,
+        is_ours=True,
+    )
     max_incremental_fetch_session_cache_slots: int = setting(
         Type.INT, 1000, "The maximum number of incremental fetch sessions.", at_least=0
     )

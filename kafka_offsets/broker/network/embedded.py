@@ -104,6 +104,11 @@ class EmbeddedBroker:
         """Whether this object came with a fork, from the process in which the broker runs."""
         return self._server is not None and os.getpid() != self._pid
 
+    def __repr__(self) -> str:
+        if self._server is None:
+            return f"<{type(self).__name__}, not running>"
+        return f"<{type(self).__name__} at {self.bootstrap_servers}>"
+
     def __reduce__(self) -> NoReturn:
         raise TypeError(
             "a broker cannot be sent to another process, nor be copied: send its address, broker.bootstrap_servers"
@@ -119,19 +124,23 @@ class EmbeddedBroker:
             raise ValueError(f"there is no listener {listener}, only {', '.join(addresses)}")
         return address_text(*addresses[listener.upper()])
 
-    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Create a topic, with Kafka's keys for topics in `configs`.
+    def create_topic(
+        self, name: str, partitions: int = 1, config: Mapping[str, str | int | float | bool] | None = None
+    ) -> None:
+        """Create a topic, with Kafka's keys for topics in `config`.
 
         ValueError when it exists or when its name, number of partitions or configuration is not allowed;
         StorageError; RuntimeError when the broker is not running; TypeError for a name that is no text and a number of
-        partitions that is no int.
+        partitions that is no int, or a configuration that is no dict.
         """
         if not isinstance(name, str):
             raise TypeError(f"the name of the topic is {name!r}, not a str")
-        if not isinstance(partitions, int):
+        if type(partitions) is not int:
             raise TypeError(f"topic {name!r}: the number of partitions is {partitions!r}, not an int")
+        if not isinstance(config, Mapping | None):
+            raise TypeError(f"topic {name!r}: its config is a dict of Kafka's keys to values, not {config!r}")
         self._call(
-            lambda server: topic_admin.create_topic(server.core.broker, name, partitions, dict(configs or {}))
+            lambda server: topic_admin.create_topic(server.core.broker, name, partitions, config or {})
         )
 
     def committed(self, group: str) -> dict[tuple[str, int], OffsetAndMetadata]:

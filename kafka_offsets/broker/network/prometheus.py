@@ -19,6 +19,7 @@ from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, name
 from kafka_offsets.broker.network.log_writer import announce
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError
+from kafka_offsets.installation import install_command
 from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ logger = new_logger(__name__)
 def check_installed() -> None:
     """Raise ConfigError when prometheus-client is missing."""
     if find_spec("prometheus_client") is None:
-        raise ConfigError("--metrics-port needs prometheus-client: pip install .[prometheus]")
+        raise ConfigError(f"--metrics-port needs prometheus-client: {install_command('prometheus')}")
 
 
 class Collector:

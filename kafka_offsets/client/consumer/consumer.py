@@ -38,6 +38,9 @@ Commit = tuple[str, int, int]
 """A topic, a partition and an offset."""
 
 
+_ITERATION_MS = 60_000
+
+
 def _now_ms() -> int:
     return monotonic_ns() // 1_000_000
 
@@ -152,6 +155,19 @@ class Consumer:
         Raises SubscriptionIsEmpty without a subscription, and ConsumeInitOffsetNotKnown, an InitOffsetNotKnown, if
         auto.offset.reset is none and no offset to start at is known. RecordsDamaged has the offset to continue at.
         """
+        return self._next_records(timeout_ms, self._settings.max_poll_records)
+
+    def __iter__(self) -> Self:
+        """Iterate over the records; it waits for the next one as long as it takes."""
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next record, as `poll` does: a `commit` then is up to this record, and no further."""
+        while not (records := self._next_records(_ITERATION_MS, 1)):
+            pass
+        return records[0]
+
+    def _next_records(self, timeout_ms: int, most: int) -> list[ConsumerRecord]:
         self._check_subscribed()
         now_ms = _now_ms()
         until_ms = now_ms + timeout_ms + (timeout_ms > 0)  # plus 1, because `_now_ms` rounds down
@@ -161,7 +177,7 @@ class Consumer:
             self._network.run(now_ms, wait_ms)
             now_ms = _now_ms()
             self._step(now_ms)
-            if records := self._fetcher.take(self._settings.max_poll_records):
+            if records := self._fetcher.take(most):
                 self._fetcher.step(now_ms)
                 return records
             self._positions.check()
@@ -206,6 +222,16 @@ class Consumer:
         for place, offset in wanted.items():
             self._positions.table[place].move(offset)
 
+    def get_positions(self) -> dict[TopicPartition, int]:
+        """Return the offset that `poll` continues at in each consumed partition; wait until they are known.
+
+        Raises ConsumeInitOffsetNotKnown as `poll`.
+        """
+        self.get_partitions()
+        self._wait(lambda: self._is_assigned and not self._positions.missing(), "the positions")
+        self._positions.check()
+        return dict(sorted(self._positions.consumed().items()))
+
     def get_partitions(self) -> list[TopicPartition]:
         """Return the partitions that are consumed now; wait for the group to assign them."""
         self._check_subscribed()
@@ -233,6 +259,20 @@ class Consumer:
                 f"group {self._settings.group_id} has committed nothing of {topic}-{partition}"
             )
         return found[place]
+
+    def unsubscribe(self) -> None:
+        """Give up the partitions and leave the group, as `close` does; `subscribe` may follow."""
+        self._check_open()
+        try:
+            self._leave()
+        finally:
+            self._membership = None
+            if self._offsets is not None:
+                self._offsets.membership = None
+            self._positions.remove(list(self._positions.table))
+            self._committed.clear()
+            self._subscription = ConsumerSubscription()
+            self._set_interest()
 
     def close(self) -> None:
         """Give up the partitions, leave the group, and close the connections. A second call does nothing."""

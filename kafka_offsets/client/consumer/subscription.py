@@ -9,7 +9,7 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 
 
 class ConsumerSubscription:
-    """What a consumer subscribes to. It only grows.
+    """What a consumer subscribes to. It only grows; `unsubscribe` begins a new one.
 
     topics      names, for which the group assigns partitions
     patterns    regular expressions that match whole names of topics, likewise

@@ -346,7 +346,7 @@ class ClusterServer:
         """Return the state of a partition. ValueError if it does not exist."""
         found = self.metadata.image.state(topic, index)
         if found is None:
-            raise ValueError(f"there is no {topic}-{index}")
+            raise ValueError(f"there is no partition {topic}-{index}")
         return found
 
     def home(self, key: str, *, is_transactional: bool) -> tuple[str, int]:

@@ -16,6 +16,7 @@ from kafka_offsets.testing.contents.seeding import (
     NewRecord,
     data_of,
     elements_of,
+    is_value,
     records_of,
 )
 
@@ -105,7 +106,7 @@ def _expected(given: Any, record: NewRecord) -> ExpectedRecord:
         given = {"key": given.key, "value": given.value, "headers": given.headers}
     elif isinstance(given, tuple):
         given = {"key": given[0], "value": given[1]}
-    elif not isinstance(given, Mapping):
+    elif not isinstance(given, Mapping) or is_value(given):
         given = {"value": given}
     headers = given.get("headers")
     pairs = headers.items() if isinstance(headers, Mapping) else headers

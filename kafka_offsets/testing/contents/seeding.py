@@ -44,8 +44,9 @@ def records_of(given: Any) -> list[NewRecord]:
     """Return the records that a test passed, in its order.
 
     A mapping maps keys to values. An element of an iterable is a value, a pair of key and value, or a mapping with
-    `value` and optionally `key`, `headers` (a mapping or pairs), `partition` and `timestamp` (ms). A pandas DataFrame
-    has these as columns. Keys and values: bytes unchanged, text in UTF-8, None for null, everything else as JSON.
+    `value` and optionally `key`, `headers` (a mapping or pairs), `partition` and `timestamp` (ms); a mapping without
+    any of these names is a value. A pandas DataFrame has them as columns.
+    Keys and values: bytes unchanged, text in UTF-8, None for null, everything else as JSON.
     Raises ValueError or TypeError, naming the record, for any other type.
     """
     what = "row" if hasattr(given, "to_dict") and hasattr(given, "columns") else "record"
@@ -85,11 +86,20 @@ def _named(what: str, make: Callable[[str, Any], NewRecord], given: Any) -> NewR
         raise TypeError(f"{what}: {error}") from error
 
 
+def is_value(given: Mapping[Any, Any]) -> bool:
+    """Whether a mapping is the value of a record: it has none of the names of a record's parts."""
+    return not any(name in given for name in _COLUMNS)
+
+
 def _of_mapping(what: str, given: Mapping[Any, Any]) -> NewRecord:
+    if is_value(given):
+        return NewRecord(None, data_of(dict(given)))
     unknown = [name for name in given if name not in _COLUMNS]
     if unknown or "value" not in given:
         wrong = f"{unknown[0]!r} is none of {', '.join(_COLUMNS)}" if unknown else "it has no value"
-        raise ValueError(f'{what}: {wrong}; a value that is a dict is written {{"value": {{…}}}}')
+        raise ValueError(
+            f'{what}: {wrong}; a value that is a dict with such names is written {{"value": {{…}}}}'
+        )
     headers = given.get("headers") or ()
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     partition, timestamp = given.get("partition"), given.get("timestamp")

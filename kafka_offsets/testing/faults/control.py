@@ -125,7 +125,9 @@ class Faults:
         """
         codes = _error_codes(error)
         if not codes or codes == [ErrorCode.NONE]:
-            raise ValueError("no error is no fault")
+            raise ValueError(
+                "error= has an error at least once: ErrorCode.NONE alone would serve every request"
+            )
         description = ", ".join(code.name for code in codes)
         return self._add(
             Fault(
@@ -297,7 +299,9 @@ class Faults:
         }
         given = [(kind, error) for kind, (name, error) in kinds.items() if name is not None]
         if len(given) != 1:
-            raise ValueError("one topic, group or transactional id is denied")
+            raise ValueError(
+                f"denied() takes exactly one of topic=, group= and transactional_id=, not {len(given)}"
+            )
         ((kind, error),) = given
         names = self._names([row.name for row in SERVED if partial_errors.names(row, kind)])
         fault = Fault(

@@ -66,7 +66,7 @@ class Fault:
         observes: bool = False,
     ) -> None:
         if n is not None and n < 1:
-            raise ValueError(f"a fault that strikes {n} times is none")
+            raise ValueError(f"n, the largest number of hits, is 1 or more, or None for no limit, not {n}")
         if partition is not None and topic is None:
             raise ValueError(f"partition {partition} of which topic?")
         self.kind, self.apis, self.n = kind, apis, n

@@ -12,7 +12,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.client.commits import check_places
+from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 from kafka_offsets.testing.contents.groups import (
     GroupView,
     MemberView,
@@ -248,8 +249,10 @@ def committed(
 ) -> Event[dict[TopicPartition, int]]:
     """A group has committed these offsets or later ones, or any offset if none are given.
 
-    Returns the committed offsets by (topic, partition).
+    Returns the committed offsets by (topic, partition). TypeError for offsets that are not.
     """
+    if offsets is not None:
+        check_places(offsets, "offset")
 
     def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
         """Return the committed offsets once they reach the requested ones, None before."""
@@ -268,9 +271,10 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
 
     topics  the topics to check; default: all in which the group has committed an offset or a member has a partition
     A partition without records needs no offset. A group without committed offsets has not caught up, unless
-    `topics` is given and these topics are empty. The offsets are by (topic, partition).
+    `topics` is given and these topics are empty. The offsets are by (topic, partition). TypeError for topics that are
+    one text.
     """
-    named = None if topics is None else list(topics)
+    named = None if topics is None else names_in(topics, "topics")
 
     def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
         found, offsets = lag(core, group, named), _offsets(core, group)

@@ -1,0 +1,38 @@
+"""Installation: the command that adds an extra to this installation, wherever it came from.
+
+pip notes the origin in `direct_url.json` (PEP 610): a folder, an archive or a repository. Without this file the package
+came from an index, and without a distribution it is imported from a source tree.
+"""
+
+import json
+from importlib.metadata import Distribution, PackageNotFoundError
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+NAME = "kafka-offsets"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the packages of an extra, with quotes for every shell."""
+    try:
+        told = Distribution.from_name(NAME).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return f'pip install "{Path(__file__).resolve().parents[1]}[{extra}]"'
+    if told is None:
+        return f'pip install "{NAME}[{extra}]"'
+    origin = json.loads(told)
+    if "dir_info" in origin:
+        option = "--editable " if origin["dir_info"].get("editable") else ""
+        return f'pip install {option}"{url2pathname(urlsplit(origin["url"]).path)}[{extra}]"'
+    return f'pip install "{NAME}[{extra}] @ {_reference(origin)}"'
+
+
+def _reference(origin: dict[str, Any]) -> str:
+    """Return the reference of a repository or an archive, as in a list of requirements (PEP 508)."""
+    found: str = origin["url"]
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        found = f"{vcs['vcs']}+{found}@{vcs.get('requested_revision') or vcs['commit_id']}"
+    return found + (f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else "")

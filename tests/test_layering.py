@@ -20,6 +20,8 @@ MAY_IMPORT = {
     "clock": set(),
     "lag": set(),
     "terminal": set(),
+    "incidents": set(),
+    "diagnosis": {"errors", "incidents"},
     "logs": {"terminal"},
     "memory": set(),
     "schema_files": set(),
@@ -29,7 +31,7 @@ MAY_IMPORT = {
     "columns": {"errors", "protocol"},
     "security": {"errors", "clock", "texts", "logs", "protocol"},
     "storage": {"errors", "clock", "logs", "protocol", "columns", "security"},
-    "coordinator": {"errors", "clock", "logs", "protocol", "assignors", "columns", "security"},
+    "coordinator": {"errors", "clock", "incidents", "logs", "protocol", "assignors", "columns", "security"},
     "replication": {"errors", "clock", "protocol"},
     "metadata": {"errors", "replication", "security"},
     "client": {"errors", "clock", "terminal", "texts", "logs", "protocol", "assignors", "security"},
@@ -38,6 +40,7 @@ MAY_IMPORT = {
     "broker": {
         "errors",
         "clock",
+        "incidents",
         "terminal",
         "texts",
         "logs",
@@ -55,6 +58,8 @@ MAY_IMPORT = {
     "testing": {
         "errors",
         "clock",
+        "incidents",
+        "diagnosis",
         "lag",
         "logs",
         "protocol",
@@ -69,7 +74,7 @@ MAY_IMPORT = {
         "__init__",
         "security",
     },
-    "http": {"errors", "clock", "lag", "logs", "protocol", "inspect", "broker", "testing", "__init__"},
+    "http": {"errors", "clock", "diagnosis", "lag", "logs", "protocol", "inspect", "broker", "testing", "__init__"},
     "spark": {
         "errors",
         "clock",
@@ -219,7 +224,7 @@ def test_every_part_of_the_package_has_its_place_in_the_layers() -> None:
     assert parts <= {*MAY_IMPORT, *TOPS}
 
 
-@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata"])
+@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata", "diagnosis"])
 def test_a_pure_part_imports_nothing_that_has_effects(part: str) -> None:
     offending = [found for found in all_imports() if found.part == part and found.package in EFFECTS]
     assert not offending, report(offending)
@@ -316,7 +321,7 @@ def test_schema_files_are_found_by_one_module() -> None:
     assert mentioning - {"http/openapi.py"} == {"schema_files.py"}  # OpenAPI has a key of that name
 
 
-@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata"])
+@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata", "diagnosis"])
 def test_a_pure_part_opens_no_files(part: str) -> None:
     """BytesIO is memory that grows, not a file."""
     of_part = [found for found in all_imports() if found.part == part and found.name != "io.BytesIO"]

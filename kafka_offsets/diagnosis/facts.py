@@ -33,7 +33,7 @@ class Member:
     protocols      the assignors that it offers
     silent_ms      since its last request as a member; None: not known
     removed_in_ms  when its session ends, or its time to do what is awaited
-    awaited        what the group waits for: "join", "assignment", "sync", "revocation", or "" for nothing
+    awaited        what the group waits for: "join", "assignment", "sync", "heartbeat", "revocation", or "" for nothing
     positions      what it fetches, by partition; None: not known
     """
 
@@ -62,11 +62,13 @@ class Offset:
     """One committed offset.
 
     committed_ms  when; None: not known
-    unread_ms     when the first record at or after it came; None: not known, or there is none
+    has_unread    whether a reader of committed records finds one at or after it; None: not known
+    unread_ms     when the first of them came; None: not known, or there is none
     """
 
     offset: int
     committed_ms: int | None = None
+    has_unread: bool | None = None
     unread_ms: int | None = None
 
 
@@ -129,7 +131,6 @@ class Log:
     """One partition: offsets of its log, if they are known.
 
     start, stable, end  log start offset, last stable offset (None: not known), high watermark
-    last_record  the offset of its last record that is no marker, -1 if it has none; None: not known
     created_ms   when its topic was created; None: not known
     problem      why the rest is not known, such as that it has no leader
     """
@@ -137,7 +138,6 @@ class Log:
     start: int = 0
     end: int = 0
     stable: int | None = None
-    last_record: int | None = None
     created_ms: int | None = None
     problem: str = ""
 

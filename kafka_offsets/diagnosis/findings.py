@@ -35,6 +35,15 @@ class Finding:
         return self.sentence
 
 
+class Findings(tuple[Finding, ...]):
+    """Findings, the most important first; `str` gives a line for each."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(each.sentence for each in self)
+
+
 def of_group(group: str, sentence: str) -> Finding:
     """Return a finding about a group."""
     return Finding("", "group", group, sentence, group=group)

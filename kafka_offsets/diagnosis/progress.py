@@ -145,12 +145,11 @@ def _transaction(facts: Facts, producer_id: int) -> str:
 def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield lags of which every offset is a marker of a transaction, not a record."""
     for group, partition, entry, log in _behind(facts):
-        if log.last_record is not None and log.last_record < entry.offset and log.stable in (None, log.end):
+        if entry.has_unread is False and log.stable in (None, log.end):
             yield of_group(
                 group.group_id,
                 f"group {group.group_id!r} has read every record of {place(partition)}: its lag of "
-                f"{log.end - entry.offset} is {counted(log.end - entry.offset, 'marker')} of transactions, from "
-                f"{entry.offset} on",
+                f"{log.end - entry.offset}, from {entry.offset} on, is markers and aborted records of transactions",
             )
 
 
@@ -180,8 +179,9 @@ def transaction_timed_out(facts: Facts, now: int) -> Iterator[Finding]:
             "",
             "transaction",
             name,
-            f"the transaction of {name!r} (producer {each.number('producer_id')}) was aborted at {clock(each.last_ms)}: "
-            f"it was open for longer than its timeout, {span(each.number('timeout_ms'))}; its producer is fenced "
+            f"the transaction of {name!r} (producer {each.number('producer_id')}) was aborted at "
+            f"{clock(each.last_ms)}: it was open for longer than its timeout, "
+            f"{span(each.number('timeout_ms'))}; its producer is fenced "
             "(INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)",
         )
 
@@ -282,8 +282,6 @@ def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
             end = log.end if log.stable is None else log.stable
             waits_ms = now - max(entry.unread_ms, group.since_ms or 0)
             if not log.start <= entry.offset < end or waits_ms < _SLOW_MS:
-                continue
-            if log.last_record is not None and log.last_record < entry.offset:
                 continue
             position = None if member.positions is None else member.positions.get(partition)
             if position is None:

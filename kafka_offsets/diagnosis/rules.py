@@ -5,13 +5,13 @@ docs/troubleshooting.md is made from the table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_offsets.diagnosis import members, progress, refusals
 from kafka_offsets.diagnosis.facts import Facts
-from kafka_offsets.diagnosis.findings import Finding
+from kafka_offsets.diagnosis.findings import Finding, Findings
 
 
 class Rule(NamedTuple):
@@ -301,18 +301,15 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def diagnose(facts: Facts, now: int) -> list[Finding]:
+def diagnose(facts: Facts, now: int, group: str | None = None) -> Findings:
     """Return what the rules find, the most important first; each sentence once.
 
-    now  wall time in ms
+    now    wall time in ms
+    group  only what concerns this group, or any
     """
     found: dict[str, Finding] = {}
     for rule in RULES:
         for finding in rule.find(facts, now):
-            found.setdefault(finding.sentence, replace(finding, name=rule.name, help=rule.help))
-    return list(found.values())
-
-
-def about(findings: Iterable[Finding], group: str | None) -> list[Finding]:
-    """Return the findings that concern a group; all if it is None."""
-    return [each for each in findings if group is None or each.group in (None, group)]
+            if group is None or finding.group in (None, group):
+                found.setdefault(finding.sentence, replace(finding, name=rule.name, help=rule.help))
+    return Findings(found.values())

@@ -53,7 +53,8 @@ def nobody_joined(facts: Facts, now: int) -> Iterator[Finding]:
             each for each in facts.incidents if each.kind == REFUSED and each.text("group") == group.group_id
         ]
         refused = f"; {who(asked[-1])} was refused {when(asked[-1])}: {_error(asked[-1])}" if asked else ""
-        yield of_group(group.group_id, f"nobody has joined group {group.group_id!r}{refused}")
+        near = nearest_name(group.group_id, [each for each in facts.others if each != group.group_id])
+        yield of_group(group.group_id, f"nobody has joined group {group.group_id!r}{refused}{near}")
 
 
 def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:

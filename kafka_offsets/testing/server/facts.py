@@ -105,6 +105,7 @@ def gather(
         _incidents(core),
         [_fault(each) for each in faults if each.is_active and not getattr(each, "observes", False)],
         isinstance(core.clock, ManualClock),
+        group_ids(core) if any(not each.exists for each in groups) else (),
     )
 
 

@@ -12,14 +12,20 @@ from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.incidents import REFUSED, Incidents
 
-_PRODUCE, _METADATA, _OFFSET_COMMIT, _TXN_OFFSET_COMMIT, _JOIN_GROUP, _SASL_HANDSHAKE = 0, 3, 8, 28, 11, 17
+_PRODUCE, _METADATA, _OFFSET_COMMIT, _FIND_COORDINATOR = 0, 3, 8, 10
+_JOIN_GROUP, _SASL_HANDSHAKE, _TXN_OFFSET_COMMIT = 11, 17, 28
 
 _BY_PARTITION = {_PRODUCE: "responses", _OFFSET_COMMIT: "topics", _TXN_OFFSET_COMMIT: "topics"}
 """APIs whose errors are those of partitions, with the array of their topics."""
 
-NOTED = frozenset((*_BY_PARTITION, _METADATA, _JOIN_GROUP, 12, 14, _SASL_HANDSHAKE, 22, 25, 26, 36, 68))
-"""Those, Metadata, JoinGroup, Heartbeat, SyncGroup, SaslHandshake, InitProducerId, AddOffsetsToTxn, EndTxn,
-SaslAuthenticate, ConsumerGroupHeartbeat."""
+_ASKING_SENDER = frozenset((_PRODUCE, _METADATA, _FIND_COORDINATOR))
+"""APIs whose handlers ask what their sender may do; what others refuse for this the gate notes."""
+
+NOTED = frozenset(
+    (*_BY_PARTITION, _METADATA, _FIND_COORDINATOR, _JOIN_GROUP, 12, 14, _SASL_HANDSHAKE, 22, 25, 26, 36, 68)
+)
+"""Those, Metadata, FindCoordinator, JoinGroup, Heartbeat, SyncGroup, SaslHandshake, InitProducerId, AddOffsetsToTxn,
+EndTxn, SaslAuthenticate, ConsumerGroupHeartbeat."""
 
 _DENIALS = frozenset(
     (
@@ -50,10 +56,12 @@ _OF_THE_SENDER = ("group_id", "member_id", "transactional_id")
 def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
     """Note the errors in a response to a request of `NOTED`."""
     for code, topic, message in _errors(context.api_key, response):
-        if code in _ROUTINE or (code in _DENIALS and context.api_key not in (_METADATA, _PRODUCE)):
-            continue  # the gate has noted what is denied
+        if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
+            continue
         name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
         told = {"topic": topic, "message": message, **_details(context.api_key, context.request, response)}
+        if code in _DENIALS:
+            told["principal"] = str(context.principal)
         incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **told)
 
 
@@ -90,6 +98,8 @@ def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
                 if each.error_code
             }:
                 yield code, topic.name, message
+    elif api_key == _FIND_COORDINATOR and response.coordinators:
+        yield from ((each.error_code, "", "") for each in response.coordinators if each.error_code)
     elif response.error_code:
         yield response.error_code, "", getattr(response, "error_message", None) or ""
 
@@ -100,6 +110,9 @@ def _details(api_key: int, request: Any, response: Any) -> dict[str, str | int]:
         if response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT:
             return {"offered": request.session_timeout_ms}
         return {"offered": ", ".join(each.name for each in request.protocols)}
+    if api_key == _FIND_COORDINATOR:
+        kind = "transactional_id" if request.key_type else "group"
+        return {kind: ", ".join(request.coordinator_keys) or request.key}
     if api_key == _SASL_HANDSHAKE:
         return {"offered": request.mechanism, "served": ", ".join(response.mechanisms)}
     return {}

@@ -41,6 +41,7 @@ _ASKS = {
     "groups": "list, describe, reset or delete groups, on any Kafka broker",
     "offsets": "list, commit, reset, delete, clean up, export or import offsets of groups, on any Kafka broker",
     "lag": "print the lag of groups, once or repeatedly, on any Kafka broker",
+    "why": "say what is stuck, in one sentence each, on any Kafka broker",
 }
 """The commands that manage the groups of a broker."""
 

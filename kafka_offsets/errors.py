@@ -28,6 +28,17 @@ class ProtocolError(KafkaOffsetsError):
         self.position = position
 
 
+class ForeignProtocolError(ProtocolError):
+    """The first bytes of a connection are those of another protocol.
+
+    protocol  such as `a TLS handshake, but this port is plaintext`
+    """
+
+    def __init__(self, message: str, protocol: str) -> None:
+        super().__init__(f"{message} ({protocol})", 0)
+        self.protocol = protocol
+
+
 class StorageError(KafkaOffsetsError):
     """A file error of the operating system, or a file with wrong content.
 

@@ -21,6 +21,8 @@ MAY_IMPORT = {
     "installation": set(),
     "lag": set(),
     "terminal": set(),
+    "incidents": set(),
+    "diagnosis": {"errors", "incidents"},
     "logs": {"terminal"},
     "memory": set(),
     "schema_files": set(),
@@ -30,7 +32,7 @@ MAY_IMPORT = {
     "columns": {"errors", "protocol"},
     "security": {"errors", "clock", "installation", "texts", "logs", "protocol"},
     "storage": {"errors", "clock", "logs", "protocol", "columns", "security"},
-    "coordinator": {"errors", "clock", "logs", "protocol", "assignors", "columns", "security"},
+    "coordinator": {"errors", "clock", "incidents", "logs", "protocol", "assignors", "columns", "security"},
     "replication": {"errors", "clock", "protocol"},
     "metadata": {"errors", "replication", "security"},
     "client": {"errors", "clock", "terminal", "texts", "logs", "protocol", "assignors", "security"},
@@ -40,6 +42,7 @@ MAY_IMPORT = {
         "errors",
         "clock",
         "installation",
+        "incidents",
         "terminal",
         "texts",
         "logs",
@@ -57,6 +60,8 @@ MAY_IMPORT = {
     "testing": {
         "errors",
         "clock",
+        "incidents",
+        "diagnosis",
         "lag",
         "logs",
         "protocol",
@@ -71,7 +76,18 @@ MAY_IMPORT = {
         "__init__",
         "security",
     },
-    "http": {"errors", "clock", "lag", "logs", "protocol", "inspect", "broker", "testing", "__init__"},
+    "http": {
+        "errors",
+        "clock",
+        "diagnosis",
+        "lag",
+        "logs",
+        "protocol",
+        "inspect",
+        "broker",
+        "testing",
+        "__init__",
+    },
     "spark": {
         "errors",
         "clock",
@@ -221,7 +237,7 @@ def test_every_part_of_the_package_has_its_place_in_the_layers() -> None:
     assert parts <= {*MAY_IMPORT, *TOPS}
 
 
-@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata"])
+@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata", "diagnosis"])
 def test_a_pure_part_imports_nothing_that_has_effects(part: str) -> None:
     offending = [found for found in all_imports() if found.part == part and found.package in EFFECTS]
     assert not offending, report(offending)
@@ -318,7 +334,7 @@ def test_schema_files_are_found_by_one_module() -> None:
     assert mentioning - {"http/openapi.py"} == {"schema_files.py"}  # OpenAPI has a key of that name
 
 
-@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata"])
+@pytest.mark.parametrize("part", ["protocol", "coordinator", "replication", "metadata", "diagnosis"])
 def test_a_pure_part_opens_no_files(part: str) -> None:
     """BytesIO is memory that grows, not a file."""
     of_part = [found for found in all_imports() if found.part == part and found.name != "io.BytesIO"]

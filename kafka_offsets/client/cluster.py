@@ -34,6 +34,9 @@ NO_LEADER = -1
 WHOLE_TOPIC = -1
 """In place of the number of a partition, where an error is that of its topic."""
 
+_DESCRIBE_TRANSACTIONS, _LIST_TRANSACTIONS = 65, 66
+_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
 T = TypeVar("T")
 
 
@@ -158,6 +161,39 @@ class ClusterClient:
             for partition in topic.partitions:
                 found[topic.name, partition.partition_index] = partition.leader_id
         return found
+
+    def topics(self) -> dict[str, int]:
+        """Return all topics that this client may see, with their numbers of partitions."""
+
+        def attempt() -> dict[str, int]:
+            """Ask any broker."""
+            answer = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
+            return {topic.name: len(topic.partitions) for topic in answer.topics if not topic.error_code}
+
+        return self._retrying(attempt)
+
+    def open_transactions(self) -> list[messages.DescribeTransactionsResponse.TransactionState]:
+        """Return the transactions that have begun and not ended, of all brokers that tell theirs.
+
+        A broker before Kafka 3.0, and one that refuses, tells none.
+        """
+        found: list[messages.DescribeTransactionsResponse.TransactionState] = []
+        self._retrying(lambda: self._leaders(()))
+        for _, answer in self._side_by_side(self._brokers, self._open_transactions):
+            if not isinstance(answer, KafkaOffsetsError):
+                found += answer
+        return found
+
+    def _open_transactions(self, node: int) -> list[messages.DescribeTransactionsResponse.TransactionState]:
+        broker = self._broker(node)
+        if min(broker.latest_version(_LIST_TRANSACTIONS), broker.latest_version(_DESCRIBE_TRANSACTIONS)) < 0:
+            return []
+        listed = broker.call(messages.ListTransactionsRequest(list(_OPEN_STATES)), 0)
+        ids = [each.transactional_id for each in listed.transaction_states]
+        if not ids:
+            return []
+        answer = broker.call(messages.DescribeTransactionsRequest(ids), 0)
+        return [each for each in answer.transaction_states if not each.error_code]
 
     def created_partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic once all have leaders; the broker may create the topic."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, TypeVar
 
+from kafka_offsets.assignors.member_data import decode_subscription
 from kafka_offsets.client import commits
 from kafka_offsets.client.connection import Address, Connection
 from kafka_offsets.client.retries import RETRIABLE, Retries, is_retriable
@@ -42,6 +43,7 @@ class Member(NamedTuple):
     """A member of a group with its assignment, which is known only for groups of consumers.
 
     epoch, target  of members of the consumer protocol: their epoch, and what they are to be assigned
+    topics, pattern  what it subscribes to; None: not known
     """
 
     member_id: str
@@ -51,6 +53,8 @@ class Member(NamedTuple):
     assigned: frozenset[TopicPartition]
     epoch: int | None = None
     target: frozenset[TopicPartition] | None = None
+    topics: frozenset[str] | None = None
+    pattern: str = ""
 
 
 class Description(NamedTuple):
@@ -267,7 +271,8 @@ def consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup)
             for given in (each.assignment, each.target_assignment)
         )
         head = each.member_id, each.instance_id, each.client_id, each.client_host
-        members.append(Member(*head, assigned, each.member_epoch, target))
+        names, pattern = frozenset(each.subscribed_topic_names), each.subscribed_topic_regex or ""
+        members.append(Member(*head, assigned, each.member_epoch, target, names, pattern))
     return Description(
         "consumer",
         group.group_state,
@@ -284,15 +289,23 @@ def classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Desc
     members = []
     for each in group.members:
         assigned = _assigned(each.member_assignment) if is_consumers else frozenset()
-        members.append(
-            Member(each.member_id, each.group_instance_id, each.client_id, each.client_host, assigned)
-        )
+        topics = _subscribed(each.member_metadata) if is_consumers else None
+        head = each.member_id, each.group_instance_id, each.client_id, each.client_host
+        members.append(Member(*head, assigned, topics=topics))
     return Description(
         "" if group.group_state == "Dead" else "classic",
         group.group_state,
         group.protocol_data,
         tuple(members),
     )
+
+
+def _subscribed(metadata: bytes) -> frozenset[str] | None:
+    """Parse a consumer's subscription, which is known of a stable group."""
+    try:
+        return decode_subscription("", metadata, None).topics if metadata else None
+    except ProtocolError:
+        return None  # the format of another library
 
 
 def _assigned(assignment: bytes) -> frozenset[TopicPartition]:

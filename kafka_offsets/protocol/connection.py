@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from io import BytesIO
 
-from kafka_offsets.errors import ProtocolError
+from kafka_offsets.errors import ForeignProtocolError, ProtocolError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.codecs.codec import Encoder
 
@@ -43,8 +43,8 @@ _HTTP_METHODS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI")
 def _other_protocol(head: bytes) -> str:
     """Return what the first bytes of a connection are, if they are those of another protocol."""
     if head.startswith(_TLS_HANDSHAKE):
-        return " (a TLS handshake, but this port is plaintext)"
-    return " (an HTTP request)" if head[:4] in _HTTP_METHODS else ""
+        return "a TLS handshake, but this port is plaintext"
+    return "an HTTP request" if head[:4] in _HTTP_METHODS else ""
 
 
 class FrameReader:
@@ -118,10 +118,10 @@ class FrameReader:
                 return None
         (size,) = _SIZE.unpack_from(head)
         if not 0 <= size <= self.max_bytes:
-            raise ProtocolError(
-                f"a frame of {size} bytes, where at most {self.max_bytes} are accepted{_other_protocol(head)}",
-                0,
-            )
+            said = f"a frame of {size} bytes, where at most {self.max_bytes} are accepted"
+            if protocol := _other_protocol(head):
+                raise ForeignProtocolError(said, protocol)
+            raise ProtocolError(said, 0)
         if size + 4 > (buffered := self.buffered_bytes):
             if _LARGE_FRAME_BYTES <= size <= buffered * _LARGE_FRAME_SHARE:
                 self._begin_large(size)

@@ -21,6 +21,8 @@ from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.client import acls as acl_requests
 from kafka_offsets.client.commits import check_places
 from kafka_offsets.clock import Clock
+from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
@@ -41,17 +43,22 @@ from kafka_offsets.testing.contents.seeding import (
     stored_records,
 )
 from kafka_offsets.testing.contents.topics import Topics, create_missing, topics_of
+from kafka_offsets.testing.server import facts, report
 from kafka_offsets.testing.server.events import Event
 from kafka_offsets.testing.server.inspected import InspectedServer
 from kafka_offsets.testing.server.recording import Recorder, Requests
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.faults.control import Faults
+    from kafka_offsets.testing.faults.fault import Fault
 
 _PRODUCE_VERSION, _PRODUCE_TIMEOUT_MS = 9, 30_000
 
 WAIT_SECONDS = 10.0
 """The default timeout of `wait_for`."""
+
+_MOST_EXPLAINED = 3
+"""So many findings explain a failed assertion or wait; the report of the test has all."""
 
 _OPENING_SECONDS = 300.0
 """How long anything waits for long logs that are opened after a start: gigabytes are then."""
@@ -248,7 +255,7 @@ class Broker(EmbeddedBroker):
         """
         __tracebackhide__ = True
         check_places(expected, "offset")
-        self._assert(lambda core: differences.of_offsets(core, group, expected, only=only), timeout)
+        self._assert(lambda core: differences.of_offsets(core, group, expected, only=only), timeout, group)
 
     def assert_lag(
         self, group: str, expected: int | Mapping[TopicPartition, int], *, timeout: float = 0.0
@@ -262,10 +269,10 @@ class Broker(EmbeddedBroker):
         """
         __tracebackhide__ = True
         if isinstance(expected, int):
-            self._assert(lambda core: differences.of_total_lag(core, group, expected), timeout)
+            self._assert(lambda core: differences.of_total_lag(core, group, expected), timeout, group)
             return
         check_places(expected, "lag")
-        self._assert(lambda core: differences.of_lag(core, group, expected), timeout)
+        self._assert(lambda core: differences.of_lag(core, group, expected), timeout, group)
 
     def assert_produced(
         self,
@@ -320,8 +327,10 @@ class Broker(EmbeddedBroker):
                 found = self.wait_for(event, during)
         _fail_for(found)
 
-    def _assert(self, look: Callable[[BrokerCore], list[str]], timeout: float) -> None:
-        """Fail unless a function returns no lines, now or within `timeout` seconds."""
+    def _assert(
+        self, look: Callable[[BrokerCore], list[str]], timeout: float, group: str | None = None
+    ) -> None:
+        """Fail unless a function returns no lines, now or within `timeout` seconds; say what explains it."""
         __tracebackhide__ = True  # pytest shows the line of the test
         found = self._when_open(look)
         if found and timeout > 0:
@@ -330,7 +339,27 @@ class Broker(EmbeddedBroker):
                 self.wait_for(event, timeout)
                 return
             found = self._when_open(look)
+        if found:
+            found = [*found, *(f"why: {each}" for each in self.why(group)[:_MOST_EXPLAINED])]
         _fail_for(found)
+
+    def why(self, group: str | None = None) -> Findings:
+        """Return what is stuck, and what explains it, the most important first; nothing where all is well.
+
+        group  only what concerns this group; it need not exist
+        Each finding has a `name`, a `sentence` with the evidence, and `help`; `str` gives the sentences as lines.
+        See docs/troubleshooting.md. What needs recorded requests, such as a commit that moved an offset back, is only
+        known with `record=True`.
+        """
+        active = [] if self._faults is None else self._faults.active
+        recorded = () if self._recorder is None else self._recorder.requests()
+
+        def look(core: BrokerCore) -> Findings:
+            """Diagnose, in the broker's thread."""
+            found = facts.gather(core, group, faults=active, requests=recorded)
+            return diagnose(found, core.clock.now().wall_ms, group)
+
+        return self._when_open(look)
 
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
@@ -383,9 +412,17 @@ class Broker(EmbeddedBroker):
         instead = ""
         if not watch.done():
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
+            instead += "".join(f"; why: {each}" for each in self._explained(event))
         if watch.done():
             return watch.result()
         raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{advice}")
+
+    def _explained(self, event: Event[Any]) -> Findings:
+        """Return the first findings about what an event concerns; none while logs are opened."""
+        try:
+            return Findings(self.why(event.group)[:_MOST_EXPLAINED])
+        except LogLoadingError:
+            return Findings()
 
     def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
@@ -473,6 +510,29 @@ class Broker(EmbeddedBroker):
     def describe(self) -> str:
         """Return groups, members, assignments, offsets and lag as text, for debugging."""
         return "\n".join(self._when_open(groups.describe_state))
+
+    def report(self, event: int = 0, faults: Iterable["Fault"] = ()) -> list[str]:
+        """Return what a failed test shows: why, refused requests, the last ones, faults, and what the broker holds.
+
+        event   only requests after this value of `last_event`
+        faults  that are named
+        RuntimeError without `record=True`.
+        """
+        recorded = self._recorded().requests(event)
+        active = [] if self._faults is None else self._faults.active
+
+        def look(core: BrokerCore) -> tuple[Findings, list[str]]:
+            """Diagnose and describe, in the broker's thread."""
+            found = facts.gather(core, faults=active, requests=recorded)
+            findings = diagnose(found, core.clock.now().wall_ms)
+            return findings, report.state_of(core, found, described)
+
+        try:
+            described = self.describe().splitlines()
+            findings, state = self._when_open(look)
+        except RuntimeError:  # it has stopped
+            findings, state = Findings(), []
+        return report.lines_of(findings, recorded, faults, state)
 
     # -- faults --------------------------------------------------------------------------------------------
 

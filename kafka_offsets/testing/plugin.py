@@ -6,7 +6,7 @@ imports only pytest, and the broker when a test uses one.
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kafka_offsets.testing.broker_cluster import Cluster
     from kafka_offsets.testing.clock import ManualClock
     from kafka_offsets.testing.factory import BrokerFactory
-    from kafka_offsets.testing.server.recording import RecordedRequest
 
 MARKER = (
     "kafka(topics=None, config=None, brokers=None, users=None, acls=None): how the broker of the fixture kafka_broker "
@@ -27,12 +26,6 @@ MARKER = (
     "brokers: how many, 3 for kafka_cluster and 1 for the others unless it is said; users: a dict of names to "
     "passwords; acls: a list of ACLs"
 )
-
-_SHOWN_REQUESTS = 30
-"""So many of the last requests are shown when a test fails."""
-
-_POLLED = frozenset({"DescribeCluster", "DescribeTopicPartitions", "ListOffsets", "Metadata"})
-"""With these Spark asks for the ends of its topics, dozens of times a second."""
 
 
 class _Before(NamedTuple):
@@ -405,37 +398,12 @@ def _used(item: pytest.Item) -> "dict[str, Broker]":
 
 def _section(broker: "Broker", before: _Before) -> tuple[str, str]:
     """Return title and text for a report: only requests after an event, and no faults of earlier tests."""
-    lines = []
-    recorded = broker.requests_after(before.last_event)
-    requests = _without_polling(recorded)
-    if len(requests) < len(recorded):
-        lines.append(
-            f"… {len(recorded) - len(requests)} requests that their clients have repeated are omitted …"
-        )
-    if len(requests) > _SHOWN_REQUESTS:
-        lines.append(f"… {len(requests) - _SHOWN_REQUESTS} requests before these …")
-    lines += [str(each) for each in requests[-_SHOWN_REQUESTS:]] or ["no requests"]
-    lines += [repr(fault) for fault in broker.faults.named if fault not in before.over]
+    faults = [fault for fault in broker.faults.named if fault not in before.over]
     try:
-        lines.append(broker.describe())
         address = broker.bootstrap_servers
     except RuntimeError:  # the fixture has ended, and it is the end of another one that failed
         address = "stopped"
-    return f"Kafka broker ({address})", "\n".join(lines)
-
-
-def _without_polling(requests: "Sequence[RecordedRequest]") -> "list[RecordedRequest]":
-    """Return requests without questions that the same client asks again later; refused ones stay."""
-    kept: list[RecordedRequest] = []
-    later: set[tuple[object, ...]] = set()
-    for each in reversed(requests):
-        if each.api in _POLLED and not each.errors:
-            asked = each.peer, each.client_id, each.api, *sorted(each.topics)
-            if asked in later:
-                continue
-            later.add(asked)
-        kept.append(each)
-    return kept[::-1]
+    return f"Kafka broker ({address})", "\n".join(broker.report(before.last_event, faults))
 
 
 def _refuse(problem: str) -> NoReturn:

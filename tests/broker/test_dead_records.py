@@ -322,7 +322,7 @@ def test_the_log_of_a_deleted_topic_leaves_nothing() -> None:
     core = make_core()
     producer = Producer(core)
     assert producer.init() == 0
-    create_topic(core.context, "t", 1, {})
+    create_topic(core.broker, "t", 1, {})
     assert producer.produce("t", b"value") == 0
     assert producer.end(committed=True) == 0
     partition = core.topics.partition("t", 0)

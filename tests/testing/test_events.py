@@ -11,6 +11,7 @@ from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 
 from kafka_offsets import ConfigError
+from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.testing import (
     Broker,
     Event,
@@ -25,7 +26,7 @@ from kafka_offsets.testing import (
     record_produced,
     topic_created,
 )
-from kafka_offsets.testing.contents.groups import awaited_time
+from kafka_offsets.testing.server.facts import gather
 
 
 @pytest.fixture
@@ -175,7 +176,8 @@ def test_a_coroutine_waits_while_its_loop_runs(in_its_loop: bool) -> None:
         assert await waiting == 2
         assert await broker.async_wait_for(topic_created("orders"), 0) == 2
         with pytest.raises(
-            TimeoutError, match=r"after 0.01 s, not yet: .* has committed an offset; now: no offset$"
+            TimeoutError,
+            match=r"after 0.01 s, not yet: .* has committed an offset; now: no offset; why: nobody has joined",
         ):
             await broker.async_wait_for(committed("nobody"), 0.01)
         assert not watched(broker)
@@ -279,15 +281,19 @@ def test_what_waits_for_the_clock_of_the_test_says_so() -> None:
         consumer.subscribe(["orders"])
         consumer.poll(0)
         broker.wait_for(member_joined("billing"))
-        said = "it waits 100 ms of the test's clock for more members (group.initial.rebalance.delay.ms): advance it"
+        said = (
+            "for more members, for 100 ms of the test's clock (group.initial.rebalance.delay.ms): advance it"
+        )
         with pytest.raises(TimeoutError) as caught:
             broker.wait_for(group_stable("billing"), 0.01)
-        assert str(caught.value).endswith(f"now: PreparingRebalance in generation 0 with 1 member; {said}")
+        now = "now: PreparingRebalance in generation 0 with 1 member; why: group 'billing'"
+        assert now in str(caught.value)
+        assert str(caught.value).endswith(said)
         clock.advance(40)
-        assert said.replace("100", "60") in broker.describe()
+        assert said.replace("100", "60") in str(broker.why("billing"))
         clock.advance(60)
         broker.wait_for(group_stable("billing"))
-        assert "clock" not in broker.describe()
+        assert "clock" not in str(broker.why())
         consumer.close()
         assert "300 ms of the test's clock" in repr(with_delay)
     with Broker() as broker:
@@ -297,7 +303,9 @@ def test_what_waits_for_the_clock_of_the_test_says_so() -> None:
 def test_members_that_are_missing_are_waited_for_by_the_clock_of_the_test() -> None:
     """The first member is told to rejoin by its next heartbeat, some seconds later."""
     missing = Event(
-        "members are missing", lambda core: awaited_time(core, "billing") or None, lambda _: "not yet"
+        "members are missing",
+        lambda core: diagnose(gather(core, "billing"), core.clock.now().wall_ms) or None,
+        lambda _: "not yet",
     )
     with Broker({"group.initial.rebalance.delay.ms": 0}, clock=ManualClock()) as broker:
         broker.create_topic("orders", 1)
@@ -307,9 +315,10 @@ def test_members_that_are_missing_are_waited_for_by_the_clock_of_the_test() -> N
         first.subscribe(["orders"])
         broker.wait_for(group_stable("billing"))
         second.subscribe(["orders"])
-        assert broker.wait_for(missing) == (
-            "; members that are missing are removed after 50000 ms of the test's clock"
-        )
+        (finding,) = broker.wait_for(missing)
+        assert finding.name == "rebalance-waits"
+        assert "it waits for 'rdkafka' at 127.0.0.1 to join again, silent for 0 ms" in finding.sentence
+        assert finding.sentence.endswith(", removed in 45 s of the test's clock")
         first.close()
         second.close()
 

@@ -254,8 +254,8 @@ def test_a_failure_shows_the_last_requests_the_groups_and_the_offsets(run, fixtu
             "E *the committed offsets of group 'billing' are not as expected:",
             "E *orders-0: committed 1, expected 2 (1 fewer)",
             "*-- Kafka broker (127.0.0.1:*) --*",
-            "??:??:??.???  * ms  me * JoinGroup v* group 'billing'; MEMBER_ID_REQUIRED",
-            "??:??:??.???  * ms  me * OffsetCommit v* group 'billing', topic orders",
+            "??:??:??.???  * ms  me * JoinGroup v* group 'billing'; MEMBER_ID_REQUIRED; offers range, roundrobin",
+            "??:??:??.???  * ms  me * OffsetCommit v* group 'billing', topic orders; commits orders-0 = 1",
             "group 'billing' (classic): Empty in generation 2 with 0 members",
             "  orders-0 committed 1, lag 1",
         ]

@@ -18,6 +18,7 @@ from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.clock import Now, monotonic_ns
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import THROTTLED
 from kafka_offsets.security.sasl.authentication import AuthenticationState
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ class Throttling:
         """Record a new connection; return 0, or for how many ms it stays unread before it is closed (KIP-612)."""
         return self._connections.record(host, now.mono_ms)
 
+    def _throttle(self, context: RequestContext, ms: int) -> None:
+        """Note that a client is throttled, and mute its connection."""
+        client = {"client": context.client_id, "host": context.client_host.removeprefix("/")}
+        noted = self._answers.incidents.add(THROTTLED, self._scheduler.clock.now().wall_ms, **client)
+        noted.fields["ms"] = max(noted.number("ms"), ms)
+        self._mute(context.connection, ms)
+
     def _mute(self, connection: ClientConnection, ms: int) -> None:
         if connection.closing:  # its socket may be closed already
             return
@@ -148,7 +156,7 @@ class Throttling:
             throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
         if not throttle_ms:
             return response
-        self._mute(context.connection, throttle_ms)
+        self._throttle(context, throttle_ms)
         if response is context.request:
             response = self._row_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
         if context.api_key != _DESCRIBE_QUORUM:
@@ -172,7 +180,7 @@ class Throttling:
         if self.is_active and not self._is_exempt(context):
             throttle_ms = self._record_produced(context, self._scheduler.clock.now().mono_ms)
             if throttle_ms:
-                self._mute(context.connection, throttle_ms)
+                self._throttle(context, throttle_ms)
 
     def most_fetched(self, context: RequestContext) -> int:
         """Return the most bytes that one Fetch may read: more would be throttled whatever was read before."""
@@ -194,7 +202,7 @@ class Throttling:
         )
         if throttle_ms:
             self._consumers.take_back(*client, response_bytes, now_ms)
-            self._mute(context.connection, throttle_ms)
+            self._throttle(context, throttle_ms)
         return throttle_ms
 
     def mutated(self, context: RequestContext, partitions: int, now: Now, *, is_strict: bool) -> int:

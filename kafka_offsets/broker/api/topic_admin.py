@@ -33,6 +33,7 @@ from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ConfigError, ErrorCode, StorageError
+from kafka_offsets.incidents import DELETED
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.mirroring.refusals import refuse
@@ -598,6 +599,7 @@ def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
         logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
     for name in names:
         topic_deleted(broker, name)
+        broker.answers.incidents.add(DELETED, broker.clock.now().wall_ms, topic=name)
     return [_FINE] * len(topics)
 
 

@@ -123,7 +123,7 @@ class BrokerCore:
         self.scheduler = Scheduler(self.clock)
         self.connections: dict[ClientConnection, None] = {}
         self.responses = ResponseBudget(config.queued_max_response_bytes)
-        self.answers = Answers(self.responses, lambda key: row_of(self.broker.apis, key))
+        self.answers = Answers(self.responses, lambda key: row_of(self.broker.apis, key), self.clock)
         self._turn_began_ms: int | None = None
         self._turn_ms = (
             math.inf if isinstance(self.clock, ManualClock) else TURN_MS
@@ -220,7 +220,13 @@ class BrokerCore:
         )
         self.offset_manager = self._new_offset_manager()
         self.transactions = TransactionCoordinator(
-            config, self.topics, self.scheduler, self.growth, self.durability, self.shards
+            config,
+            self.topics,
+            self.scheduler,
+            self.growth,
+            self.durability,
+            self.shards,
+            self.answers.incidents,
         )
         cleanup = self.offset_manager.cleanup
         services = Services(config, self.scheduler, self.runtime, self.shards, self.end_turn, cleanup)
@@ -279,6 +285,7 @@ class BrokerCore:
             config.message_max_bytes,
             self.clock,
             commits_while_loading=config.offsets_commit_while_loading,
+            incidents=self.answers.incidents,
         )
 
     def _new_context(self, inter_broker: InterBrokerSecurity | None) -> Context:

@@ -13,6 +13,7 @@ from kafka_offsets.broker.wire.connection import ClientConnection, KnownHeader
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.incidents import UNSERVED
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import read_api_key_and_version, read_request_header
 
@@ -149,6 +150,7 @@ class RequestDispatcher:
         key, version = read_api_key_and_version(frame)
         api = (connection.apis or self._broker.apis).by_key.get(key)
         if api is None:
+            self._note_unserved(connection, f"API key {key}", "")
             raise ProtocolError(f"API key {key} is not served", 0)
         try:
             codecs = api.codecs(version)
@@ -179,9 +181,22 @@ class RequestDispatcher:
             shortcut = self._shortcuts[api.key] = api.shortcut(self._broker)
         return shortcut
 
+    def _note_unserved(self, connection: ClientConnection, what: str, served: str) -> None:
+        known = connection.known_header
+        self._answers.incidents.add(
+            UNSERVED,
+            self._broker.clock.now().wall_ms,
+            client="" if known is None else known.client_id,
+            host=connection.host.removeprefix("/"),
+            api=what,
+            range=served,
+        )
+
     def _decide_unserved(self, connection: ClientConnection, api: Api, version: int, frame: bytes) -> None:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""
         if api.key != API_VERSIONS:
+            served = f"; versions {api.versions[0]} to {api.versions[1]} are"
+            self._note_unserved(connection, f"{api.name} v{version}", served)
             raise ProtocolError(f"{api.name} v{version} is not served", 2)
         # Newer versions than ours have a header with tagged fields, as all have from the first flexible one on.
         tagged = version >= api.request.SCHEMA.flexible.first

@@ -16,9 +16,11 @@ from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide_and_change, names_of, refuse_unanswered
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import Api, Apis, Later, Response
+from kafka_offsets.broker.wire.refused import sender
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import REFUSED
 from kafka_offsets.protocol import conditions, messages
 from kafka_offsets.protocol.mirroring.refusals import refuse_each
 from kafka_offsets.security.acls import ResourceType
@@ -53,6 +55,7 @@ def _decide(
     for right in needed.whole:
         for name in right.names_in(request, version):
             if name is None or not sender.may(right.operation, right.resource_type, name):
+                _note_denied(broker, api, context, right, name or "")
                 refused = api.fail(request, right.error, version)
                 return _decide_rest(api, broker, request, context, now, refused, None)
     if needed.each is None:
@@ -76,6 +79,8 @@ def _decide_keys(
     denied = {key for key in keys if not may(right.operation, right.resource_type, key)}
     if not denied:
         return api.handle(broker, request, context, now)
+    for key in sorted(denied):
+        _note_denied(broker, api, context, right, key)
     refused_part, served_part = named.split_by_key(request, denied.__contains__)
     refused = api.fail(refused_part, right.error, context.api_version)
     join = partial(named.join_by_key, request, refused)
@@ -97,6 +102,8 @@ def _decide_topics(
     denied = {name for name in names if not may(right.operation, right.resource_type, name)}
     if not denied:
         return api.handle(broker, request, context, now)
+    for name in sorted(denied):
+        _note_denied(broker, api, context, right, name)
     refused_part, served_part = named.split_by_topic(request, lambda topic: name_of(topic) in denied)
     refuse = refuse_each if named.has_error_above else api.fail
     refused = refuse(refused_part, right.error, version)
@@ -112,6 +119,13 @@ def _decide_topics(
     if served_part is not None and _is_whole(broker, request):
         return join(api.fail(served_part, ErrorCode.OPERATION_NOT_ATTEMPTED, version))
     return _decide_rest(api, broker, request, context, now, refused, served_part, join)
+
+
+def _note_denied(broker: Context, api: Api, context: RequestContext, right: rights.Right, name: str) -> None:
+    fields = sender(api.name, context) | {"error": right.error.name, "principal": str(context.principal)}
+    if right.resource_type is not ResourceType.CLUSTER:
+        fields[right.resource_type.name.lower()] = name
+    broker.answers.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
 
 
 def _decide_rest(

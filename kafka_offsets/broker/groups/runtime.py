@@ -32,6 +32,7 @@ from kafka_offsets.coordinator.state.result import (
 )
 from kafka_offsets.coordinator.state.shard_state import GroupSettings, Meters, TopicView
 from kafka_offsets.errors import ErrorCode, StorageError
+from kafka_offsets.incidents import Incidents
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.java_hash import partition_for
@@ -427,7 +428,7 @@ class CoordinatorRuntime:
     clock          measures how long a log takes to load
     commits_while_loading  whether a shard that is being loaded accepts commits
     new_host       connects a shard with its log
-    meters         counters, shared by all shards
+    meters, incidents  shared by all shards
     load_times_ms  load time of each log
     by_group       cache: the shards of recent groups
     hosts_on_use   whether this broker is alone and hosts each partition; else it hosts what it takes over
@@ -446,6 +447,7 @@ class CoordinatorRuntime:
         clock: Clock,
         *,
         commits_while_loading: bool = False,
+        incidents: Incidents | None = None,
     ) -> None:
         self._commits_while_loading = commits_while_loading
         self.new_host: Callable[[Shard, Log, Replies, Compression, int], HostedShard] = HostedShard
@@ -459,6 +461,7 @@ class CoordinatorRuntime:
         self._clock = clock
         self.load_times_ms: list[int] = []
         self.meters = Meters()
+        self.incidents = Incidents() if incidents is None else incidents
         self.partition_count = 0
         self.shards: dict[int, HostedShard] = {}
         self.by_group: dict[str, HostedShard] = {}
@@ -598,6 +601,8 @@ class CoordinatorRuntime:
         return self.new_host(shard, log, self._replies, self._compression, self._max_batch_bytes)
 
     def _new_shard(self, partition: int) -> Shard:
-        shard = Shard(partition, self._settings, self._new_member_id, self._topics, self.meters)
+        shard = Shard(
+            partition, self._settings, self._new_member_id, self._topics, self.meters, self.incidents
+        )
         shard.group_settings = self._own_settings
         return shard

@@ -30,6 +30,7 @@ from kafka_offsets.coordinator.transactions import decisions as transactions
 from kafka_offsets.coordinator.transactions import records as transaction_records
 from kafka_offsets.coordinator.transactions.decisions import Decision, Transaction
 from kafka_offsets.errors import ErrorCode, ProtocolError, StorageError
+from kafka_offsets.incidents import TIMED_OUT, Incidents
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.records import encode_batch, read_records
@@ -78,6 +79,7 @@ class TransactionCoordinator:
         growth: Growth,
         durability: Durability,
         shards: Shards,
+        incidents: Incidents,
     ) -> None:
         self.config = config
         self.topics = topics
@@ -85,6 +87,7 @@ class TransactionCoordinator:
         self.growth = growth
         self.durability = durability
         self.shards = shards
+        self.incidents = incidents
         self.ids: list[dict[str, Transaction]] = []
         self._pending: list[dict[str, Transaction | None]] = []
         self.peers: TransactionPeers | None = None
@@ -345,8 +348,16 @@ class TransactionCoordinator:
             for name in transactions.timed_out(ids, now):
                 if name in self._pending[index]:
                     continue
-                fenced = transactions.fence(ids[name], self.topics.new_producer_id, now)
+                old = ids[name]
+                fenced = transactions.fence(old, self.topics.new_producer_id, now)
                 if not self._store(index, name, fenced, now):
+                    self.incidents.add(
+                        TIMED_OUT,
+                        now.wall_ms,
+                        transactional_id=name,
+                        producer_id=old.producer_id,
+                        timeout_ms=old.timeout_ms,
+                    )
                     logger.info("transactional id %s: its transaction has timed out and is aborted", name)
                     self._write_markers(index, name, fenced, now)
 

@@ -9,9 +9,12 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
+from kafka_offsets.broker.wire.refused import NOTED, note
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
+from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.state.result import CLOSE, Receiver, RequestContext
-from kafka_offsets.errors import ErrorCode, ProtocolError
+from kafka_offsets.errors import ErrorCode, ForeignProtocolError, ProtocolError
+from kafka_offsets.incidents import FOREIGN, Incidents
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.connection import Parts, encode_in_parts, encode_response
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -44,16 +47,19 @@ class Answers:
     throttle   set while clients have quotas: (request, response) -> the response, with its throttle time
     row_of     API key -> its row, also of an API that is no longer served
     observer   of a broker for tests
+    incidents  what clients were refused, and what else went wrong
     answered   connections with an answer that is not released yet
     writable   connections with output to send
     resumable  connections whose next requests may be decided now
     """
 
-    def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api]) -> None:
+    def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api], clock: Clock) -> None:
         self.responses = responses
         self.throttle: Callable[[RequestContext, Any], Any] | None = None
         self._row_of = row_of
         self.observer: Observer | None = None
+        self.incidents = Incidents()
+        self.clock = clock
         self.answered: dict[ClientConnection, None] = {}
         self.resumable: dict[ClientConnection, None] = {}
         self.writable: dict[ClientConnection, None] = {}
@@ -72,6 +78,9 @@ class Answers:
             context.answer = response
             self.answered[connection] = None
             return
+        if context.api_key in NOTED and response is not context.request:
+            api = self._row_of(context.api_key)
+            note(self.incidents, api.name, context, response, self.clock.now().wall_ms)
         if self.throttle is not None:
             response = self.throttle(context, response)
         codecs = context.codecs
@@ -145,6 +154,9 @@ class Answers:
     def refuse(self, connection: ClientConnection, error: ProtocolError) -> None:
         """Close a connection whose peer broke the protocol, with one log line."""
         logger.warning("%s: connection closed: %s", connection.peer, error)
+        if isinstance(error, ForeignProtocolError):
+            host, wall_ms = connection.host.removeprefix("/"), self.clock.now().wall_ms
+            self.incidents.add(FOREIGN, wall_ms, host=host, protocol=error.protocol)
         self.close_connection(connection)
 
     def take_output(self) -> dict[ClientConnection, None]:

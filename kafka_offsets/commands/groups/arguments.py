@@ -1,4 +1,4 @@
-"""Arguments of `kafka-offsets groups`, `offsets` and `lag`, and what each action runs."""
+"""Arguments of `kafka-offsets groups`, `offsets`, `lag` and `why`, and what each action runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_offsets.client.moves import MoveError
-from kafka_offsets.commands.groups import describing, lagging, moving
+from kafka_offsets.commands.groups import describing, lagging, moving, why
 from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.commands.options.client_properties import add_broker_options, apply_client_properties
 from kafka_offsets.commands.options.connections import REFUSED, NoTopicError, refused
@@ -52,9 +52,9 @@ def normalized(words: list[str]) -> list[str]:
 
 
 def add_command(parser: Parser, command: str) -> None:
-    """Add the arguments of `groups`, `offsets` or `lag` to its parser."""
-    if command == "lag":
-        _add_lag(parser)
+    """Add the arguments of `groups`, `offsets`, `lag` or `why` to its parser."""
+    if command in ("lag", "why"):
+        (_add_lag if command == "lag" else _add_why)(parser)
         return
     actions = parser.add_subparsers(dest="action", metavar="ACTION", parser_class=type(parser), required=True)
     add = _add_offsets if command == "offsets" else _add_groups
@@ -62,6 +62,15 @@ def add_command(parser: Parser, command: str) -> None:
     for name, action in actions.choices.items():
         if name != "migrate":
             add_broker_options(action)
+
+
+def _add_why(parser: Parser) -> None:
+    """Add the arguments of `why`."""
+    _add_chosen_groups(parser, "all groups when none is named")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.epilog = "Exit code: 0 nothing is stuck, 1 something is, 2 when the broker does not respond."
+    parser.set_defaults(run=why.why)
+    add_broker_options(parser)
 
 
 def _add_lag(parser: Parser) -> None:

@@ -17,6 +17,7 @@ from kafka_offsets.coordinator.state.classic_group import (
 from kafka_offsets.coordinator.state.result import RequestContext, Result
 from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import REPLACED
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.connection import Aside
 
@@ -255,7 +256,7 @@ def _add(joining: _Joining, group: ClassicGroup, member_id: str) -> None:
     group.add(member)
     group.use_pending(member_id, joining.shard.timers)
     group.arm(member, joining.shard.timers, joining.now, joining.shard.settings.new_member_join_timeout_ms)
-    rebalance.begin_or_complete(joining.draft, group)
+    rebalance.begin_or_complete(joining.draft, group, f"{context.client_id!r} joined")
 
 
 def _rejoin(joining: _Joining, group: ClassicGroup, member: ClassicGroupMember) -> None:
@@ -270,12 +271,21 @@ def _rejoin(joining: _Joining, group: ClassicGroup, member: ClassicGroupMember) 
     else:
         # A leader rejoins a stable group to compute a new assignment: the topics have changed.
         joining.update(group, member)
-        rebalance.begin_or_complete(joining.draft, group)
+        reason = f"{member.client_id!r} joined again"
+        rebalance.begin_or_complete(joining.draft, group, reason)
 
 
 def _replace(joining: _Joining, group: ClassicGroup, old: ClassicGroupMember, member_id: str) -> None:
     """Let a restarted static member replace itself under a new member id; the old id is fenced."""
-    draft = joining.draft
+    draft, context = joining.draft, joining.context
+    joining.shard.incidents.add(
+        REPLACED,
+        joining.now.wall_ms,
+        group=group.group_id,
+        instance=old.group_instance_id or "",
+        client=context.client_id,
+        host=context.client_host.removeprefix("/"),
+    )
     old_leader = group.leader
     member = group.rename_static_member(old, member_id, joining.shard.timers)
     rebalance.refuse_join(draft, group, old, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
@@ -286,10 +296,10 @@ def _replace(joining: _Joining, group: ClassicGroup, old: ClassicGroupMember, me
         if group.choose_protocol() == group.protocol:
             _confirm(joining, group, old, member, old_leader or "")
         else:
-            rebalance.begin(draft, group)
+            rebalance.begin(draft, group, f"{member.client_id!r} returned with other assignors")
     elif group.state is ClassicGroupState.COMPLETING_REBALANCE:
         # The leader knows the old member id and would assign nothing to the new one.
-        rebalance.begin(draft, group)
+        rebalance.begin(draft, group, f"{member.client_id!r} returned during a rebalance")
     else:
         rebalance.complete_if_all_joined(draft, group)
 

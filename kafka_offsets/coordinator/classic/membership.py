@@ -29,7 +29,7 @@ def heartbeat(
     group = shard.classic_group(request.group_id)
     if error is ErrorCode.NONE and group is not None and assignment.is_outdated(shard, group):
         draft = ClassicDraft(shard, now)
-        rebalance.begin(draft, group)
+        rebalance.begin(draft, group, "its topics have changed")
         response = messages.HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         return draft.reply(context, response).result()
     return reply_with(context, messages.HeartbeatResponse(error_code=error))
@@ -94,7 +94,7 @@ def leave(
         draft.reply(context, response(members=members))
         has_left = any(member.error_code == ErrorCode.NONE for member in members)
     if has_left and group is not None and group.state is not ClassicGroupState.EMPTY:
-        rebalance.begin_or_complete(draft, group)
+        rebalance.begin_or_complete(draft, group, f"{context.client_id!r} left")
     return draft.result()
 
 

@@ -33,6 +33,7 @@ from kafka_offsets.coordinator.state.result import (
 from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.coordinator.state.timers import Timer
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import REBALANCE, REMOVED
 from kafka_offsets.protocol import messages
 
 _NULL_PROTOCOL_SINCE = 7
@@ -153,20 +154,23 @@ def park_sync(draft: ClassicDraft, member: ClassicGroupMember, context: RequestC
 # The join phase
 
 
-def begin_or_complete(draft: ClassicDraft, group: ClassicGroup) -> None:
-    """Begin a rebalance; if one is in progress, end its join phase when no member is missing."""
+def begin_or_complete(draft: ClassicDraft, group: ClassicGroup, reason: str) -> None:
+    """Begin a rebalance for this reason; if one is in progress, end its join phase when no member is missing."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         complete_if_all_joined(draft, group)
     else:
-        begin(draft, group)
+        begin(draft, group, reason)
 
 
-def begin(draft: ClassicDraft, group: ClassicGroup) -> None:
+def begin(draft: ClassicDraft, group: ClassicGroup, reason: str) -> None:
     """Begin a rebalance: members that wait for an assignment must rejoin.
 
     From EMPTY it waits for the initial delay, so that members which start together form one generation (KIP-134).
     Otherwise it waits until all members have rejoined, at most for the longest of their rebalance timeouts.
+
+    reason  who began it, and why, in words
     """
+    draft.shard.incidents.add(REBALANCE, draft.now.wall_ms, group=group.group_id, reason=reason)
     if draft.shard.settings.group_rebalance_closes:
         _close_connections(draft, group)
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
@@ -216,6 +220,7 @@ def complete_join(draft: ClassicDraft, group: ClassicGroup) -> None:
     """
     group.join_due_ms = _NEVER
     for missing in [m for m in group.members.values() if m.join is None and m.group_instance_id is None]:
+        note_removal(draft, group, missing, "join", group.rebalance_timeout_ms)
         group.remove(missing.member_id, draft.shard.timers)
     if group.members and not group.elect_joined_leader():
         _schedule_join(draft, group, max(group.rebalance_timeout_ms, 1))
@@ -288,7 +293,7 @@ def store_assignments(draft: ClassicDraft, group: ClassicGroup, assignments: dic
             member.assignment = b""
         if group.state is ClassicGroupState.STABLE:
             again = ClassicDraft(draft.shard, draft.now)
-            begin(again, group)
+            begin(again, group, "its assignment could not be stored")
             # In a stable group no request is parked; members whose connection would be closed learn it by heartbeat.
             assert all(reply.context.receiver is CLOSE for reply in again.replies)
 
@@ -313,6 +318,23 @@ def remove_member(draft: ClassicDraft, group: ClassicGroup, member: ClassicGroup
     refuse_join(draft, group, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     refuse_sync(draft, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id, draft.shard.timers)
+
+
+def note_removal(
+    draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember, reason: str, timeout_ms: int
+) -> None:
+    """Note that the broker removes a member: its session ended, or it did not join or sync in time."""
+    draft.shard.incidents.add(
+        REMOVED,
+        draft.now.wall_ms,
+        group=group.group_id,
+        member=member.member_id,
+        client=member.client_id,
+        host=member.client_host.removeprefix("/"),
+        instance=member.group_instance_id or "",
+        reason=reason,
+        timeout_ms=timeout_ms,
+    )
 
 
 # Timers
@@ -346,11 +368,12 @@ def _on_session_timer(draft: ClassicDraft, group: ClassicGroup, timer: Timer) ->
         member.scheduled_ms = member.deadline_ms
         draft.shard.timers.schedule(member.deadline_ms, SESSION_TIMER, group.group_id, member.member_id)
     elif not member.waits:  # the response to a parked request restarts the session
+        note_removal(draft, group, member, "session", member.session_timeout_ms)
         remove_member(draft, group, member)
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
             _complete_without(draft, group)
         else:
-            begin(draft, group)
+            begin(draft, group, f"the session of {member.client_id!r} ended")
 
 
 def _complete_without(draft: ClassicDraft, group: ClassicGroup) -> None:
@@ -375,8 +398,10 @@ def _on_sync_timer(draft: ClassicDraft, group: ClassicGroup) -> None:
     """Remove the members that have sent no SyncGroup, and start a rebalance without them."""
     group.sync_due_ms = _NEVER
     for member_id in sorted(group.unsynced):
+        if (member := group.members.get(member_id)) is not None:
+            note_removal(draft, group, member, "sync", group.rebalance_timeout_ms)
         group.remove(member_id, draft.shard.timers)
-    begin(draft, group)
+    begin(draft, group, "members did not ask for their assignment")
 
 
 # Loading and unloading
@@ -393,7 +418,7 @@ def finish_loading(shard: ShardState, now: Now) -> list[Result]:
             group.arm(member, shard.timers, now)
         if len(group.members) > shard.settings.group_max_size:
             draft = ClassicDraft(shard, now)
-            begin(draft, group)
+            begin(draft, group, "it has more members than group.max.size")
             results.append(draft.result())
     return results
 

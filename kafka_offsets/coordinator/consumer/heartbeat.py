@@ -43,6 +43,7 @@ from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.coordinator.state.timers import Timer
 from kafka_offsets.coordinator.state.topic_resolution import Resolution, StepBudget
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import REMOVED
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.java_hash import string_hash
 from kafka_offsets.security.acls import AclOperation, ResourceType
@@ -306,7 +307,35 @@ def on_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now: Now) ->
     member = group.member(timer.member_id)
     if member is None or (timer.kind == REBALANCE_TIMER and member.current.epoch != epoch):
         return Result()
+    reason = _REASONS[timer.kind]
+    _note_removal(shard, group, member, reason, member.subscription.rebalance_timeout_ms, now)
     return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
+
+
+_REASONS = {REBALANCE_TIMER: "revocation", CLASSIC_JOIN_TIMER: "join", CLASSIC_SYNC_TIMER: "sync"}
+
+
+def _note_removal(
+    shard: ShardState,
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    reason: str,
+    timeout_ms: int,
+    now: Now,
+) -> None:
+    """Note that the broker removes a member."""
+    subscription = member.subscription
+    shard.incidents.add(
+        REMOVED,
+        now.wall_ms,
+        group=group.group_id,
+        member=member.member_id,
+        client=subscription.client_id,
+        host=subscription.client_host.removeprefix("/"),
+        instance=subscription.instance_id or "",
+        reason=reason,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _on_session_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now: Now) -> Result:
@@ -321,6 +350,10 @@ def _on_session_timer(shard: ShardState, group: ConsumerGroup, timer: Timer, now
     member = group.member(timer.member_id)
     if member is None:
         return Result()
+    timeout_ms = shard.settings_of(group.group_id).consumer_session_timeout_ms
+    if member.subscription.classic is not None:
+        timeout_ms = member.subscription.classic.session_timeout_ms
+    _note_removal(shard, group, member, "session", timeout_ms, now)
     return migration.remove_members(shard, ConsumerDraft(shard, group, now), [member])
 
 

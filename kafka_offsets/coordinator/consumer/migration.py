@@ -235,7 +235,7 @@ def resume(shard: ShardState, old: ClassicGroup, now: Now) -> None:
     if old.state is not ClassicGroupState.STABLE:
         again = ClassicDraft(shard, now)
         old.state = ClassicGroupState.STABLE
-        rebalance.begin(again, old)
+        rebalance.begin(again, old, "its members could not change to the consumer protocol")
         assert not again.replies  # no request is parked any more
 
 
@@ -303,7 +303,7 @@ def downgrade(
     for made in group.members.values():
         group.arm(made, shard.timers, now)
     if rebalances:
-        rebalance.begin(result, group)
+        rebalance.begin(result, group, "its last member of the consumer protocol left")
 
     def undo() -> None:
         _give_up(shard, group)

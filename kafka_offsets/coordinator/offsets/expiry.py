@@ -30,6 +30,7 @@ from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.state.pages import PAGE_PARTITIONS
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
 from kafka_offsets.coordinator.state.shard_state import ShardState
+from kafka_offsets.incidents import EXPIRED
 
 _STEP = 400
 """Cost limit of a step: an offset costs 1, a deleted one 3; a page is never split between two steps."""
@@ -102,19 +103,21 @@ def expire(shard: ShardState, now: Now, retention_ms: int, under_way: Callable[[
     for group_id in list(shard.groups):
         for topic, number in _pages(shard, group_id):
             if draft.cost >= _STEP:
-                yield _counted(draft)
+                yield _counted(draft, now)
                 draft = _ExpiryDraft(shard, under_way())
             _expire_page(draft, group_id, topic, number, now, retention_ms)
         draft.cost += _PER_GROUP
         if draft.cost >= _STEP:
-            yield _counted(draft)
+            yield _counted(draft, now)
             draft = _ExpiryDraft(shard, under_way())
         _expire_group(draft, group_id)
-    yield _counted(draft)
+    yield _counted(draft, now)
 
 
-def _counted(draft: _ExpiryDraft) -> ExpiryStep:
+def _counted(draft: _ExpiryDraft, now: Now) -> ExpiryStep:
     step = draft.step()
+    for group_id in {group_id for group_id, _, _ in draft.gone}:
+        draft.shard.incidents.add(EXPIRED, now.wall_ms, group=group_id)
     draft.shard.meters.offset_expirations += step.offsets
     return step
 

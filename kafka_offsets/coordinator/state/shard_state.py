@@ -15,6 +15,7 @@ from kafka_offsets.coordinator.state.groups import Group, Groups
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Reply
 from kafka_offsets.coordinator.state.timers import Timers
+from kafka_offsets.incidents import Incidents
 
 
 @dataclass(slots=True)
@@ -112,6 +113,7 @@ class ShardState:
                    open transactions included; set by the same component
     group_settings  by group, for groups that have their own settings; set by the creator of the shard
     meters         counters, shared by all shards
+    incidents      what went otherwise than a member wanted, shared by all shards
     retiring       groups that are deleted or have changed their kind, by id, until the log says so; the oldest first
     resolving      queue of the consumer groups whose regular expressions are to be resolved; the first is in progress
     pending        producer id -> the offsets of its open transaction
@@ -129,6 +131,7 @@ class ShardState:
         new_member_id: Callable[[str], str],
         topics: TopicView,
         meters: Meters | None = None,
+        incidents: Incidents | None = None,
     ) -> None:
         self.partition = partition
         self.settings = settings
@@ -138,6 +141,7 @@ class ShardState:
         self.latest_record: Callable[[bytes], CoordinatorRecord | None] = lambda key: None
         self.decided_offsets: Callable[[str], Collection[tuple[str, int]]] = lambda group_id: ()
         self.meters = Meters() if meters is None else meters
+        self.incidents = Incidents() if incidents is None else incidents
         self.retiring: dict[str, list[Group]] = {}
         self.resolving: dict[str, None] = {}
         self.unchanged: dict[str, object] = {}

@@ -50,6 +50,11 @@ class ClusterState:
         self._scheduler = scheduler
 
     @property
+    def nodes(self) -> list[BrokerCore]:
+        """The nodes that are up."""
+        return self._cores()
+
+    @property
     def next_deadline_ms(self) -> int | None:
         """When the first deadline of a node, or between nodes, is due, in monotonic time."""
         dues = [self._scheduler.next_ms, *(core.next_deadline_ms for core in self._cores())]

@@ -7,7 +7,6 @@ from kafka_offsets import lag as rule
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import LogLoadingError
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
@@ -129,22 +128,6 @@ def group_view(core: BrokerCore, group_id: str) -> GroupView | None:
     if isinstance(group, ClassicGroup):
         return _classic(group)
     return None if group is None else _consumer(core, group.committed())
-
-
-def awaited_time(core: BrokerCore, group_id: str) -> str:
-    """Say what a group waits for if that is the clock of the test, which stands still; else return nothing."""
-    hosted = core.runtime.shard_of(group_id, core.clock.now())
-    group = None if hosted.is_loading else hosted.shard.groups.get(group_id)
-    if not isinstance(core.clock, ManualClock) or not isinstance(group, ClassicGroup):
-        return ""
-    is_joining = group.state is ClassicGroupState.PREPARING_REBALANCE
-    due_ms = group.join_due_ms if is_joining else group.sync_due_ms
-    if due_ms < 0:
-        return ""
-    left = f"{due_ms - core.clock.now().mono_ms} ms"
-    if is_joining and group.is_initial:
-        return f"; it waits {left} of the test's clock for more members (group.initial.rebalance.delay.ms): advance it"
-    return f"; members that are missing are removed after {left} of the test's clock"
 
 
 def unassigned(core: BrokerCore, view: GroupView) -> list[TopicPartition]:
@@ -358,7 +341,7 @@ def describe_state(core: BrokerCore) -> list[str]:
         view = _known_view(core, group_id)
         if view is None:
             continue
-        lines.append(f"group {group_id!r} ({view.type}): {view}{awaited_time(core, group_id)}")
+        lines.append(f"group {group_id!r} ({view.type}): {view}")
         for member in view.members:
             owned = ", ".join(f"{topic}-{index}" for topic, index in member.partitions) or "nothing"
             lines.append(f"  {member.client_id or member.member_id} at {member.client_host} has {owned}")

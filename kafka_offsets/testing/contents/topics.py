@@ -60,4 +60,4 @@ def create_missing(core: BrokerCore, topics: Iterable[NewTopic]) -> None:
     """Create those topics that do not exist. Raises ValueError or StorageError. Runs in the broker's thread."""
     for each in topics:
         if core.topics.get(each.name) is None:
-            topic_admin.create_topic(core.context, each.name, each.partitions, each.config)
+            topic_admin.create_topic(core.broker, each.name, each.partitions, each.config)

@@ -36,14 +36,20 @@ class Consumption:
     """What the open connections to a broker, or to all nodes of a cluster, have fetched.
 
     _positions  by connection: its reader, and the offset of its last Fetch of each partition that was no error
+    _firsts     by connection: the offset of its first Fetch of each of these partitions
     """
 
     def __init__(self) -> None:
         self._positions: dict[object, tuple[Reader, dict[TopicPartition, int]]] = {}
+        self._firsts: dict[object, dict[TopicPartition, int]] = {}
 
     def fetched(self, connection: object, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
         """Note what a connection fetches."""
-        self._positions.setdefault(connection, (reader, {}))[1].update(positions)
+        known = self._positions.setdefault(connection, (reader, {}))[1]
+        if not positions.keys() <= known.keys():
+            firsts = self._firsts.setdefault(connection, {})
+            firsts.update((place, offset) for place, offset in positions.items() if place not in known)
+        known.update(positions)
 
     def assigned(self, reader: Reader, places: Collection[TopicPartition]) -> None:
         """Forget earlier fetches of partitions that are new to a member."""
@@ -55,6 +61,16 @@ class Consumption:
     def left(self, connection: object) -> None:
         """Forget a connection that has closed."""
         self._positions.pop(connection, None)
+        self._firsts.pop(connection, None)
+
+    def since_assigned(self, client_id: str, client_host: str) -> dict[TopicPartition, tuple[int, int]]:
+        """Return the offsets of the first and the last Fetch of each partition by such a client."""
+        return {
+            place: (self._firsts[connection][place], offset)
+            for connection, (reader, positions) in self._positions.items()
+            if (client_id, client_host) == reader
+            for place, offset in positions.items()
+        }
 
     def positions(
         self, place: TopicPartition, client_id: str | None = None, client_host: str | None = None

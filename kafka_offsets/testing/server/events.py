@@ -17,7 +17,6 @@ from kafka_offsets.protocol.topic_partition import TopicPartition, names_in
 from kafka_offsets.testing.contents.groups import (
     GroupView,
     MemberView,
-    awaited_time,
     group_ids,
     group_view,
     lag,
@@ -35,11 +34,13 @@ class Event(NamedTuple, Generic[T]):
     what  a sentence: the condition
     look  returns the result of the wait, None as long as the condition is false
     tell  describes the current state, for the message of a time-out
+    group  that it concerns, for the diagnosis in that message; None: the whole broker
     """
 
     what: str
     look: Callable[[BrokerCore], T | None]
     tell: Callable[[BrokerCore], str]
+    group: str | None = None
 
 
 class Watches:
@@ -110,7 +111,7 @@ def group_stable(group: str, *, members: int | None = None) -> Event[GroupView]:
         return view if members is None or len(view.members) == members else None
 
     many = "" if members is None else f" with {members} member{'' if members == 1 else 's'}"
-    return Event(f"group {group!r} is stable{many}", look, lambda core: _describe(core, group))
+    return Event(f"group {group!r} is stable{many}", look, lambda core: _describe(core, group), group)
 
 
 def consuming(
@@ -167,7 +168,7 @@ def _group_consuming(group: str, members: int | None) -> Event[dict[TopicPartiti
             return stable.tell(core)
         return "; ".join([f"{view}", *_not_consumed(core, view)])
 
-    return Event(f"{stable.what}, and fetches its partitions", look, tell)
+    return Event(f"{stable.what}, and fetches its partitions", look, tell, group)
 
 
 def _not_consumed(core: BrokerCore, view: GroupView) -> list[str]:
@@ -229,7 +230,7 @@ def group_empty(group: str) -> Event[GroupView]:
         view = group_view(core, group)
         return view if view is not None and view.state == "Empty" and not view.members else None
 
-    return Event(f"group {group!r} is empty", look, lambda core: _describe(core, group))
+    return Event(f"group {group!r} is empty", look, lambda core: _describe(core, group), group)
 
 
 def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberView]:
@@ -241,7 +242,7 @@ def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberVi
         return next((each for each in found if client_id is None or each.client_id == client_id), None)
 
     who = "a member" if client_id is None else f"a member with the client id {client_id!r}"
-    return Event(f"group {group!r} has {who}", look, lambda core: _describe(core, group))
+    return Event(f"group {group!r} has {who}", look, lambda core: _describe(core, group), group)
 
 
 def committed(
@@ -263,7 +264,9 @@ def committed(
         return None if behind else found
 
     wanted = "an offset" if offsets is None else _names(offsets)
-    return Event(f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)))
+    return Event(
+        f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)), group
+    )
 
 
 def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[TopicPartition, int]]:
@@ -291,7 +294,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
         return late or _names(_offsets(core, group))
 
     where = "" if named is None else f" in {', '.join(named)}"
-    return Event(f"group {group!r} has caught up{where}", look, tell)
+    return Event(f"group {group!r} has caught up{where}", look, tell, group)
 
 
 def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event[int]:
@@ -338,4 +341,4 @@ def _names(offsets: Mapping[TopicPartition, int]) -> str:
 
 def _describe(core: BrokerCore, group: str) -> str:
     view = group_view(core, group)
-    return "there is no such group" if view is None else f"{view}{awaited_time(core, group)}"
+    return "there is no such group" if view is None else f"{view}"

@@ -147,6 +147,11 @@ class RecordedRequest:
             return None  # the broker closed the connection for it, and logged that
 
     @property
+    def topic_names(self) -> Mapping[bytes, str]:
+        """The names of topics by their ids, also of those that are gone."""
+        return self._tape.topic_names
+
+    @property
     def response(self) -> Any:
         """The answer as a value class; None as long as there is none, and if it does not decode."""
         return None if self._answer is None else self._response

@@ -1,0 +1,118 @@
+"""Refused requests: notes the errors that clients are told, as incidents. What succeeds costs one look at its API.
+
+Errors that clients meet as a matter of course, and retry, are none: a rebalance in progress, a coordinator that moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafka_offsets.coordinator.state.result import RequestContext
+from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import REFUSED, Incidents
+
+_PRODUCE, _METADATA, _OFFSET_COMMIT, _FIND_COORDINATOR = 0, 3, 8, 10
+_JOIN_GROUP, _SASL_HANDSHAKE, _TXN_OFFSET_COMMIT = 11, 17, 28
+
+_BY_PARTITION = {_PRODUCE: "responses", _OFFSET_COMMIT: "topics", _TXN_OFFSET_COMMIT: "topics"}
+"""APIs whose errors are those of partitions, with the array of their topics."""
+
+_ASKING_SENDER = frozenset((_PRODUCE, _METADATA, _FIND_COORDINATOR))
+"""APIs whose handlers ask what their sender may do; what others refuse for this the gate notes."""
+
+NOTED = frozenset(
+    (*_BY_PARTITION, _METADATA, _FIND_COORDINATOR, _JOIN_GROUP, 12, 14, _SASL_HANDSHAKE, 22, 25, 26, 36, 68)
+)
+"""Those, Metadata, FindCoordinator, JoinGroup, Heartbeat, SyncGroup, SaslHandshake, InitProducerId, AddOffsetsToTxn,
+EndTxn, SaslAuthenticate, ConsumerGroupHeartbeat."""
+
+_DENIALS = frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    )
+)
+_ROUTINE = frozenset(
+    (
+        ErrorCode.NONE,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.MEMBER_ID_REQUIRED,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    )
+)
+_OF_THE_SENDER = ("group_id", "member_id", "transactional_id")
+
+
+def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
+    """Note the errors in a response to a request of `NOTED`."""
+    for code, topic, message in _errors(context.api_key, response):
+        if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
+            continue
+        name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
+        told = {"topic": topic, "message": message, **_details(context.api_key, context.request, response)}
+        if code in _DENIALS:
+            told["principal"] = str(context.principal)
+        incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **told)
+
+
+def sender(api: str, context: RequestContext) -> dict[str, str | int]:
+    """Return the fields that say who asks, and for which group, member or transaction."""
+    request = context.request
+    said: dict[str, str | int] = {
+        "api": api,
+        "client": context.client_id,
+        "host": context.client_host.removeprefix("/"),
+    }
+    for field in _OF_THE_SENDER:
+        value = getattr(request, field, None)
+        if isinstance(value, str) and value:
+            said[field.removesuffix("_id") if field != "transactional_id" else field] = value
+    instance = getattr(request, "group_instance_id", None) or getattr(request, "instance_id", None)
+    if isinstance(instance, str):
+        said["instance"] = instance
+    return said
+
+
+def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
+    """Yield the errors of a response, each with its topic and its message; one for all partitions of a topic."""
+    if api_key == _METADATA:
+        for topic in response.topics:
+            if topic.error_code:
+                yield topic.error_code, topic.name or "", ""
+    elif array := _BY_PARTITION.get(api_key):
+        for topic in getattr(response, array):
+            parts = topic.partition_responses if api_key == _PRODUCE else topic.partitions
+            for code, message in {
+                (each.error_code, getattr(each, "error_message", None) or ""): None
+                for each in parts
+                if each.error_code
+            }:
+                yield code, topic.name, message
+    elif api_key == _FIND_COORDINATOR and response.coordinators:
+        yield from ((each.error_code, "", "") for each in response.coordinators if each.error_code)
+    elif response.error_code:
+        yield response.error_code, "", getattr(response, "error_message", None) or ""
+
+
+def _details(api_key: int, request: Any, response: Any) -> dict[str, str | int]:
+    """Return what a client has offered, and what is served, where that explains the error."""
+    if api_key == _JOIN_GROUP:
+        if response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT:
+            return {"offered": request.session_timeout_ms}
+        return {"offered": ", ".join(each.name for each in request.protocols)}
+    if api_key == _FIND_COORDINATOR:
+        kind = "transactional_id" if request.key_type else "group"
+        return {kind: ", ".join(request.coordinator_keys) or request.key}
+    if api_key == _SASL_HANDSHAKE:
+        return {"offered": request.mechanism, "served": ", ".join(response.mechanisms)}
+    return {}

@@ -1,0 +1,128 @@
+"""Facts of any cluster, by a client's requests: what `diagnosis` is asked about. What no request tells is not known.
+
+A broker tells neither when a state began, nor who is silent, nor what it refused: rules about these find nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kafka_offsets.client.cluster import LATEST, WHOLE_TOPIC, ClusterClient
+from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.commands.options.connections import Refusals, listed_groups
+from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Transaction
+from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, ProtocolError
+from kafka_offsets.protocol.records import batch_headers
+from kafka_offsets.protocol.topic_partition import TopicPartition
+
+_MOST_LAG, _MOST_READ = 100, 50
+"""The batches after a committed offset are read for markers if the lag is at most so large, in so many partitions."""
+
+_CONTROL = 0x20
+
+
+def group_facts(coordinator: Coordinator) -> Group:
+    """Return what the coordinator of a group tells of it. Raises ConnectionLostError and RefusedError."""
+    found = coordinator.describe()
+    errors: dict[TopicPartition, ErrorCode] = {}
+    committed = coordinator.committed(errors)
+    members = tuple(
+        Member(
+            each.member_id,
+            each.client_id,
+            each.host.removeprefix("/"),
+            each.instance_id,
+            each.topics,
+            each.pattern,
+            tuple(sorted(each.assigned)),
+            awaited="",
+        )
+        for each in found.members
+    )
+    return Group(
+        coordinator.group,
+        found.type,
+        found.state,
+        -1 if found.epoch is None else found.epoch,
+        members,
+        offsets={place: Offset(each.offset) for place, each in committed.items()},
+        exists=found.state != "Dead" or bool(committed or errors),
+    )
+
+
+def whole_facts(cluster: ClusterClient, groups: Iterable[Group], refusals: Refusals) -> Facts:
+    """Return these groups with the topics, logs and transactions that they depend on."""
+    groups = list(groups)
+    topics = cluster.topics()
+    is_missing = any(not group.exists for group in groups)
+    others = [each.group for each in listed_groups(cluster, refusals)] if is_missing else []
+    names = set[str]()
+    for group in groups:
+        names.update(topic for topic, _ in (*group.offsets, *group.owners))
+        names.update(*(member.topics or () for member in group.members))
+    errors: dict[TopicPartition, KafkaOffsetsError] = {}
+    ranges = cluster.log_ranges(names, errors)
+    logs = {place: Log(each.start, each.end) for place, each in ranges.items()}
+    for place, error in errors.items():
+        if place[1] == WHOLE_TOPIC:
+            topics.setdefault(place[0], 0)  # it may exist: this client may not see it
+        else:
+            logs[place] = Log(problem=str(error))
+    late = [
+        place
+        for group in groups
+        for place, entry in group.offsets.items()
+        if place in ranges and ranges[place].start <= entry.offset < ranges[place].end
+    ]
+    stable = cluster.offsets_at(dict.fromkeys(late, LATEST), committed_only=True) if late else {}
+    logs.update((place, replace(logs[place], stable=offset)) for place, offset in stable.items())
+    is_held = any(logs[place].end > offset for place, offset in stable.items())
+    transactions = _transactions(cluster) if is_held else []
+    return Facts(
+        [_with_unread(cluster, each, logs) for each in groups], topics, logs, transactions, others=others
+    )
+
+
+def _transactions(cluster: ClusterClient) -> list[Transaction]:
+    return [
+        Transaction(
+            each.transactional_id,
+            each.producer_id,
+            each.transaction_state,
+            each.transaction_start_time_ms,
+            each.transaction_timeout_ms,
+            frozenset((topic.topic, index) for topic in each.topics for index in topic.partitions),
+        )
+        for each in cluster.open_transactions()
+    ]
+
+
+def _with_unread(cluster: ClusterClient, group: Group, logs: dict[TopicPartition, Log]) -> Group:
+    """Return a group with whether there is a record at or after each offset that has a small lag."""
+    offsets = dict(group.offsets)
+    read = 0
+    for place, entry in group.offsets.items():
+        log = logs.get(place)
+        if (
+            log is None
+            or log.problem
+            or not 0 < log.end - entry.offset <= _MOST_LAG
+            or entry.offset < log.start
+        ):
+            continue
+        if read < _MOST_READ:
+            read += 1
+            offsets[place] = replace(entry, has_unread=_has_record(cluster, place, entry.offset, log.end))
+    return replace(group, offsets=offsets)
+
+
+def _has_record(cluster: ClusterClient, place: TopicPartition, offset: int, end: int) -> bool | None:
+    """Return whether there is a record from `offset` on, markers apart; None if that is not known."""
+    try:
+        headers = [header for _, header in batch_headers(cluster.fetch(place, offset))]
+    except (KafkaOffsetsError, ProtocolError):
+        return None
+    if any(header.last_offset >= offset and not header.attributes & _CONTROL for header in headers):
+        return True
+    return False if headers and headers[-1].last_offset + 1 >= end else None

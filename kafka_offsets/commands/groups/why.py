@@ -1,0 +1,56 @@
+"""`why`: what is stuck, a sentence each, and what usually helps."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from kafka_offsets.client.connection import PATIENCE_S
+from kafka_offsets.commands.groups.facts import group_facts, whole_facts
+from kafka_offsets.commands.options.connections import REFUSED, Refusals, chosen_groups, listed_groups
+from kafka_offsets.diagnosis.facts import Group
+from kafka_offsets.diagnosis.findings import Finding
+from kafka_offsets.diagnosis.rules import diagnose
+from kafka_offsets.errors import ConnectionLostError, RefusedError
+from kafka_offsets.terminal import note
+
+
+def why(options: argparse.Namespace) -> int:
+    """Print what is stuck in groups, in all if none is named; the exit code is 1 if something is."""
+    refusals = Refusals()
+    options.connections.retries.patience_s = PATIENCE_S
+    if options.groups or options.more_groups:
+        names = chosen_groups(options)
+    else:
+        options.all_groups = True
+        with options.connections.cluster() as cluster:
+            names = [each.group for each in listed_groups(cluster, refusals)]
+    groups: list[Group] = []
+    for name in names:
+        try:
+            with options.connections.coordinator(name) as coordinator:
+                groups.append(group_facts(coordinator))
+        except (ConnectionLostError, RefusedError) as error:
+            if len(names) == 1 and not options.all_groups:
+                raise
+            refusals.add_group(name, error)
+    with options.connections.cluster() as cluster:
+        found = diagnose(whole_facts(cluster, groups, refusals), time.time_ns() // 1_000_000)
+    refusals.say()
+    for each in found:
+        print(json.dumps(_as_json(each)) if options.json else f"{each.sentence}\n    {each.help}", flush=True)
+    if not found and not refusals.code and not options.json:
+        note("nothing is stuck, as far as a client's requests tell")
+    return REFUSED if found else refusals.code
+
+
+def _as_json(finding: Finding) -> dict[str, str | None]:
+    return {
+        "finding": finding.name,
+        "about": finding.about,
+        "subject": finding.subject,
+        "group": finding.group,
+        "sentence": finding.sentence,
+        "help": finding.help,
+    }

@@ -1,0 +1,203 @@
+"""Facts: what is known of a broker or a cluster at one moment, as plain tables.
+
+Two gatherers make them: `testing.server.facts` in the process of a broker, and `commands.groups.facts` with requests of
+a client. What a gatherer cannot know is None or absent, and no rule guesses it. Times are wall time in ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kafka_offsets.incidents import Incident
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The offsets of the first and the last Fetch of a partition since it was assigned to the member."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a group.
+
+    topics         that it subscribes to; None: not known
+    pattern        the regular expression of its subscription; the broker resolves it (KIP-848)
+    partitions     its assignment
+    protocols      the assignors that it offers
+    silent_ms      since its last request as a member; None: not known
+    removed_in_ms  when its session ends, or its time to do what is awaited
+    awaited        what the group waits for: "join", "assignment", "sync", "heartbeat", "revocation", or "" for nothing
+    positions      what it fetches, by partition; None: not known
+    """
+
+    member_id: str
+    client_id: str = ""
+    host: str = ""
+    instance_id: str | None = None
+    topics: frozenset[str] | None = None
+    pattern: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+    protocols: tuple[str, ...] = ()
+    silent_ms: int | None = None
+    removed_in_ms: int | None = None
+    awaited: str = ""
+    positions: Mapping[TopicPartition, Position] | None = None
+
+    def __str__(self) -> str:
+        name = (
+            f"instance {self.instance_id!r}" if self.instance_id else repr(self.client_id or self.member_id)
+        )
+        return f"{name} at {self.host}" if self.host else name
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """One committed offset.
+
+    committed_ms  when; None: not known
+    has_unread    whether a reader of committed records finds one at or after it; None: not known
+    unread_ms     when the first of them came; None: not known, or there is none
+    """
+
+    offset: int
+    committed_ms: int | None = None
+    has_unread: bool | None = None
+    unread_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A commit that moved an offset back."""
+
+    partition: TopicPartition
+    before: int
+    after: int
+    client_id: str
+    wall_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group.
+
+    exists       False: somebody asks for it, and it is not there
+    state        as in DescribeGroups or ConsumerGroupDescribe
+    since_ms     of the state; None: not known
+    delay_ms     for so long it waits for more members (group.initial.rebalance.delay.ms); None: it does not
+    offsets      committed ones
+    held         partitions whose offset an open transaction has committed -> its producer id
+    moved_back   commits that moved an offset back, since which nothing has passed the offset before
+    unavailable  why nothing is known of it, such as that its coordinator loads
+    """
+
+    group_id: str
+    type: str = "classic"
+    state: str = ""
+    generation: int = -1
+    members: tuple[Member, ...] = ()
+    since_ms: int | None = None
+    delay_ms: int | None = None
+    offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
+    held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    moved_back: tuple[Back, ...] = ()
+    unavailable: str = ""
+    exists: bool = True
+
+    @property
+    def topics(self) -> frozenset[str] | None:
+        """All topics that its members subscribe to; None: not known of each."""
+        names: set[str] = set()
+        for member in self.members:
+            if member.topics is None or member.pattern:
+                return None
+            names |= member.topics
+        return frozenset(names)
+
+    @property
+    def owners(self) -> dict[TopicPartition, Member]:
+        """Who has which partition."""
+        return {place: member for member in self.members for place in member.partitions}
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One partition: offsets of its log, if they are known.
+
+    start, stable, end  log start offset, last stable offset (None: not known), high watermark
+    created_ms   when its topic was created; None: not known
+    problem      why the rest is not known, such as that it has no leader
+    """
+
+    start: int = 0
+    end: int = 0
+    stable: int | None = None
+    created_ms: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transactional id.
+
+    state       as in DescribeTransactions
+    started_ms  of its open transaction, -1 for none
+    partitions  of the open transaction, those of the offsets topic included
+    """
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    started_ms: int = -1
+    timeout_ms: int = 0
+    partitions: frozenset[TopicPartition] = frozenset()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether readers of committed records wait for its end."""
+        return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of the test that is active.
+
+    what  as the test wrote it
+    hits  how many requests it has struck
+    """
+
+    what: str
+    hits: int = 0
+    group: str | None = None
+    topic: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that is known.
+
+    topics         name -> number of partitions; None: not known
+    incidents      the last at the end; empty also if nobody kept them
+    is_time_still  whether the test advances the clock
+    others         the ids of all groups, for a name that is nearly one of them
+    """
+
+    groups: Sequence[Group] = ()
+    topics: Mapping[str, int] | None = None
+    logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
+    transactions: Sequence[Transaction] = ()
+    incidents: Sequence[Incident] = ()
+    faults: Sequence[Fault] = ()
+    is_time_still: bool = False
+    others: Sequence[str] = ()
+
+    @cached_property
+    def by_id(self) -> dict[str, Group]:
+        """The groups by their ids."""
+        return {group.group_id: group for group in self.groups}

@@ -1,0 +1,101 @@
+"""Findings: what a rule says, and how it says times, spans, partitions and names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafka_offsets.diagnosis.facts import TopicPartition
+from kafka_offsets.incidents import Incident
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is stuck, or that explains why.
+
+    name      of the rule, such as `rebalance-waits`
+    about     group, member, topic, partition, transaction, client or broker
+    subject   its name
+    sentence  what is so, with the evidence: since when, until when, who, how many
+    help      what usually helps; set by the table of rules
+    group     the group that it concerns; None: any
+    """
+
+    name: str
+    about: str
+    subject: str
+    sentence: str
+    help: str = ""
+    group: str | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class Findings(tuple[Finding, ...]):
+    """Findings, the most important first; `str` gives a line for each."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "\n".join(each.sentence for each in self)
+
+
+def of_group(group: str, sentence: str) -> Finding:
+    """Return a finding about a group."""
+    return Finding("", "group", group, sentence, group=group)
+
+
+def of_client(incident: Incident, sentence: str) -> Finding:
+    """Return a finding about the client of an incident."""
+    group = incident.text("group") or None
+    return Finding("", "client", incident.text("client") or incident.text("host"), sentence, group=group)
+
+
+def clock(wall_ms: int) -> str:
+    """Return the time of the day; the number itself where a manual clock is beyond the calendar."""
+    try:
+        return datetime.fromtimestamp(wall_ms / 1000).strftime("%H:%M:%S")  # noqa: DTZ006 - as logs say it
+    except (OverflowError, ValueError, OSError):
+        return f"{wall_ms} ms"
+
+
+def span(ms: float) -> str:
+    """Return a span of time in words: 850 ms, 8 s, 3 min, 2 h, 8 days."""
+    for size, unit, most in ((1, "ms", 1000), (1000, "s", 120), (60_000, "min", 120), (3_600_000, "h", 48)):
+        if ms < most * size:
+            return f"{ms / size:.0f} {unit}"
+    return f"{ms / 86_400_000:.0f} days"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun: 1 record, 2 records."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def place(partition: TopicPartition) -> str:
+    """Return the name of a partition: orders-0."""
+    return f"{partition[0]}-{partition[1]}"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return the first few names, and how many more there are."""
+    all_names = [str(name) for name in names]
+    more = len(all_names) - _MOST_NAMED
+    return ", ".join(all_names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def when(incident: Incident) -> str:
+    """Return how often something happened, and when: `at 08:10:36`, or `4 times from 08:10:36 to 08:10:40`."""
+    if incident.count == 1:
+        return f"at {clock(incident.last_ms)}"
+    return f"{incident.count} times from {clock(incident.first_ms)} to {clock(incident.last_ms)}"
+
+
+def who(incident: Incident) -> str:
+    """Return the client of an incident as a member is called."""
+    client, host = incident.text("client"), incident.text("host")
+    return f"{client!r} at {host}" if client and host else repr(client) if client else f"a client at {host}"

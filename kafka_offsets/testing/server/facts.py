@@ -1,0 +1,363 @@
+"""Facts of a broker in this process, or of all nodes of a cluster: what `diagnosis` is asked about.
+
+The functions read a broker between two turns, in its thread. What is kept where in a broker stands in the first ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kafka_offsets.assignors.member_data import decode_subscription
+from kafka_offsets.broker.core.core import BrokerCore
+from kafka_offsets.broker.groups.transactions import transactional_ids
+from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kafka_offsets.clock import ManualClock
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
+from kafka_offsets.coordinator.state.consumer_group import REBALANCE_TIMER as REVOCATION
+from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup, ConsumerGroupMember
+from kafka_offsets.coordinator.state.consumer_records import MemberState
+from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
+from kafka_offsets.coordinator.transactions.decisions import TransactionState
+from kafka_offsets.diagnosis.facts import (
+    Back,
+    Facts,
+    Fault,
+    Group,
+    Log,
+    Member,
+    Offset,
+    Position,
+    Transaction,
+)
+from kafka_offsets.errors import ProtocolError, StorageError
+from kafka_offsets.incidents import Incident
+from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
+from kafka_offsets.testing.server.consumption import Consumption, Observation
+
+if TYPE_CHECKING:
+    from kafka_offsets.testing.server.recording import RecordedRequest
+
+_MOST_BATCHES = 100
+"""So many batches after a committed offset are looked at for a record."""
+
+_COMPLETING, _PREPARING = ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.PREPARING_REBALANCE
+
+
+def _cores(core: BrokerCore) -> list[BrokerCore]:
+    """Return the brokers: the one, or the nodes of a cluster that are up."""
+    return getattr(core, "nodes", None) or ([core] if isinstance(core, BrokerCore) else [])
+
+
+def _incidents(core: BrokerCore) -> list[Incident]:
+    found = [each for node in _cores(core) for each in node.answers.incidents]
+    return sorted(found, key=lambda each: each.last_ms)
+
+
+def _transactions(core: BrokerCore) -> Iterator[Transaction]:
+    for node in _cores(core):
+        for name, each in transactional_ids(node.transactions):
+            is_open = each.state is TransactionState.ONGOING or each.is_prepared
+            partitions = frozenset(each.partitions) if is_open else frozenset()
+            start_ms = each.start_ms if is_open else -1
+            yield Transaction(name, each.producer_id, each.state.title, start_ms, each.timeout_ms, partitions)
+
+
+def _consumption(core: BrokerCore) -> Consumption | None:
+    observer = next((node.answers.observer for node in _cores(core)), None)
+    return observer.consumption if isinstance(observer, Observation) else None
+
+
+def gather(
+    core: BrokerCore,
+    group: str | None = None,
+    *,
+    faults: Iterable[Any] = (),
+    requests: Sequence[RecordedRequest] = (),
+) -> Facts:
+    """Return the facts of a broker.
+
+    group     only those that concern this group; it is one of the facts also if it does not exist
+    faults    those of the test
+    requests  recorded ones
+    """
+    backs = _moves_back(requests)
+    groups = [
+        _group(core, each, backs.get(each, ()))
+        for each in ([group] if group is not None else group_ids(core))
+    ]
+    names = {topic for each in groups for topic in _topics_of(each)}
+    counts = _counts(core)
+    logs = {place: _log(core, place) for name in sorted(names) for place in _places(counts, name)}
+    groups = [_with_unread(core, each, logs) for each in groups]
+    lost = core.shards.lost_shards()
+    logs.update(
+        {(OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()}
+    )
+    return Facts(
+        groups,
+        counts,
+        logs,
+        list(_transactions(core)),
+        _incidents(core),
+        [_fault(each) for each in faults if each.is_active and not getattr(each, "observes", False)],
+        isinstance(core.clock, ManualClock),
+        group_ids(core) if any(not each.exists for each in groups) else (),
+    )
+
+
+def _fault(fault: Any) -> Fault:
+    what = repr(fault).removeprefix("<fault ").removesuffix(">").rpartition(", struck")[0] or repr(fault)
+    return Fault(what, fault.hits, getattr(fault, "group", None), getattr(fault, "topic", None))
+
+
+def _counts(core: BrokerCore) -> dict[str, int]:
+    counts = {}
+    for name in core.topics.names():
+        try:
+            found = core.topics.get(name)
+        except NoLeaderError:
+            continue
+        counts[name] = 0 if found is None else found.partition_count
+    return counts
+
+
+def _places(counts: Mapping[str, int], topic: str) -> list[TopicPartition]:
+    internal = topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+    return [] if internal else [(topic, index) for index in range(counts.get(topic, 0))]
+
+
+def _topics_of(group: Group) -> set[str]:
+    named = {topic for topic, _ in (*group.offsets, *group.owners)}
+    return named.union(*(member.topics or () for member in group.members))
+
+
+# -- logs
+
+
+def _partition(core: BrokerCore, place: TopicPartition) -> Partition | None:
+    return core.topics.partition(*place)
+
+
+def _log(core: BrokerCore, place: TopicPartition) -> Log:
+    try:
+        partition = _partition(core, place)
+        if partition is None:
+            return Log(problem="no such partition")
+        log = partition.log
+        return Log(log.log_start_offset, log.high_watermark, partition.last_stable_offset)
+    except LogLoadingError:
+        raise  # it is known in a moment
+    except (NoLeaderError, StorageError) as error:
+        return Log(problem=str(error))
+
+
+def _with_unread(core: BrokerCore, group: Group, logs: Mapping[TopicPartition, Log]) -> Group:
+    """Return a group with what a reader finds at each committed offset that has a lag."""
+    offsets = dict(group.offsets)
+    for place, entry in group.offsets.items():
+        log = logs.get(place)
+        if log is None or log.problem or not log.start <= entry.offset < log.end:
+            continue
+        has_unread, unread_ms = _unread(core, place, entry.offset)
+        offsets[place] = Offset(entry.offset, entry.committed_ms, has_unread, unread_ms)
+    return replace(group, offsets=offsets)
+
+
+def _unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
+    """Return whether a reader of committed records finds one from `offset` on, and when the first of them came."""
+    partition = _partition(core, place)
+    assert partition is not None
+    end = partition.last_stable_offset
+    if offset >= end:
+        return None, None
+    aborted = partition.producers.aborted_in(offset, end)
+    for count, stored in enumerate(partition.log.batches(offset, verify=False)):
+        header = stored.header
+        if header.base_offset >= end:
+            break
+        if count >= _MOST_BATCHES:
+            return None, None
+        is_aborted = header.is_transactional and any(
+            each.producer_id == header.producer_id
+            and each.first_offset <= header.base_offset < each.marker_offset
+            for each in aborted
+        )
+        if not header.is_control and not is_aborted and header.last_offset >= offset:
+            return True, header.max_timestamp if header.max_timestamp >= 0 else None
+    return False, None
+
+
+# -- groups
+
+
+def _group(core: BrokerCore, group_id: str, backs: Sequence[Back]) -> Group:
+    now = core.clock.now()
+    if not core.shards.topic_exists:
+        return Group(group_id, exists=False)
+    try:
+        hosted = core.runtime.shard_of(group_id, now)
+    except NoLeaderError as error:
+        return Group(group_id, unavailable=str(error))
+    if hosted.is_loading:
+        name = f"{OFFSETS_TOPIC}-{hosted.shard.partition}"
+        return Group(group_id, unavailable=f"its coordinator loads {name}")
+    shard = hosted.shard
+    found = shard.groups.get(group_id)
+    offsets = {place: _offset(entry) for place, entry in core.shards.committed(group_id).items()}
+    held = {
+        (key.topic, key.partition): producer_id
+        for producer_id, pending in shard.pending.items()
+        for key in pending
+        if key.group == group_id
+    }
+    known: dict[str, Any] = {"offsets": offsets, "held": held, "moved_back": tuple(backs)}
+    if found is None:
+        return Group(group_id, exists=bool(offsets or held), **known)
+    if isinstance(found, ClassicGroup):
+        return _classic(core, found, known)
+    return _consumer(core, found.committed(), shard.settings_of(group_id).consumer_session_timeout_ms, known)
+
+
+def _offset(entry: OffsetAndMetadata) -> Offset:
+    return Offset(entry.offset, entry.commit_timestamp if entry.commit_timestamp >= 0 else None)
+
+
+def _positions(core: BrokerCore, client_id: str, host: str) -> dict[TopicPartition, Position] | None:
+    consumption = _consumption(core)
+    if consumption is None:
+        return None
+    found = consumption.since_assigned(client_id, host)
+    return {place: Position(first, last) for place, (first, last) in found.items()}
+
+
+def _classic(core: BrokerCore, group: ClassicGroup, known: dict[str, Any]) -> Group:
+    mono_ms = core.clock.now().mono_ms
+    is_preparing = group.state is _PREPARING
+    members = [_classic_member(core, group, member, mono_ms) for member in group.members.values()]
+    if is_preparing:
+        members += [
+            Member(member_id, removed_in_ms=due_ms - mono_ms, awaited="join")
+            for member_id, due_ms in group.pending.items()
+        ]
+    return Group(
+        group.group_id,
+        group.type_name,
+        group.state.value,
+        group.generation,
+        tuple(members),
+        group.state_since_ms if group.state_since_ms >= 0 else None,
+        max(group.join_due_ms - mono_ms, 0) if is_preparing and group.is_initial else None,
+        **known,
+    )
+
+
+def _classic_member(
+    core: BrokerCore, group: ClassicGroup, member: ClassicGroupMember, mono_ms: int
+) -> Member:
+    host = member.client_host.removeprefix("/")
+    awaited, due_ms = "", member.deadline_ms
+    if group.state is _PREPARING and member.join is None and not group.is_initial:
+        awaited = "join"
+        if member.group_instance_id is None and group.join_due_ms >= 0:
+            due_ms = min(due_ms, group.join_due_ms)
+    elif group.state is _COMPLETING and member.sync is None:
+        is_leader = member.member_id == group.leader
+        awaited = "assignment" if is_leader else ""
+        due_ms = min(due_ms, group.sync_due_ms) if group.sync_due_ms >= 0 else due_ms
+    elif group.state is ClassicGroupState.STABLE and member.member_id in group.unsynced:
+        awaited = "sync"
+        due_ms = min(due_ms, group.sync_due_ms) if group.sync_due_ms >= 0 else due_ms
+    silent_ms = None
+    if member.join is None and member.sync is None and not member.is_new:
+        silent_ms = max(mono_ms - member.deadline_ms + member.session_timeout_ms, 0)
+    owned = group.owned_partitions(member.member_id) or {}
+    return Member(
+        member.member_id,
+        member.client_id,
+        host,
+        member.group_instance_id,
+        _subscribed(group, member),
+        "",
+        tuple(sorted((topic, index) for topic, indexes in owned.items() for index in indexes)),
+        tuple(member.protocols),
+        silent_ms,
+        due_ms - mono_ms if silent_ms is not None else None,
+        awaited,
+        _positions(core, member.client_id, host),
+    )
+
+
+def _subscribed(group: ClassicGroup, member: ClassicGroupMember) -> frozenset[str] | None:
+    data = member.protocols.get(group.protocol or "") or next(iter(member.protocols.values()), b"")
+    try:
+        return decode_subscription("", bytes(data), None).topics if data else None
+    except ProtocolError:
+        return None
+
+
+def _consumer(core: BrokerCore, group: ConsumerGroup, timeout_ms: int, known: dict[str, Any]) -> Group:
+    mono_ms = core.clock.now().mono_ms
+    since_ms = group.target_epoch.timestamp_ms or None
+    members = tuple(_consumer_member(core, group, member, timeout_ms, mono_ms) for member in group.members())
+    return Group(
+        group.group_id, group.type_name, group.state.value, group.epoch, members, since_ms, None, **known
+    )
+
+
+def _consumer_member(
+    core: BrokerCore, group: ConsumerGroup, member: ConsumerGroupMember, timeout_ms: int, mono_ms: int
+) -> Member:
+    subscription = member.subscription
+    host = subscription.client_host.removeprefix("/")
+    session = group.sessions.get(member.member_id)
+    if subscription.classic is not None:
+        timeout_ms = subscription.classic.session_timeout_ms
+    silent_ms = None if session is None else max(mono_ms - session.deadline_ms + timeout_ms, 0)
+    awaited, due_ms = "", None if session is None else session.deadline_ms
+    if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+        awaited = "revocation"
+        due_ms = group.deadlines.get((REVOCATION, member.member_id), (due_ms, 0))[0]
+    elif member.current.state is MemberState.STABLE and member.current.epoch < group.target_epoch.epoch:
+        awaited = "heartbeat"
+    owned = group.owned_partitions(member.member_id, core.topics.topic_name) or {}
+    return Member(
+        member.member_id,
+        subscription.client_id,
+        host,
+        subscription.instance_id,
+        subscription.topics,
+        subscription.regex or "",
+        tuple(sorted((topic, index) for topic, indexes in owned.items() for index in indexes)),
+        (subscription.assignor,) if subscription.assignor else (),
+        silent_ms,
+        None if due_ms is None else due_ms - mono_ms,
+        awaited,
+        _positions(core, subscription.client_id, host),
+    )
+
+
+# -- recorded commits
+
+
+def _moves_back(requests: Sequence[RecordedRequest]) -> dict[str, list[Back]]:
+    """Return the commits that moved an offset back, by group, as far as they were recorded."""
+    known: dict[tuple[str, str, int], int] = {}
+    found: dict[str, list[Back]] = {}
+    for each in requests:
+        if each.api != "OffsetCommit" or each.errors or each.request is None or each.response is None:
+            continue
+        request, names = each.request, each.topic_names
+        for topic in request.topics:
+            name = topic.name or names.get(topic.topic_id, "")
+            for partition in topic.partitions:
+                key = request.group_id, name, partition.partition_index
+                before, after = known.get(key, -1), partition.committed_offset
+                known[key] = after
+                if after < before:
+                    back = Back(key[1:], before, after, each.client_id, each.wall_ms)
+                    found.setdefault(request.group_id, []).append(back)
+    return found

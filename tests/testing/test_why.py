@@ -1,0 +1,447 @@
+"""`Broker.why`: each finding with a real client, and nothing where all is well."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from kafka import KafkaConsumer
+
+from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.rules import RULES
+from kafka_offsets.testing import Broker, ManualClock, allow, committed, group_stable, member_joined
+from kafka_offsets.testing.server.facts import gather
+
+pytestmark = pytest.mark.slow
+
+CONFIG = {
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": False,
+    "group.min.session.timeout.ms": 100,
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(CONFIG, record=True) as running:
+        running.create_topic("orders", 1)
+        yield running
+
+
+def consumer(broker: Broker, group: str = "billing", client: str = "w1", **more: Any) -> Consumer:
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": group,
+        "client.id": client,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "log_level": 0,
+        "error_cb": lambda error: None,
+    }
+    return Consumer(settings | {name.replace("_", "."): value for name, value in more.items()})
+
+
+def joined(
+    broker: Broker, group: str = "billing", client: str = "w1", members: int = 1, **more: Any
+) -> Consumer:
+    """Return a consumer of orders that is a member and has its assignment."""
+    made = consumer(broker, group, client, **more)
+    made.subscribe(["orders"])
+    until(lambda: (made.poll(0.05) and False) or made.assignment() != [] or members > 1)
+    return made
+
+
+def until(holds: Callable[[], object], seconds: float = 15) -> None:
+    """Let a client work until something holds; it is the client that needs the time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to that"
+
+
+def said(broker: Broker, name: str, group: str | None = "billing") -> str:
+    """Return the sentence of a finding, which must be there."""
+    found = broker.why(group)
+    sentences = [each.sentence for each in found if each.name == name]
+    assert sentences, f"{name} is none of {[each.name for each in found]}: {found}"
+    return sentences[0]
+
+
+def found_at(broker: Broker, later_ms: int, group: str = "billing") -> Findings:
+    """Return the findings as they will be if nothing happens for a while, without waiting for it."""
+    from kafka_offsets.diagnosis.rules import diagnose
+
+    return broker._call(
+        lambda server: diagnose(gather(server.core, group), server.core.clock.now().wall_ms + later_ms, group)
+    )
+
+
+# -- who joins
+
+
+def test_nobody_joined_and_a_name_that_is_nearly_right(broker: Broker) -> None:
+    broker.commit("billing", {("orders", 0): 0})
+    assert broker.why("biling")[0].sentence == "nobody has joined group 'biling'; did you mean billing?"
+    assert not broker.why("billing")
+
+
+def test_a_topic_that_does_not_exist_and_its_near_name(broker: Broker) -> None:
+    reader = KafkaConsumer(
+        "order", bootstrap_servers=broker.bootstrap_servers, group_id="billing", client_id="w1"
+    )
+    reader.poll(300)
+    sentence = said(broker, "topic-missing")
+    assert sentence.startswith("topic order does not exist, and 'w1' at 127.0.0.1 asked for it")
+    assert sentence.endswith("; did you mean orders?")
+    until(lambda: reader.poll(50) or broker.group("billing"))
+    assert "subscribes to order, which does not exist" in said(broker, "subscription-matches-nothing")
+    reader.close(autocommit=False)
+
+
+def test_an_expression_that_matches_nothing(broker: Broker) -> None:
+    reader = consumer(broker, group_protocol="consumer", client="w1")
+    reader.subscribe(["^invoice.*"])
+    until(lambda: reader.poll(0.05) or broker.group("billing"))
+    sentence = said(broker, "subscription-matches-nothing")
+    assert sentence.startswith("member 'w1' at 127.0.0.1 of group 'billing' subscribes to the expression ")
+    assert sentence.endswith("', which no topic matches")
+    reader.close()
+
+
+def test_assignors_that_do_not_fit(broker: Broker) -> None:
+    first = joined(broker, partition_assignment_strategy="range")
+    second = consumer(broker, client="w2", partition_assignment_strategy="roundrobin")
+    second.subscribe(["orders"])
+    until(lambda: second.poll(0.05) or "INCONSISTENT_GROUP_PROTOCOL" in str(broker.requests))
+    sentence = said(broker, "protocols-differ")
+    assert sentence.startswith("'w2' at 127.0.0.1 cannot join group 'billing', refused")
+    assert sentence.endswith("it offers roundrobin; 'w1' at 127.0.0.1 offers range")
+    first.close()
+    second.close()
+
+
+def test_an_instance_id_that_another_client_took(broker: Broker) -> None:
+    first = joined(broker, group_instance_id="one", session_timeout_ms=6000)
+    second = joined(broker, client="w2", group_instance_id="one", session_timeout_ms=6000)
+    heard: list[object] = []
+
+    def fenced() -> bool:
+        try:
+            first.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        except KafkaException as error:
+            heard.append(error)
+        return bool(heard)
+
+    until(fenced)
+    assert "instance 'one' of group 'billing' was taken by 'w2' at 127.0.0.1" in said(
+        broker, "instance-taken"
+    )
+    assert "FENCED_INSTANCE_ID" in said(broker, "instance-taken")
+    second.close()
+
+
+def test_a_session_timeout_out_of_range(broker: Broker) -> None:
+    reader = consumer(broker, session_timeout_ms=50, heartbeat_interval_ms=10)
+    reader.subscribe(["orders"])
+    until(lambda: reader.poll(0.05) or "INVALID_SESSION_TIMEOUT" in str(broker.requests))
+    assert "its session timeout of 50 ms is outside" in said(broker, "session-timeout-refused")
+    reader.close()
+
+
+def test_more_members_than_a_group_may_have() -> None:
+    with Broker(CONFIG | {"group.max.size": 1}, record=True) as broker:
+        broker.create_topic("orders", 1)
+        first, second = joined(broker), consumer(broker, client="w2")
+        second.subscribe(["orders"])
+        until(lambda: second.poll(0.05) or "GROUP_MAX_SIZE_REACHED" in str(broker.requests))
+        assert "'w2' at 127.0.0.1 cannot join group 'billing'" in said(broker, "group-full")
+        first.close()
+        second.close()
+
+
+def test_more_members_than_partitions(broker: Broker) -> None:
+    first = joined(broker)
+    second = consumer(broker, client="w2")
+    second.subscribe(["orders"])
+    until(lambda: (first.poll(0.05), second.poll(0.05)) and is_stable(broker, 2), 30)
+    sentence = said(broker, "members-without-partitions")
+    assert sentence.startswith("1 member of group 'billing' has no partition: 2 members share 1 partition")
+    first.close()
+    second.close()
+
+
+def is_stable(broker: Broker, members: int) -> bool:
+    view = broker.group("billing")
+    return view is not None and view.is_settled and len(view.members) == members
+
+
+def test_a_rebalance_waits_for_a_silent_member_which_is_then_removed_and_its_commit_refused() -> None:
+    clock = ManualClock()
+    with Broker(CONFIG, clock=clock, record=True) as broker:
+        broker.create_topic("orders", 1)
+        first = consumer(broker, session_timeout_ms=10_000, max_poll_interval_ms=50_000)
+        first.subscribe(["orders"])
+        broker.wait_for(group_stable("billing"))
+        assert not broker.why("billing")
+        silent = broker.faults.drop("Heartbeat", client_id="w1")
+        second = consumer(broker, client="w2")
+        second.subscribe(["orders"])
+        broker.wait_for(member_joined("billing", client_id="w2"))
+        clock.advance(seconds=8)
+        sentence = said(broker, "rebalance-waits")
+        assert "it waits for 'w1' at 127.0.0.1 to join again, silent for 8 s, removed in 2 s" in sentence
+        clock.advance(seconds=3)
+        assert "since its session ended: no heartbeat for 10 s" in said(broker, "member-removed")
+        silent.remove()
+        first.close()
+        second.close()
+
+
+# -- partitions and offsets
+
+
+def test_read_and_never_committed(broker: Broker) -> None:
+    broker.produce("orders", ["a", "b"])
+    reader = joined(broker)
+    until(
+        lambda: (
+            (reader.poll(0.05) and False)
+            or any(each.name == "never-committed" for each in found_at(broker, 9000))
+        )
+    )
+    assert not broker.why("billing"), "it is too early to say so"
+    sentence = next(each.sentence for each in found_at(broker, 9000) if each.name == "never-committed")
+    assert "'w1' at 127.0.0.1 of group 'billing' has read orders-0 up to 2 and committed nothing" in sentence
+    reader.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+    assert not found_at(broker, 9000)
+    reader.close()
+
+
+def test_a_consumer_that_began_at_the_end(broker: Broker) -> None:
+    broker.produce("orders", ["a", "b"])
+    reader = joined(broker, auto_offset_reset="latest")
+    until(
+        lambda: reader.poll(0.05) or any(each.name == "began-at-the-end" for each in found_at(broker, 9000))
+    )
+    (finding,) = found_at(broker, 9000)
+    assert "began to read orders-0 at 2, the end: it does not read the 2 records before" in finding.sentence
+    reader.close()
+
+
+def test_a_member_that_does_not_fetch(broker: Broker) -> None:
+    broker.produce("orders", ["a"])
+    paused = consumer(broker)
+    paused.subscribe(["orders"], on_assign=lambda made, places: (made.assign(places), made.pause(places)))
+    until(lambda: (paused.poll(0.05) and False) or is_stable(broker, 1))
+    assert not broker.why("billing")
+    (finding,) = found_at(broker, 9000)
+    assert finding.name == "not-fetched"
+    assert "has orders-0 since" in finding.sentence
+    assert "does not fetch: it has paused, or does not poll" in finding.sentence
+    paused.close()
+
+
+def test_stuck_and_slow_are_told_apart(broker: Broker) -> None:
+    broker.produce("orders", ["a", "b", "c"])
+    reader = joined(broker)
+    until(lambda: reader.poll(0.05))
+    reader.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    assert not broker.why("billing")
+    (finding,) = found_at(broker, 60_000)
+    assert finding.name == "stuck-or-slow"
+    assert "group 'billing' in orders-0: 2 records left; it is stuck: the last commit, 1, was 60 s ago" in (
+        finding.sentence
+    )
+    reader.close()
+
+
+def test_a_commit_that_moved_an_offset_back(broker: Broker) -> None:
+    broker.produce("orders", ["a", "b", "c"])
+    admin = consumer(broker)
+    admin.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+    admin.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    sentence = said(broker, "offset-moved-back")
+    assert sentence.startswith("'w1' moved the offset of group 'billing' in orders-0 back from 3 to 1 at ")
+    assert sentence.endswith("2 records are read again")
+    admin.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
+    assert not broker.why("billing")
+    admin.close()
+
+
+def test_offsets_outside_their_log(broker: Broker) -> None:
+    broker.produce("orders", ["a"] * 5)
+    reader = consumer(broker)
+    reader.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    broker._call(lambda server: server.core.topics.partition("orders", 0).delete_records_before(3))
+    assert said(broker, "offset-outside") == (
+        "group 'billing' has committed 1 in orders-0, before the log start 3: "
+        "2 records were deleted before they were read"
+    )
+    reader.commit(offsets=[TopicPartition("orders", 0, 9)], asynchronous=False)
+    assert "has committed 9 in orders-0, beyond the end 5" in said(broker, "offset-outside")
+    reader.close()
+
+
+def test_an_offset_that_is_not_a_members_to_commit(broker: Broker) -> None:
+    reader = joined(broker)
+    stranger = consumer(broker, client="stranger")
+    with pytest.raises(KafkaException):
+        stranger.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    assert "a commit of 'stranger' at 127.0.0.1 for group 'billing' was refused" in said(
+        broker, "commit-refused"
+    )
+    assert "the group has 1 member, and only they commit" in said(broker, "commit-refused")
+    reader.close()
+    stranger.close()
+
+
+# -- transactions
+
+
+def producer(broker: Broker, **more: Any) -> Producer:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "error_cb": lambda error: None}
+    made = Producer(
+        settings
+        | {"transactional.id": "tx-1"}
+        | {name.replace("_", "."): value for name, value in more.items()}
+    )
+    made.init_transactions()
+    made.begin_transaction()
+    return made
+
+
+def test_a_lag_that_is_an_open_transaction_and_then_only_markers(broker: Broker) -> None:
+    writer = producer(broker)
+    writer.produce("orders", b"x")
+    writer.flush()
+    reader = consumer(broker)
+    reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    names = {each.name: each.sentence for each in found_at(broker, 2000)}
+    assert names.keys() == {"lag-is-transaction"}
+    assert "group 'billing' lags by 1 in orders-0" in names["lag-is-transaction"]
+    assert "the transaction of 'tx-1' (producer" in names["lag-is-transaction"]
+    writer.commit_transaction()
+    assert not broker.why("billing")
+    reader.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    assert "its lag of 1, from 1 on, is markers and aborted records" in said(broker, "only-markers")
+    reader.close()
+
+
+def test_an_offset_that_an_open_transaction_holds(broker: Broker) -> None:
+    reader = joined(broker)
+    writer = producer(broker)
+    writer.send_offsets_to_transaction([TopicPartition("orders", 0, 0)], reader.consumer_group_metadata())
+    (finding,) = [each for each in found_at(broker, 2000) if each.name == "offset-held"]
+    assert "the committed offset of group 'billing' in orders-0 cannot be read" in finding.sentence
+    writer.abort_transaction()
+    assert not broker.why("billing")
+    reader.close()
+
+
+def test_a_transaction_that_timed_out_and_its_fenced_producer() -> None:
+    clock = ManualClock()
+    with Broker(CONFIG, clock=clock, record=True) as broker:
+        broker.create_topic("orders", 1)
+        writer = producer(broker, transaction_timeout_ms=5000)
+        writer.produce("orders", b"x")
+        writer.flush()
+        clock.advance(seconds=30)
+        sentence = said(broker, "transaction-timed-out", None)
+        assert "was open for longer than its timeout, 5 s; its producer is fenced" in sentence
+        writer.produce("orders", b"y")
+        with pytest.raises(KafkaException):
+            writer.commit_transaction(5)
+        assert "INVALID_PRODUCER_EPOCH" in str(broker.why()) or "PRODUCER_FENCED" in str(broker.why())
+
+
+# -- clients
+
+
+def test_a_client_without_rights() -> None:
+    with Broker(
+        CONFIG, users={"alice": "secret"}, acls=[allow("User:alice", "Read", topic="orders")]
+    ) as broker:
+        broker.create_topic("orders", 1)
+        reader = consumer(
+            broker,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_username="alice",
+            sasl_password="secret",
+        )
+        reader.subscribe(["orders"])
+        until(lambda: reader.poll(0.05) or any(each.name == "denied" for each in broker.why("billing")))
+        sentence = said(broker, "denied")
+        assert sentence.startswith("'w1' at 127.0.0.1, as User:alice, is denied")
+        assert "of group 'billing'" in sentence
+        assert "GROUP_AUTHORIZATION_FAILED" in sentence
+        reader.close()
+
+
+def test_a_wrong_password_and_a_mechanism_that_is_not_enabled() -> None:
+    with Broker(CONFIG, users={"alice": "secret"}) as broker:
+        given = {"security_protocol": "SASL_PLAINTEXT", "sasl_username": "alice", "sasl_password": "wrong"}
+        wrong = consumer(broker, sasl_mechanism="PLAIN", **given)
+        until(lambda: (wrong.poll(0.05) and False) or broker.why())
+        assert "'w1' at 127.0.0.1 failed to authenticate" in said(broker, "not-authenticated")
+        wrong.close()
+        with Broker(
+            CONFIG | {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, users={"alice": "secret"}
+        ) as other:
+            plain = consumer(other, sasl_mechanism="PLAIN", **given)
+            until(lambda: (plain.poll(0.05) and False) or other.why())
+            assert "asks for the SASL mechanism PLAIN" in said(other, "not-authenticated")
+            assert "this listener has SCRAM-SHA-256" in said(other, "not-authenticated")
+            plain.close()
+
+
+def test_tls_to_a_plaintext_port(broker: Broker) -> None:
+    reader = consumer(broker, security_protocol="SSL", enable_ssl_certificate_verification=False)
+    until(lambda: (reader.poll(0.05) and False) or broker.why())
+    assert "a client at 127.0.0.1 sends a TLS handshake, but this port is plaintext" in said(
+        broker, "foreign-protocol"
+    )
+    reader.close()
+
+
+def test_a_version_that_is_not_served(broker: Broker) -> None:
+    host, _, port = broker.bootstrap_servers.rpartition(":")
+    with socket.create_connection((host, int(port)), 10) as peer:
+        peer.sendall(bytes([0, 0, 0, 13, 0, 12, 0, 99, 0, 0, 0, 1, 0, 3]) + b"old")
+        assert peer.recv(1) == b""
+    assert "sends Heartbeat v99" in said(broker, "version-not-served")
+
+
+def test_a_fault_that_is_still_active_and_only_while_it_is(broker: Broker) -> None:
+    fault = broker.faults.error("OffsetCommit", "UNKNOWN_SERVER_ERROR")
+    reader = consumer(broker)
+    with pytest.raises(KafkaException):
+        reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    sentence = said(broker, "fault-active")
+    assert sentence.startswith("a fault of the test is active: error")
+    assert "it has struck 1 request" in sentence
+    fault.remove()
+    assert "fault-active" not in {each.name for each in broker.why()}
+    reader.close()
+
+
+# -- where all is well
+
+
+def test_a_group_that_reads_and_commits_gives_no_finding(broker: Broker) -> None:
+    broker.produce("orders", ["a", "b", "c"])
+    reader = joined(broker, enable_auto_commit=True, auto_commit_interval_ms=100)
+    until(lambda: (reader.poll(0.05) and False) or broker.lag("billing") == {("orders", 0): 0})
+    broker.wait_for(committed("billing", {("orders", 0): 3}))
+    assert not broker.why("billing")
+    assert not broker.why()
+    assert not found_at(broker, 60_000), "an idle group is none that is stuck"
+    reader.close()
+    assert not broker.why()
+
+
+def test_the_rules_have_different_names() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)

@@ -1,6 +1,7 @@
 """Which module may import which. A module imports only what stands below it, so each layer can be read alone."""
 
 import ast
+import dataclasses
 import io
 import re
 import tokenize
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from kafka_offsets.broker.context.context import Context
 from tests.conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "kafka_offsets"
@@ -571,3 +573,15 @@ def test_every_file_that_a_text_names_exists() -> None:
         for number, name in missing_files(text, ends)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_context_of_a_broker_is_called_broker_and_stays_small() -> None:
+    """`context` is the context of a request. What belongs together in a broker has one field."""
+    named = {
+        f"{path.relative_to(PACKAGE)}: {found[0]}"
+        for path in PACKAGE.rglob("*.py")
+        for found in re.finditer(r"\b(\w+): \"?Context\b", path.read_text())
+        if found[1] != "broker"
+    }
+    assert named == set()
+    assert len(dataclasses.fields(Context)) <= 20

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from kafka_offsets.broker.access.listeners import ListenerSecurity
 from kafka_offsets.broker.config.keys import KEYS, Config
@@ -85,7 +84,7 @@ class ListenerStores:
 
     def _prepared(self, texts: Mapping[str, str]) -> list[Callable[[], None]]:
         """Read the files of all listeners; return what puts them in force. Raises ConfigError."""
-        of_listeners: dict[str, dict[str, Any]] = {name: {} for name in self._tls}
+        of_listeners: dict[str, dict[str, object]] = {name: {} for name in self._tls}
         for name, text in texts.items():
             found = _NAME.fullmatch(name)
             if found is not None and found[1] in of_listeners:

@@ -28,7 +28,7 @@ class ListenerTls:
 
     def __init__(self, endpoint: Endpoint, config: Config) -> None:
         self._endpoint, self._config = endpoint, config
-        self._changed: Mapping[str, Any] = {}
+        self._changed: Mapping[str, object] = {}
         self._rules = parse_rules(self._value("ssl.principal.mapping.rules"))
         self.context = self._new_context()
 
@@ -37,7 +37,7 @@ class ListenerTls:
         context, outward = self._new_context(), None if self._outward is None else self._new_outward()
         self.context, self._outward = context, outward
 
-    def prepare(self, changed: Mapping[str, Any]) -> Callable[[], None]:
+    def prepare(self, changed: Mapping[str, object]) -> Callable[[], None]:
         """Read the files as some keys that are changed name them; return what puts them in force. Raises ConfigError.
 
         changed  all keys of this listener that override the configuration, without its prefix

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_offsets.broker.access.listener_stores import STORE_KEYS
 from kafka_offsets.broker.config.keys import KEYS as BROKER_KEYS
@@ -54,7 +54,7 @@ class AlterOperation(IntEnum):
 
 
 _TYPES = frozenset(Resource)
-_OWNERS = {Resource.TOPIC: ResourceType.TOPIC, Resource.GROUP: ResourceType.GROUP}
+_OWNERS: dict[int, ResourceType] = {Resource.TOPIC: ResourceType.TOPIC, Resource.GROUP: ResourceType.GROUP}
 """What a configuration belongs to; all others belong to the cluster."""
 _OPERATIONS = frozenset(AlterOperation)
 _BY_BROKER = Resource.BROKER, Resource.BROKER_LOGGER
@@ -77,8 +77,26 @@ class _RefusedError(Exception):
         self.message = message
 
 
+class _Named(Protocol):
+    """A resource in a request."""
+
+    resource_type: int
+    resource_name: str
+
+
+class _Altered(Protocol):
+    """What was done with a resource, in a response."""
+
+    error_code: int
+    error_message: str | None
+
+
+R = TypeVar("R", bound=_Named)
+A = TypeVar("A", bound=_Altered)
+
+
 def _denial(
-    may: Callable[[AclOperation, ResourceType, str], bool], operation: AclOperation, resource: Any
+    may: Callable[[AclOperation, ResourceType, str], bool], operation: AclOperation, resource: _Named
 ) -> tuple[ErrorCode, str] | None:
     """Return the error of a sender that may not do an operation with a configuration: that of its owner."""
     owner = _OWNERS.get(resource.resource_type, ResourceType.CLUSTER)
@@ -213,7 +231,9 @@ def incremental_alter_configs(
     """
     answer = messages.IncrementalAlterConfigsResponse
 
-    def changes_of(broker: Context, resource: Any) -> list[Change]:
+    def changes_of(
+        broker: Context, resource: messages.IncrementalAlterConfigsRequest.AlterConfigsResource
+    ) -> list[Change]:
         changes = list(resource.configs)
         _check_changes(resource.resource_type, changes)
         if is_failing and resource.resource_type not in _BY_BROKER:
@@ -229,12 +249,18 @@ def incremental_alter_configs(
     )
     return answer(
         responses=_alter_each(
-            broker, request, context.sender, _TYPES, answer.AlterConfigsResourceResponse, changes_of
+            broker,
+            request.resources,
+            context.sender,
+            _TYPES,
+            answer.AlterConfigsResourceResponse,
+            changes_of,
+            validate_only=request.validate_only,
         )
     )
 
 
-def _fails_all(resource: Any) -> bool:
+def _fails_all(resource: messages.IncrementalAlterConfigsRequest.AlterConfigsResource) -> bool:
     """Whether an unknown operation of a resource reaches the controller."""
     known = all(change.config_operation in _OPERATIONS for change in resource.configs)
     if known or resource.resource_type in _BY_BROKER:
@@ -248,19 +274,21 @@ def _fails_all(resource: Any) -> bool:
 
 def _alter_each(
     broker: Context,
-    request: Any,
+    resources: list[R],
     sender: Sender,
     types: frozenset[Resource],
-    answer: Any,
-    changes_of: Callable[[Context, Any], list[Change]],
-) -> list[Any]:
+    answer: Callable[[ErrorCode, None, int, str], A],
+    changes_of: Callable[[Context, R], list[Change]],
+    *,
+    validate_only: bool,
+) -> list[A]:
     """Make the changes of each resource of a request, and answer each by itself.
 
     types  those that the API knows: it refuses others before it asks for a right
     """
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     results = []
-    for resource in request.resources:
+    for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
         result = answer(ErrorCode.NONE, None, kind, name)
         try:
@@ -269,7 +297,7 @@ def _alter_each(
             if kind in types and (denial := _denial(sender.may, AclOperation.ALTER_CONFIGS, resource)):
                 # Loggers are altered by the broker itself, which gives no message.
                 raise _RefusedError(denial[0], None if kind == Resource.BROKER_LOGGER else denial[1])
-            _alter(broker, kind, name, changes_of(broker, resource), validate_only=request.validate_only)
+            _alter(broker, kind, name, changes_of(broker, resource), validate_only=validate_only)
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
         except StorageError as error:
@@ -291,12 +319,18 @@ def alter_configs(
     types = _TYPES - {Resource.BROKER_LOGGER}
     return answer(
         responses=_alter_each(
-            broker, request, context.sender, types, answer.AlterConfigsResourceResponse, _replacing
+            broker,
+            request.resources,
+            context.sender,
+            types,
+            answer.AlterConfigsResourceResponse,
+            _replacing,
+            validate_only=request.validate_only,
         )
     )
 
 
-def _replacing(broker: Context, resource: Any) -> list[Change]:
+def _replacing(broker: Context, resource: messages.AlterConfigsRequest.AlterConfigsResource) -> list[Change]:
     """The changes after which only the named keys of a topic or a group are set."""
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
     changes = [change(each.name, AlterOperation.SET, each.value) for each in resource.configs]
@@ -308,7 +342,7 @@ def _replacing(broker: Context, resource: Any) -> list[Change]:
     return changes + [change(key, AlterOperation.DELETE, None) for key in unnamed]
 
 
-def _set_of(broker: Context, resource: Any) -> Iterable[str]:
+def _set_of(broker: Context, resource: messages.AlterConfigsRequest.AlterConfigsResource) -> Iterable[str]:
     """The set keys of a topic or a group; other resources have none."""
     if resource.resource_type == Resource.GROUP:
         return broker.groups.configs.of(resource.resource_name)

@@ -8,6 +8,7 @@ its step, while the offsets of one group are always a consistent snapshot. The r
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
@@ -182,7 +183,7 @@ def offset_fetch(
     A reader that requests stable offsets waits for the commits that were decided before it, for
     `offsets.commit.timeout.ms` at most until the in-sync replicas have them. Others see what is durable.
     """
-    return broker.groups.offset_manager.get_offset(_read_offsets, broker, request, context, now)
+    return broker.groups.offset_manager.get_offset(partial(_read_offsets, broker), request, context, now)
 
 
 class SameOffsets(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
 from kafka_offsets.broker.context.pending import Deleted
@@ -64,7 +64,11 @@ class _Found(NamedTuple):
 _NOTHING = _Found()
 
 
-def _places_by_name(broker: Context, request: Any, context: RequestContext) -> list[Place]:
+def _places_by_name(
+    broker: Context,
+    request: messages.ListOffsetsRequest | messages.DeleteRecordsRequest,
+    context: RequestContext,
+) -> list[Place]:
     get = broker.topics.get
     return [
         (get(named.name), asked.partition_index) for named in request.topics for asked in named.partitions

@@ -72,7 +72,12 @@ _NOT_STORED = "The topic exists in the cluster, and this broker could not store 
 logger = new_logger(__name__)
 
 _Key = TypeVar("_Key", bound=Hashable)
-_Request = TypeVar("_Request", bound=Any)
+_Request = TypeVar(
+    "_Request",
+    "messages.CreateTopicsRequest",
+    "messages.DeleteTopicsRequest",
+    "messages.CreatePartitionsRequest",
+)
 Refusal = tuple[ErrorCode, str | None]
 _FINE: Refusal = (ErrorCode.NONE, None)
 _NO_PARTITIONS: Refusal = (

@@ -137,7 +137,7 @@ class ClusterRows:
         return made
 
     def _if_reachable(
-        self, row: Api, broker: Context, request: Any, context: RequestContext, now: Now
+        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
     ) -> Later:
         """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
 
@@ -570,7 +570,7 @@ class ClusterRows:
         asked = None
         if request.topics is not None:
             asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
-        topics: dict[str, Any] = {}
+        topics: dict[str, messages.ListPartitionReassignmentsResponse.OngoingTopicReassignment] = {}
         for place, state in self._membership.image.placed():
             if not state.is_reassigning or (asked is not None and tuple(place) not in asked):
                 continue

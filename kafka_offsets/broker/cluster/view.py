@@ -71,7 +71,7 @@ class ClusterView:
         state = self.image.state(name, index)
         if state is None or state.leader != broker.node.id:
             return state is None
-        _take_role(broker, name, index)
+        take_role(broker, name, index)
         return isinstance(_replica(broker, name, index), LeaderReplica)
 
     def serves(self, broker: Context, name: str, index: int) -> bool:
@@ -112,7 +112,7 @@ class ClusterView:
         topic, index = self.home(broker, key, is_transactional=is_transactional)
         leader = self.leader(topic, index)
         if leader == broker.node.id:
-            _take_role(broker, topic.name, index)
+            take_role(broker, topic.name, index)
         return leader
 
     def broker(self, broker_id: int) -> RegisteredBroker | None:
@@ -120,7 +120,7 @@ class ClusterView:
         return None if broker_id == NO_LEADER else self.image.brokers.by_id.get(broker_id)
 
 
-def _take_role(broker: Context, name: str, index: int) -> None:
+def take_role(broker: Context, name: str, index: int) -> None:
     """Have this broker lead a partition: after a start, or with many new partitions, it begins with that in steps."""
     assert broker.replicas is not None, "it is one of several brokers"
     broker.replicas.take_role(name, index)

@@ -32,7 +32,7 @@ def given_values(
     warns  whether to log the keys of Kafka that have none
     Raises ConfigError for an unknown key, a wrong value, or a file that cannot be read.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     old_addresses: dict[str, str] = {}
     ignored: list[str] = []
     given = [(name, value, "") for name, value in overrides.items()]
@@ -77,14 +77,14 @@ def is_known(name: str, keys: Mapping[str, Key]) -> bool:
     return name in UNFOLLOWED or name in REMOVED or name.startswith(OF_OTHERS)
 
 
-def _parsed(key: Key, value: object, where: str) -> Any:
+def _parsed(key: Key, value: object, where: str) -> object:
     try:
         return key.parse(value)
     except ConfigError as error:
         raise ConfigError(f"{where}{error}") from error
 
 
-def _merge_aliases(values: dict[str, Any]) -> None:
+def _merge_aliases(values: dict[str, object]) -> None:
     """Move each value to the key's own name; two names with different values are refused, as in Kafka."""
     for alias, name in _ALIASES.items():
         if alias not in values:

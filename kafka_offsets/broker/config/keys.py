@@ -639,7 +639,7 @@ class Config(SecurityKeys):
         """Return the value of a key by Kafka's name. Raises KeyError for a name that is not in the table."""
         return getattr(self, KEYS[name].attribute)
 
-    def default_of(self, name: str) -> Any:
+    def default_of(self, name: str) -> object:
         """Return the default that a key has in this configuration's profile."""
         return KEYS[name].kafka_default if self.profile == "kafka" else KEYS[name].default
 

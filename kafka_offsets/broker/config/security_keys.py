@@ -294,7 +294,7 @@ class SecurityKeys:
         "it does not.",
     )
 
-    of_listeners: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    of_listeners: Mapping[str, object] = field(default_factory=dict, hash=False, repr=False)
 
     def authorizer(self) -> Authorizer | None:
         """Return a new authorizer without ACLs, None without `authorizer.class.name`."""
@@ -394,6 +394,6 @@ def key_of_listener(keys: Mapping[str, Key], name: str) -> Key | None:
     return keys.get(rest) or keys.get(rest.partition(".")[2])
 
 
-def take_listener_values(values: dict[str, Any]) -> Mapping[str, Any]:
+def take_listener_values(values: dict[str, object]) -> Mapping[str, object]:
     """Remove what is set for single listeners from `values`; return it."""
     return MappingProxyType({name: values.pop(name) for name in list(values) if name.startswith(_PREFIX)})

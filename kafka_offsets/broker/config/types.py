@@ -58,8 +58,8 @@ class Key(NamedTuple):
     name: str
     attribute: str
     kind: Type
-    default: Any
-    kafka_default: Any
+    default: object
+    kafka_default: object
     doc: str
     at_least: float | None
     at_most: float | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.wire.api import ENCODED, LATER, Api, Later, Response
@@ -66,7 +65,7 @@ def decide_and_change(
     request: messages.MessageValue,
     context: RequestContext,
     now: Now,
-    change: Callable[[Any], Response],
+    change: Callable[[messages.MessageValue], Response],
 ) -> Later:
     """Decide a request, and change its response before it is sent; one that is encoded already stays as it is."""
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.wire.api import LATER, Handle, Later, ShardHandle
+from kafka_offsets.broker.wire.api import LATER, GroupRequest, Handle, Later, ShardHandle
 from kafka_offsets.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from kafka_offsets.broker.context.context import Context
     from kafka_offsets.clock import Now
     from kafka_offsets.coordinator.state.result import RequestContext
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 def in_shard(decide: ShardHandle) -> Handle:
     """Return the handler of an API whose requests are decided on the shard of their `group_id`."""
 
-    def handle(broker: Context, request: Any, context: RequestContext, now: Now) -> Later:
+    def handle(broker: Context, request: GroupRequest, context: RequestContext, now: Now) -> Later:
         groups = broker.groups
         hosted = groups.runtime.by_group.get(request.group_id)
         if hosted is not None and not hosted.failed:

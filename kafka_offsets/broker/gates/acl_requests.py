@@ -7,7 +7,7 @@ Sources: AclApis, AclControlManager of Kafka 4.3, whose answers tests/differenti
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.clock import Now
@@ -151,12 +151,15 @@ def _acl_of(creation: messages.CreateAclsRequest.AclCreation) -> AclBinding:
     )
 
 
-def _is_readable_filter(each: Any) -> bool:
+_Filter: TypeAlias = "messages.DescribeAclsRequest | messages.DeleteAclsRequest.DeleteAclsFilter"
+
+
+def _is_readable_filter(each: _Filter) -> bool:
     codes = each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type
     return _is_readable(*codes)
 
 
-def _filter_of(each: Any) -> AclFilter:
+def _filter_of(each: _Filter) -> AclFilter:
     return AclFilter(
         ResourceType(each.resource_type_filter),
         each.resource_name_filter,

@@ -136,7 +136,7 @@ def _decide_rest(
     now: Now,
     refused: messages.MessageValue,
     served_part: messages.MessageValue | None,
-    join: Callable[[Any], messages.MessageValue] | None = None,
+    join: Callable[[messages.MessageValue], messages.MessageValue] | None = None,
 ) -> Response | Later:
     """Decide the part of a request that is not refused, None for nothing, and join both responses."""
     if api.rights.message is not None:

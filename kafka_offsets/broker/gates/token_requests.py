@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from kafka_offsets.clock import Now
@@ -204,7 +204,9 @@ def _is_seen(token: DelegationToken, context: RequestContext) -> bool:
     )
 
 
-def _described(broker: Context, token: DelegationToken, api_version: int) -> Any:
+def _described(
+    broker: Context, token: DelegationToken, api_version: int
+) -> messages.DescribeDelegationTokenResponse.DescribedDelegationToken:
     made = messages.DescribeDelegationTokenResponse.DescribedDelegationToken
     renewer = messages.DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
     return made(

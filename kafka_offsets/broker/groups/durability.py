@@ -7,7 +7,7 @@ and when logs are synced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.turn.workers import Workers
@@ -58,7 +58,7 @@ class Durability:
         """Whether a response or callback waits for a sync that has not begun."""
         return bool(self._waiting) and not self._syncing
 
-    def reply_when_durable(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+    def reply_when_durable(self, context: RequestContext, response: object, logs: Iterable[Log]) -> None:
         """Respond once `logs` are replicated and as durable as the `fsync` policy says, or with an error."""
         if self.replicate is None:
             self.reply_when_on_disk(context, response, logs)
@@ -74,7 +74,7 @@ class Durability:
 
         self.replicate(kept, replicated)
 
-    def reply_when_on_disk(self, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
+    def reply_when_on_disk(self, context: RequestContext, response: object, logs: Iterable[Log]) -> None:
         """Respond once `logs` are as durable as the `fsync` policy says, whatever other replicas have."""
 
         def on_disk(error: ErrorCode) -> None:

@@ -7,7 +7,7 @@ are in one batch, which is written atomically, and its replies are sent only whe
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from kafka_offsets.broker.groups import loading, repair
 from kafka_offsets.broker.groups.shared_batches import (
@@ -70,7 +70,7 @@ def coordinator_error(error: StorageError) -> ErrorCode:
 class Replies(Protocol):
     """Sends answers."""
 
-    def reply(self, context: RequestContext, response: Any) -> None:
+    def reply(self, context: RequestContext, response: object) -> None:
         """Send an answer."""
         ...
 

@@ -11,7 +11,7 @@ Source: GroupCoordinatorService and CoordinatorRuntime of Kafka 4.3; inbuilt off
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
@@ -20,7 +20,7 @@ from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.turn.workers import Workers
-from kafka_offsets.broker.wire.api import ShardHandle
+from kafka_offsets.broker.wire.api import GroupRequest, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext, Result
 from kafka_offsets.errors import StorageError
@@ -107,7 +107,7 @@ class ShardLoader:
         for call in self.on_loaded:
             call()
 
-    def commit(self, decide: ShardHandle, request: Any, context: RequestContext, now: Now) -> bool:
+    def commit(self, decide: ShardHandle, request: GroupRequest, context: RequestContext, now: Now) -> bool:
         """Append a commit to the log of a shard that is being loaded; False if it is not a commit or not enabled."""
         if context.api_key != _OFFSET_COMMIT:
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_offsets.broker.wire.channel import OnAnswer
 from kafka_offsets.client.protocol import Call, ClientProtocol
@@ -98,7 +98,7 @@ class InnerChannel:
         while protocol is self._protocol and (answered := protocol.next_response()) is not None:
             self._answer(*answered)
 
-    def _answer(self, on_answer: OnAnswer, response: Any) -> None:
+    def _answer(self, on_answer: OnAnswer, response: object) -> None:
         server = self._network.server(self._source)
         if server is not None:
             on_answer(response)

@@ -12,7 +12,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from kafka_offsets.broker.wire.channel import OnAnswer
 from kafka_offsets.client.protocol import Call, ClientProtocol
@@ -121,7 +121,7 @@ class TcpChannel:
             self.lose(connection, why)
         self.write(connection)
 
-    def _answered(self, on_answer: OnAnswer, response: Any) -> None:
+    def _answered(self, on_answer: OnAnswer, response: object) -> None:
         """Pass an answer on to the sender of its request. Raises ProtocolError if it cannot be one."""
         if self._was_reported:
             logger.info("broker %d answers again", self._target)

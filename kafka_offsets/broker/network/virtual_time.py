@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_offsets.clock import ManualClock
 
@@ -74,7 +74,7 @@ class TimeDriver:
         self,
         clock: ManualClock,
         server: Driven,
-        submit: Callable[[Coroutine[Any, Any, int | None]], Future[int | None]],
+        submit: Callable[[Coroutine[object, object, int | None]], Future[int | None]],
         later: Callable[[float, Callable[[], object]], object],
         read: Callable[[], Awaitable[None]],
         result_of: Callable[[Future[int | None]], int | None],

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
-from typing import Any
 
 from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
@@ -108,7 +107,7 @@ class ElectedController:
             logger.exception("broker %d cannot be the controller", self.term.broker_id)
             self._on_end()
 
-    def run_loop(self, main: Coroutine[Any, Any, None]) -> None:
+    def run_loop(self, main: Coroutine[object, object, None]) -> None:
         """Return when `main` has ended, on an event loop of this thread."""
         asyncio.run(main)
 

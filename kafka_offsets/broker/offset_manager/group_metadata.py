@@ -44,7 +44,7 @@ def to_json(group_id: str, value: messages.GroupMetadataValue) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _member(group: ClassicGroup, member: messages.GroupMetadataValue.MemberMetadata) -> dict[str, Any]:
+def _member(group: ClassicGroup, member: messages.GroupMetadataValue.MemberMetadata) -> dict[str, object]:
     owned = group.owned_partitions(member.member_id)
     return {
         "member_id": member.member_id,

@@ -7,9 +7,9 @@ with callbacks, because a store may need time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafka_offsets.broker.wire.api import Later, Response, ShardHandle
+from kafka_offsets.broker.wire.api import GroupRequest, Later, Response, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.groups.runtime import HostedShard
     from kafka_offsets.protocol import messages
 
-Reader = Callable[[Any, Any, RequestContext, Now], Response | Later]
-"""(context of the broker, request, context of the request, time) -> the response, or LATER."""
+Reader = Callable[["messages.OffsetFetchRequest", RequestContext, Now], Response | Later]
+"""(request, its context, time) -> the response, or LATER."""
 
 
 class OffsetManager(Protocol):
@@ -31,7 +31,6 @@ class OffsetManager(Protocol):
     def get_offset(
         self,
         read: Reader,
-        broker: Any,
         request: messages.OffsetFetchRequest,
         context: RequestContext,
         now: Now,
@@ -43,7 +42,12 @@ class OffsetManager(Protocol):
         ...
 
     def put_offset(
-        self, hosted: HostedShard, decide: ShardHandle, request: Any, context: RequestContext, now: Now
+        self,
+        hosted: HostedShard,
+        decide: ShardHandle,
+        request: GroupRequest,
+        context: RequestContext,
+        now: Now,
     ) -> None:
         """Decide a request for one group, and store the offsets that it commits or deletes before it is answered."""
         ...

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.offset_manager.interface import Reader
-from kafka_offsets.broker.wire.api import Later, Response, ShardHandle
+from kafka_offsets.broker.wire.api import GroupRequest, Later, Response, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -31,16 +31,20 @@ class LogOffsetManager:
     def get_offset(
         self,
         read: Reader,
-        broker: Any,
         request: messages.OffsetFetchRequest,
         context: RequestContext,
         now: Now,
     ) -> Response | Later:
         """Read from the offset table."""
-        return read(broker, request, context, now)
+        return read(request, context, now)
 
     def put_offset(
-        self, hosted: HostedShard, decide: ShardHandle, request: Any, context: RequestContext, now: Now
+        self,
+        hosted: HostedShard,
+        decide: ShardHandle,
+        request: GroupRequest,
+        context: RequestContext,
+        now: Now,
     ) -> None:
         """Decide; the runtime appends the records and puts them into the table when they are durable."""
         hosted.decide(decide(hosted.shard, request, context, now))

@@ -7,7 +7,7 @@ ZooKeeper the writes wait for the next connection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafka_offsets.broker.offset_manager import group_metadata
 from kafka_offsets.clock import Now
@@ -72,7 +72,7 @@ class PublishedGroups:
         waiting = self._waiting.pop(group)
         self._is_writing = True
 
-        def ended(outcome: Any) -> None:
+        def ended(outcome: object) -> None:
             """Log a refusal, keep a group for later when ZooKeeper is unavailable, and write the next one."""
             self._is_writing = False
             if isinstance(outcome, UnavailableError):

@@ -22,7 +22,7 @@ from kafka_offsets.broker.offset_manager.session import ZooKeeperSession
 from kafka_offsets.broker.offset_manager.zookeeper_shard import Ask, ZooKeeperShard
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.wire.answers import Answers
-from kafka_offsets.broker.wire.api import LATER, Later, Response, ShardHandle
+from kafka_offsets.broker.wire.api import LATER, GroupRequest, Later, Response, ShardHandle
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.state.result import Reply, RequestContext, Result
@@ -42,7 +42,10 @@ from kafka_offsets.zookeeper.steps import (
 from kafka_offsets.zookeeper.znodes import OffsetName
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.groups.runtime import HostedShard
+    from kafka_offsets.broker.groups.runtime import HostedShard, Replies
+    from kafka_offsets.coordinator.shard import Shard
+    from kafka_offsets.protocol.compression import Compression
+    from kafka_offsets.storage.log.log import Log
 
 _OFFSET_COMMIT, _OFFSET_DELETE = 8, 47
 
@@ -90,12 +93,29 @@ class ZooKeeperOffsetManager:
             self._on_connected,
         )
 
-    def new_shard(self, *parts: Any) -> HostedShard:
+    def new_shard(
+        self,
+        shard: Shard,
+        log: Log,
+        replies: Replies,
+        compression: Compression,
+        max_batch_bytes: int,
+    ) -> HostedShard:
         """Return a new shard of the offsets topic."""
         submit = self._session.submit
         published = PublishedGroups(submit) if self._publishes else None
         touch, now = self._shards.touch, self._scheduler.clock.now
-        return ZooKeeperShard(*parts, submit=submit, touch=touch, now=now, published=published)
+        return ZooKeeperShard(
+            shard,
+            log,
+            replies,
+            compression,
+            max_batch_bytes,
+            submit=submit,
+            touch=touch,
+            now=now,
+            published=published,
+        )
 
     def startup(self) -> None:
         """Connect to ZooKeeper; nothing waits for the connection."""
@@ -116,7 +136,6 @@ class ZooKeeperOffsetManager:
     def get_offset(
         self,
         read: Reader,
-        broker: Any,
         request: messages.OffsetFetchRequest,
         context: RequestContext,
         now: Now,
@@ -135,7 +154,7 @@ class ZooKeeperOffsetManager:
             if failed:
                 self._answers.fail(context, failed)
                 return
-            response = read(broker, request, context, self._scheduler.clock.now())
+            response = read(request, context, self._scheduler.clock.now())
             if response is not LATER:
                 self._answers.reply(context, response)
 
@@ -215,13 +234,18 @@ class ZooKeeperOffsetManager:
     # -- commits and deletions
 
     def put_offset(
-        self, hosted: HostedShard, decide: ShardHandle, request: Any, context: RequestContext, now: Now
+        self,
+        hosted: HostedShard,
+        decide: ShardHandle,
+        request: GroupRequest,
+        context: RequestContext,
+        now: Now,
     ) -> None:
         """Decide a request, and write its offsets to ZooKeeper before it is answered."""
         assert isinstance(hosted, ZooKeeperShard)
         names: list[OffsetName] | None = None
         is_known = hosted.published is None or request.group_id in hosted.published.read
-        if context.api_key == _OFFSET_COMMIT:
+        if isinstance(request, messages.OffsetCommitRequest):
             if is_known and not _is_conditional(request):
                 self._shards.decide(hosted, decide(hosted.shard, request, context, now))
                 return
@@ -236,7 +260,7 @@ class ZooKeeperOffsetManager:
             self._shards.decide(hosted, decide(hosted.shard, request, context, now))
             return
         tags = []
-        if context.api_key == _OFFSET_COMMIT:
+        if isinstance(request, messages.OffsetCommitRequest):
             tags = [(p, p.unknown_tags) for topic in request.topics for p in topic.partitions]
 
         def decide_again(tree: GroupTree | None) -> Result:

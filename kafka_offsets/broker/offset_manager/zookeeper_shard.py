@@ -13,19 +13,22 @@ repeated.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from kafka_offsets.broker.groups.runtime import HostedShard
+from kafka_offsets.broker.groups.runtime import HostedShard, Replies
 from kafka_offsets.broker.groups.shared_batches import Read
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.offsets.expiry import UnderWay
+from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID, OffsetAndMetadata, OffsetTable
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
+from kafka_offsets.protocol.compression import Compression
+from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper import steps, znodes
 from kafka_offsets.zookeeper.steps import (
     ContendedError,
@@ -106,13 +109,18 @@ class ZooKeeperShard(HostedShard):
 
     def __init__(
         self,
-        *parts: Any,
+        shard: Shard,
+        log: Log,
+        replies: Replies,
+        compression: Compression,
+        max_batch_bytes: int,
+        *,
         submit: Callable[..., None],
         touch: Callable[[HostedShard], None],
         now: Callable[[], Now],
         published: PublishedGroups | None,
     ) -> None:
-        super().__init__(*parts)
+        super().__init__(shard, log, replies, compression, max_batch_bytes)
         self._submit = submit
         self._touch = touch
         self._now = now
@@ -155,7 +163,7 @@ class ZooKeeperShard(HostedShard):
         offsets.update(self._find_latest().offsets.get(group_id, {}))
         return {partition for partition, is_deleted in offsets.items() if not is_deleted}
 
-    def finish_loading(self, results: Any) -> None:
+    def finish_loading(self, results: Iterable[Result]) -> None:
         """Activate the loaded shard without the offsets of its log: those in ZooKeeper count."""
         shard = self.shard
         if len(shard.offsets):

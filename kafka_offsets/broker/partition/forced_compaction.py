@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from kafka_offsets.broker.partition.compacted import Compacted
 from kafka_offsets.broker.partition.log_cleaner import LogCleaner, cleanup_policy, compaction_config
@@ -155,7 +154,7 @@ class _Passes:
                 return error
         return StorageError(_DELETED, log.directory)
 
-    def _begin_round(self, partition: Partition, resume: Callable[[Any], None]) -> None:
+    def _begin_round(self, partition: Partition, resume: Callable[[object], None]) -> None:
         """Begin a pass; `resume` gets its error and its result, or None while another pass is running."""
         cleaner, now = self._cleaner, self._cleaner.scheduler.clock.now()
         config = compaction_config(cleaner.config, self._topic.config)

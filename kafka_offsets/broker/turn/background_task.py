@@ -38,7 +38,7 @@ class Until(NamedTuple):
     register  called with `resume`, which must be called once: at once or later
     """
 
-    register: Callable[[Callable[[Any], None]], object]
+    register: Callable[[Callable[[object], None]], object]
 
 
 WaitsFor = None | Pause | Work | Until
@@ -129,14 +129,14 @@ class BackgroundTask:
         """
         if self._deadline is not None:
             self._deadline.cancel()
-        value: Any = None
+        value: object = None
         while not self.is_over() and may_continue():
             waits_for = self._next(value)
             if self.is_over():
                 return True
             value = None
             if isinstance(waits_for, Until):
-                happened: list[Any] = []
+                happened: list[object] = []
                 waits_for.register(happened.append)
                 if not happened:
                     settle()
@@ -151,10 +151,10 @@ class BackgroundTask:
         self.stop()
         return False
 
-    def _schedule(self, after_ms: int, value: Any) -> None:
+    def _schedule(self, after_ms: int, value: object) -> None:
         self._deadline = self._scheduler.pause(after_ms, lambda now: self._run(now, value))
 
-    def _run(self, now: Now, value: Any) -> None:
+    def _run(self, now: Now, value: object) -> None:
         self._deadline = None
         self._began_ms = now.mono_ms
         steps = 1
@@ -174,7 +174,7 @@ class BackgroundTask:
                 return
         self._pause(None)
 
-    def _next(self, value: Any) -> WaitsFor:
+    def _next(self, value: object) -> WaitsFor:
         """Take one step. `value` is sent to the generator, or raised in it when it is a StorageError."""
         try:
             if isinstance(value, StorageError):
@@ -216,7 +216,7 @@ class BackgroundTask:
         else:
             self._schedule(self._pacing.fixed_ms or 1, error)
 
-    def _pause(self, value: Any) -> None:
+    def _pause(self, value: object) -> None:
         """Take the next step after the pause that belongs to the last one."""
         if not self.is_over():
             self._schedule(self._pause_ms(self._scheduler.clock.now()), value)

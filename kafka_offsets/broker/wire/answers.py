@@ -33,7 +33,7 @@ class Observer(Protocol):
     def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
         """A client fetches from these offsets, none of which is refused."""
 
-    def answered(self, context: RequestContext, response: Any) -> None:
+    def answered(self, context: RequestContext, response: object) -> None:
         """A response is about to be encoded, or was encoded before."""
 
     def left(self, connection: ClientConnection) -> None:
@@ -55,7 +55,7 @@ class Answers:
 
     def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api], clock: Clock) -> None:
         self.responses = responses
-        self.throttle: Callable[[RequestContext, Any], Any] | None = None
+        self.throttle: Callable[[RequestContext, object], object] | None = None
         self._row_of = row_of
         self.observer: Observer | None = None
         self.incidents = Incidents()
@@ -105,7 +105,7 @@ class Answers:
             )
         self.answered[connection] = None
 
-    def _hand_over(self, context: RequestContext, receiver: Receiver, response: Any) -> None:
+    def _hand_over(self, context: RequestContext, receiver: Receiver, response: object) -> None:
         """Pass a response to its receiver, or close the connection instead."""
         if receiver is not CLOSE:
             receiver.hand_over(response)

@@ -108,6 +108,12 @@ class Shortcut(Protocol):
         ...
 
 
+class GroupRequest(Protocol):
+    """A request for one group."""
+
+    group_id: str
+
+
 ShardHandle = Callable[["Shard", Any, RequestContext, Now], Result]
 """(shard, request, context, now) -> the records and replies of a request that one shard decides."""
 
@@ -147,7 +153,7 @@ class Api:
     asides: TakeAsides | None = None
     is_between_brokers: bool = False
     shortcut: Callable[[Any], Shortcut] | None = None
-    end_wait: Callable[[Any, Any, Any], None] | None = None
+    end_wait: Callable[[Any, Any, Now], None] | None = None
 
     def handled_by(self, handle: Handle) -> Api:
         """Return the row with another handler, which sees every request: no shortcut avoids it."""

@@ -33,7 +33,7 @@ class Right(NamedTuple):
         """The error of a sender without this right."""
         return DENIALS[self.resource_type][0]
 
-    def names_in(self, request: Any, version: int) -> Sequence[str | None]:
+    def names_in(self, request: object, version: int) -> Sequence[str | None]:
         """Return the names of the resources in a request."""
         if not isinstance(self.names, str):
             return self.names(request, version)

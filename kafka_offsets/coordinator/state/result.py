@@ -6,7 +6,7 @@ waits until they are durable, replays them into the state and only then sends th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
@@ -127,11 +127,17 @@ class RequestContext:
         This context keeps its place in the order of its connection.
         """
         principal = None if self.receiver is None else self.receiver.principal
-        return replace(
-            self,
-            request=request,
-            answer=None,
-            handler_ns=0,
+        return RequestContext(
+            self.connection,
+            self.api_key,
+            self.api_version,
+            self.correlation_id,
+            self.client_id,
+            self.client_host,
+            request,
+            self.codecs,
+            self.frame_bytes,
+            sender=self.sender,
             receiver=Receiver(take, refuse, principal),
         )
 

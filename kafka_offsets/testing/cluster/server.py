@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 from kafka_offsets.broker.api import fetch
+from kafka_offsets.broker.cluster.view import take_role
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.listeners import node_ports
 from kafka_offsets.broker.core.core import BrokerCore
@@ -383,7 +384,7 @@ class ClusterServer:
         server = self._network.servers.get(leader)
         if server is None:
             raise NoLeaderError(f"no node leads {topic}-{index}")
-        _take_role(server.core, topic, index)
+        take_role(server.core.broker, topic, index)
         return server.core
 
     def moving(self, place: tuple[str, int], to: int | None) -> Future[int]:
@@ -521,7 +522,7 @@ class ClusterServer:
         server = self._network.server(self.state(topic, index).leader)
         if server is None or server.is_paused:
             return None
-        _take_role(server.core, topic, index)
+        take_role(server.core.broker, topic, index)
         return server
 
     def copy_state(self) -> _CopiedCluster:
@@ -627,9 +628,3 @@ class _Produced:
             self._future.set_result(
                 made([made.TopicProduceResponse(topic.name, partition_responses=answers)])
             )
-
-
-def _take_role(core: BrokerCore, topic: str, index: int) -> None:
-    """Have a node lead a partition that it may not have begun to lead yet."""
-    assert core.replicas is not None, "it is one of several brokers"
-    core.replicas.take_role(topic, index)

@@ -26,6 +26,8 @@ _LOGIN_VERSION = 1
 _SESSION_SHARE = 0.85
 """The part of a session after which a client logs in again: the least of Kafka's."""
 
+_MOST_NUMBER = (1 << 31) - 1
+
 Exchange = Generator[messages.MessageValue, Any, int]
 
 OnDone = Callable[[Any], None]
@@ -129,7 +131,7 @@ class ClientProtocol(FrameStream):
     def _encoded(
         self, request: messages.MessageValue, version: int, on_done: OnDone | None, due: int
     ) -> tuple[Call, bytes]:
-        number = next(self._numbers)
+        number = next(self._numbers) & _MOST_NUMBER
         frame = encode_request(request, version, number, self._client_id)
         return Call(type(request), version, number, due, on_done), frame
 

@@ -15,10 +15,11 @@ from kafka_offsets.broker.api.produce_shapes import ProduceShapes
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.codecs.flexible import encode_uvarint
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
-from tests.drivers.core import CoreClient, make_core
+from tests.drivers.core import CoreClient, make_core, request_frame
 from tests.drivers.partitions import KNOWN_EPOCH
 from tests.storage.faults import FaultyFiles
 
@@ -306,6 +307,27 @@ def test_requests_with_tagged_fields_are_decoded(tail):
 
     known, _ = both(act)
     assert known.decided == len(known.shapes) == 0 and known.logs["t-0"][2] == 4
+
+
+@pytest.mark.parametrize("version", [5, 8, 9, 13])
+@pytest.mark.parametrize("more", [1, 1000])
+def test_records_that_end_after_their_request_close_the_connection(version, more):
+    """A known request, but for the size of its records: what is there is a whole batch."""
+
+    def act(played: Played) -> None:
+        shape = version, "t", 0, 1
+        for _ in range(2):
+            played.produce((shape, "300 bytes"))
+        batch = BATCHES["300 bytes"]
+        frame = request_frame(*played.request(shape, batch))
+        head, tail = frame.split(batch)
+        size = len(batch) + more
+        head = head[:-2] + encode_uvarint(size + 1) if version >= 9 else head[:-4] + size.to_bytes(4, "big")
+        played.client.send_bytes(head + batch + tail)
+        played.client.turn()
+        assert played.client.connection.closing
+
+    both(act)
 
 
 def test_requests_of_a_client_that_has_got_a_quota_are_throttled():

@@ -98,6 +98,23 @@ def test_a_name_that_does_not_exist_is_a_lost_connection(network: ConsumerNetwor
     assert network.last_error.startswith("nowhere.invalid:9092: ")
 
 
+def test_of_a_name_with_several_addresses_each_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one hangs: it accepts, and answers nothing."""
+    with Broker() as broker, socket.create_server(("127.0.0.1", 0)) as hanging:
+        served = "127.0.0.1", int(broker.bootstrap_servers.rpartition(":")[2])
+        kind = socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, ""
+        places = [(*kind, hanging.getsockname()), (*kind, served)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *address, **kinds: [*places])
+        network, answers = ConsumerNetwork("c", 30_000, 0), list[Any]()
+        for _ in range(2):
+            answers.clear()
+            assert ask(network, ("name", 9092), answers, timeout_ms=30 if not network.last_error else None)
+            run_until(network, lambda: answers)
+        assert answers[0] is not None
+        assert network.channel(("name", 9092), CONTROL, now_ms()).has_answered  # type: ignore[union-attr]
+        network.close()
+
+
 def test_a_response_that_is_late_closes_the_connection(network: ConsumerNetwork) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers: list[Any] = []

@@ -1,5 +1,6 @@
 """ClientProtocol: requests, responses, logins and TLS of a connection, with a broker that has no socket either."""
 
+import itertools
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,6 +220,15 @@ def test_a_client_without_a_certificate_is_refused_once_its_handshake_has_ended(
     with pytest.raises(ListenerError, match="TLS failed: tlsv13 alert certificate required"):
         protocol.next_response()
     protocol.take_output()  # nothing is read after the end
+
+
+def test_the_numbers_of_requests_begin_again_after_the_last_one_of_32_bits() -> None:
+    """A follower sends so many in some weeks, on one connection."""
+    exchange = Exchange()
+    exchange.protocol._numbers = itertools.count((1 << 31) - 1)
+    exchange.send(0, 1, 2)
+    exchange.run()
+    assert [number for number, _ in exchange.done] == [0, 1, 2]
 
 
 def test_a_response_before_the_end_is_returned_before_its_error() -> None:

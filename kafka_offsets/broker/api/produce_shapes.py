@@ -162,7 +162,7 @@ def _cut(frame: bytes, body: int, version: int) -> tuple[bytes, bytes] | None:
     except (IndexError, struct.error, ProtocolError):
         return None
     end = start + size
-    if size < 0 or frame[end:] != tail:
+    if size < 0 or end > len(frame) or frame[end:] != tail:
         return None
     return frame[:4] + frame[body:at], frame[start:end]
 

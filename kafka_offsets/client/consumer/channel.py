@@ -22,13 +22,19 @@ _ON_THE_WAY = (errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 class ConsumerChannel:
     """A connection to one broker.
 
+    attempt       how many were made in vain: of several addresses of the broker's name another one is first
     is_connected  whether bytes pass; requests are also accepted before that
     is_closed     lost, by either side; a new channel is needed
     is_interrupted  a callback has raised: responses may be here that nothing on the socket announces
     """
 
     def __init__(
-        self, address: Address, selector: selectors.BaseSelector, client_id: str, security: ClientSecurity
+        self,
+        address: Address,
+        selector: selectors.BaseSelector,
+        client_id: str,
+        security: ClientSecurity,
+        attempt: int = 0,
     ) -> None:
         self.address = address
         self.is_connected = self.is_closed = self.is_interrupted = False
@@ -43,6 +49,8 @@ class ConsumerChannel:
             self._places = []
             self.close(str(error))
         else:
+            first = attempt % len(self._places)
+            self._places = self._places[first:] + self._places[:first]
             self._connect("no address")
 
     @property

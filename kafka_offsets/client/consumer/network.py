@@ -30,6 +30,7 @@ class ConsumerNetwork:
     """The connections of a consumer, by address.
 
     last_error  why the last connection was lost
+    _attempts   how many connections had no answer
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ConsumerNetwork:
         self._selector = selectors.DefaultSelector()
         self._channels: dict[tuple[Address, str], ConsumerChannel] = {}
         self._failed: dict[tuple[Address, str], int] = {}
+        self._attempts: dict[tuple[Address, str], int] = {}
         self._warned: set[tuple[Address, str]] = set()
 
     def channel(self, address: Address, purpose: str, now_ms: int) -> ConsumerChannel | None:
@@ -60,7 +62,9 @@ class ConsumerNetwork:
             self._remove(key, now_ms)
         if now_ms < self._failed.get(key, 0):
             return None
-        made = self._channels[key] = ConsumerChannel(address, self._selector, self._client_id, self._security)
+        made = self._channels[key] = ConsumerChannel(
+            address, self._selector, self._client_id, self._security, self._attempts.get(key, 0)
+        )
         if made.is_closed:
             self._remove(key, now_ms)
             return None
@@ -123,6 +127,7 @@ class ConsumerNetwork:
         if channel.has_answered:
             self._warned = {each for each in self._warned if each[0] != channel.address}
         else:
+            self._attempts[key] = self._attempts.get(key, 0) + 1
             self._warn_once(channel)
 
     def _warn_once(self, channel: ConsumerChannel) -> None:

@@ -130,11 +130,11 @@ class Held(RequestContext):
         """As the whole request."""
         return self.whole.is_forwarded
 
-    def hand_over(self, answer: Any) -> None:
+    def hand_over(self, response: Any) -> None:
         """Pass the response to `take`; a second response is ignored."""
         take, self._take = self._take, None
         if take is not None:
-            take(answer)
+            take(response)
 
     @property
     def answer(self) -> bytes | bytearray | Parts | None:
@@ -142,9 +142,9 @@ class Held(RequestContext):
         return None
 
     @answer.setter
-    def answer(self, answer: bytes | bytearray | Parts | None) -> None:
-        if answer is not None:
-            self.hand_over(answer)
+    def answer(self, response: bytes | bytearray | Parts | None) -> None:
+        if response is not None:
+            self.hand_over(response)
 
 
 class Reply(NamedTuple):

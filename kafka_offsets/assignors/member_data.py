@@ -77,9 +77,9 @@ def _decode_sticky(data: bytes) -> tuple[frozenset[TopicPartition], int]:
     return frozenset(), -1
 
 
-def encode_assignment(places: Iterable[TopicPartition]) -> bytes:
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
     """Return the assignment of a member."""
-    return _VERSION.pack(0) + _encode_assigned(places)
+    return _VERSION.pack(0) + _encode_assigned(partitions)
 
 
 def decode_assignment(data: bytes) -> frozenset[TopicPartition]:
@@ -99,9 +99,9 @@ def _version(data: bytes) -> int:
     return version
 
 
-def _encode_assigned(places: Iterable[TopicPartition]) -> bytes:
+def _encode_assigned(partitions: Iterable[TopicPartition]) -> bytes:
     made = messages.ConsumerProtocolAssignment
-    topics = [made.TopicPartition(topic, indexes) for topic, indexes in by_topic(places).items()]
+    topics = [made.TopicPartition(topic, indexes) for topic, indexes in by_topic(partitions).items()]
     return messages.encode(made(topics), 0)
 
 

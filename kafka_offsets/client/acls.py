@@ -86,6 +86,6 @@ def _version(broker: Connection, api_key: int) -> int:
     return min(broker.latest_version(api_key), VERSION)
 
 
-def _why(what: str, answer: Any) -> str:
+def _why(what: str, response: Any) -> str:
     """Return what is refused, with the message of the broker."""
-    return f"{what}: {(answer.error_message or '').rstrip('.')}"
+    return f"{what}: {(response.error_message or '').rstrip('.')}"

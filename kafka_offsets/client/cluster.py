@@ -345,14 +345,14 @@ class ClusterClient:
     def _offsets_at(
         self,
         broker: Connection,
-        places: list[TopicPartition],
+        partitions: list[TopicPartition],
         times: Mapping[TopicPartition, int],
         isolation_level: int,
         refused: dict[TopicPartition, KafkaOffsetsError],
     ) -> dict[TopicPartition, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
-        for place in places:
+        for place in partitions:
             partition = made.ListOffsetsPartition(place[1], timestamp=times[place])
             topics.setdefault(place[0], made.ListOffsetsTopic(place[0])).partitions.append(partition)
         response = broker.call(made(-1, isolation_level, list(topics.values())), _LIST_OFFSETS_VERSION)
@@ -366,20 +366,20 @@ class ClusterClient:
                 refused[place] = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
         return found
 
-    def batches(self, place: TopicPartition) -> Iterator[bytes]:
+    def batches(self, partition: TopicPartition) -> Iterator[bytes]:
         """Yield the record batches of a partition up to its end now, several at a time, uncommitted ones included."""
-        position, end = (self.offsets_at({place: at})[place] for at in (EARLIEST, LATEST))
+        position, end = (self.offsets_at({partition: at})[partition] for at in (EARLIEST, LATEST))
         while position < end:
-            records = self.fetch(place, position)
+            records = self.fetch(partition, position)
             headers = [header for _, header in batch_headers(records)]
             if not headers:
                 return  # compaction has emptied the rest
             yield records
             position = headers[-1].last_offset + 1
 
-    def fetch(self, place: TopicPartition, offset: int, max_bytes: int = _FETCH_BYTES) -> bytes:
+    def fetch(self, partition: TopicPartition, offset: int, max_bytes: int = _FETCH_BYTES) -> bytes:
         """Return record batches from an offset on, uncommitted ones included; none at the end, after a moment."""
-        return self._retrying(lambda: self._fetch(place, offset, max_bytes))
+        return self._retrying(lambda: self._fetch(partition, offset, max_bytes))
 
     def _fetch(self, place: TopicPartition, offset: int, max_bytes: int) -> bytes:
         made = messages.FetchRequest
@@ -397,13 +397,13 @@ class ClusterClient:
             raise RefusedError(f"{place[0]}-{place[1]} from offset {offset}", error)
         return bytes(found.records or b"")
 
-    def _leader(self, place: TopicPartition) -> Connection:
+    def _leader(self, partition: TopicPartition) -> Connection:
         """Return the connection to the leader of a partition, which is known from the last answer about its topic."""
-        if place not in self._led_by:
-            self._led_by.update(self._leaders([place[0]]))
-        leader = self._led_by.get(place, NO_LEADER)
+        if partition not in self._led_by:
+            self._led_by.update(self._leaders([partition[0]]))
+        leader = self._led_by.get(partition, NO_LEADER)
         if leader not in self._brokers:
-            raise RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+            raise RefusedError(f"{partition[0]}-{partition[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
         return self._broker(leader)
 
     def new_producer(self) -> tuple[int, int]:

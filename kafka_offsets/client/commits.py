@@ -85,7 +85,7 @@ def _check_numbers(place: TopicPartition, offset: object, what: str) -> None:
 
 
 def check(
-    group: str, answer: messages.OffsetCommitResponse, expected: Mapping[TopicPartition, int | None]
+    group: str, response: messages.OffsetCommitResponse, expected: Mapping[TopicPartition, int | None]
 ) -> None:
     """Check a response: raise CommitRefusedError unless everything is committed.
 
@@ -93,7 +93,7 @@ def check(
     """
     errors: dict[TopicPartition, int] = {}
     found: dict[TopicPartition, int] = {}
-    for topic in answer.topics:
+    for topic in response.topics:
         for partition in topic.partitions:
             place = topic.name, partition.partition_index
             if partition.error_code != ErrorCode.NONE:

@@ -205,11 +205,11 @@ class Coordinator:
 
         self._retrying(attempt)
 
-    def delete_offsets(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
+    def delete_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Delete offsets of topics that no member subscribes to; return the error code of each partition."""
         made = messages.OffsetDeleteRequest
         topics: dict[str, messages.OffsetDeleteRequest.Topic] = {}
-        for name, index in places:
+        for name, index in partitions:
             topics.setdefault(name, made.Topic(name)).partitions.append(made.Partition(index))
         response = self._call(made(self.group, list(topics.values())), 0, f"group {self.group}")
         return {

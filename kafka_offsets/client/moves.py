@@ -68,10 +68,10 @@ def clamped(
 
 
 def shifted(
-    committed: Mapping[TopicPartition, int], places: Iterable[TopicPartition], by: int
+    committed: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], by: int
 ) -> dict[TopicPartition, int]:
     """Return committed offsets moved forward, or back if `by` is negative. MoveError for a partition without one."""
-    wanted = list(places)
+    wanted = list(partitions)
     missing = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in committed]
     if missing:
         raise MoveError(f"there is no committed offset to shift: {', '.join(missing)}")

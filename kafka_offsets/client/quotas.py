@@ -41,8 +41,8 @@ def request(
     return made([made.EntryData(parts, ops)], validate_only=False)
 
 
-def check(answer: messages.AlterClientQuotasResponse) -> None:
+def check(response: messages.AlterClientQuotasResponse) -> None:
     """Raise ValueError with the broker's reason if the quotas were refused."""
-    for entry in answer.entries:
+    for entry in response.entries:
         if entry.error_code:
             raise ValueError(entry.error_message)

@@ -5,12 +5,11 @@ declarations share no code with the codecs that serve clients, so that each can 
 purpose; only the command `kafka-offsets inspect` imports this package.
 
     declarations  the layouts of the bytes
-    lines         the lines of an explanation
+    lines         the lines of an explanation, as text and as JSON
     batches       segments, index files, records
     message       messages in any version, records of the offsets topic
     frame         requests and responses with their headers
     capture       wire captures as a timeline
-    json_lines    the lines as JSON
     guess         the API of a response in hex
 """
 

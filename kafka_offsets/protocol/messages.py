@@ -9,6 +9,7 @@ name less the message's (``messages.OffsetCommitRequest.Topic``). ``messages.pyi
 from typing import Any, ClassVar
 
 from kafka_offsets import schema_files
+from kafka_offsets.errors import ProtocolError
 from kafka_offsets.protocol.codecs import codec
 from kafka_offsets.protocol.codecs.schema import Field, Message, Struct, parse
 
@@ -124,6 +125,20 @@ def encode(message: MessageValue, version: int) -> bytes:
     out = bytearray()
     encoder(type(message), version)(message, out)
     return bytes(out)
+
+
+def decode_value(cls: type[MessageValue], value: bytes, what: str) -> Any:
+    """Return the message of the value of a record, which begins with its version.
+
+    what  the kind of value, for errors
+    Raises ProtocolError when it does not parse.
+    """
+    if len(value) < 2:
+        raise ProtocolError(f"a value of {len(value)} bytes has no version")
+    version = int.from_bytes(value[:2], signed=True)
+    if version not in cls.SCHEMA.versions:
+        raise ProtocolError(f"{what} of unknown version {version}", 0)
+    return decode(cls, value, version, 2)[0]
 
 
 def decode(cls: type[MessageValue], buffer: bytes, version: int, position: int = 0) -> tuple[Any, int]:

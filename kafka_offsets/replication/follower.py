@@ -169,35 +169,37 @@ class FollowerReplica:
 
     # --- answers
 
-    def on_answer(self, answer: Answer, epochs: Epochs) -> tuple[Decision, ...]:
+    def on_answer(self, response: Answer, epochs: Epochs) -> tuple[Decision, ...]:
         """Decide what to do with the answer to the question that is under way; `epochs` are those of this log."""
-        if answer.question != self._under_way:
+        if response.question != self._under_way:
             return ()
         self._under_way = None
-        if answer.error is ErrorCode.FENCED_LEADER_EPOCH:
+        if response.error is ErrorCode.FENCED_LEADER_EPOCH:
             self._is_fenced = True
             return (Fenced(),)
-        if isinstance(answer, FetchAnswer) and answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if isinstance(response, FetchAnswer) and response.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._asks_offsets = True
             return ()
-        if answer.error is not ErrorCode.NONE:
+        if response.error is not ErrorCode.NONE:
             return (Wait(),)
-        if isinstance(answer, OffsetsAnswer):
+        if isinstance(response, OffsetsAnswer):
             self._asks_offsets = False
-            return self._range(answer, epochs.log_end_offset)
-        if answer.diverging is not None:
-            return self._cut(truncation_offset(epochs, answer.diverging), answer.log_start_offset)
-        return self._append(answer)
+            return self._range(response, epochs.log_end_offset)
+        if response.diverging is not None:
+            return self._cut(truncation_offset(epochs, response.diverging), response.log_start_offset)
+        return self._append(response)
 
-    def _append(self, answer: FetchAnswer) -> tuple[Decision, ...]:
+    def _append(self, response: FetchAnswer) -> tuple[Decision, ...]:
         """Append the records, then set the high watermark: within the own log, whatever the leader's is."""
-        decisions: list[Decision] = [Append(answer.records)] if answer.records else []
-        high_watermark = max(min(answer.high_watermark, answer.next_offset), answer.question.log_start_offset)
+        decisions: list[Decision] = [Append(response.records)] if response.records else []
+        high_watermark = max(
+            min(response.high_watermark, response.next_offset), response.question.log_start_offset
+        )
         if high_watermark != self._high_watermark:
             self._high_watermark = high_watermark
             decisions.append(SetHighWatermark(high_watermark))
-        if answer.log_start_offset > answer.question.log_start_offset:
-            decisions.append(SetLogStart(min(answer.log_start_offset, high_watermark)))
+        if response.log_start_offset > response.question.log_start_offset:
+            decisions.append(SetLogStart(min(response.log_start_offset, high_watermark)))
         return tuple(decisions)
 
     def _range(self, leader: OffsetsAnswer, log_end_offset: int) -> tuple[Decision, ...]:

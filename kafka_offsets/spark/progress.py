@@ -508,14 +508,14 @@ def _read_source(source: SourceProgress) -> dict[TopicPartition, int]:
 
 def _starting_offsets(
     group: str,
-    places: list[TopicPartition],
+    partitions: list[TopicPartition],
     committed: dict[TopicPartition, int],
     usable: dict[TopicPartition, int],
     reset: str,
 ) -> str:
-    lost = [partition for partition in places if partition in committed and partition not in usable]
-    if reset == "none" and len(usable) < len(places):
-        names = ", ".join(f"{topic}-{index}" for topic, index in places if (topic, index) not in usable)
+    lost = [partition for partition in partitions if partition in committed and partition not in usable]
+    if reset == "none" and len(usable) < len(partitions):
+        names = ", ".join(f"{topic}-{index}" for topic, index in partitions if (topic, index) not in usable)
         raise ProgressError(f"group {group} has no offset to begin at in {names}")
     for topic, index in lost:
         logger.warning(
@@ -523,6 +523,6 @@ def _starting_offsets(
             *(group, committed[topic, index], topic, index, reset),
         )
     found: dict[str, dict[str, int]] = {}
-    for topic, index in places:
+    for topic, index in partitions:
         found.setdefault(topic, {})[str(index)] = usable.get((topic, index), _RESETS.get(reset, EARLIEST))
     return json.dumps(found)

@@ -234,17 +234,17 @@ class ClassicMembership:
 
     # Responses
 
-    def answered(self, request: messages.MessageValue, answer: Any, now_ms: int) -> bool:
+    def answered(self, request: messages.MessageValue, response: Any, now_ms: int) -> bool:
         """Process a response; return whether the coordinator must be found again. RefusedError if it is fatal."""
         self._in_flight = None
-        code = answer.error_code
+        code = response.error_code
         if code in MOVED:
             self._heartbeat_ms = now_ms
             return True
         if isinstance(request, messages.JoinGroupRequest):
-            self._joined(answer, now_ms)
+            self._joined(response, now_ms)
         elif isinstance(request, messages.SyncGroupRequest):
-            self._synced(answer, now_ms)
+            self._synced(response, now_ms)
         elif code == ErrorCode.REBALANCE_IN_PROGRESS:
             self._must_rejoin = True
         elif code == LOADING:
@@ -255,14 +255,14 @@ class ClassicMembership:
             raise refused(self._group, code)
         return False
 
-    def _joined(self, answer: messages.JoinGroupResponse, now_ms: int) -> None:
-        code = answer.error_code
+    def _joined(self, response: messages.JoinGroupResponse, now_ms: int) -> None:
+        code = response.error_code
         if not code:
-            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.member_id, self.generation = response.member_id, response.generation_id
             self.phase = Phase.JOINED
-            self._join, self._metadata_version, self._counts = answer, -1, None
+            self._join, self._metadata_version, self._counts = response, -1, None
         elif code == ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = answer.member_id
+            self.member_id = response.member_id
         elif code in (LOADING, ErrorCode.REBALANCE_IN_PROGRESS):
             self._retry_ms = now_ms + self._settings.retry_backoff_ms
         elif code in _LOST:
@@ -270,10 +270,10 @@ class ClassicMembership:
         else:
             raise refused(self._group, code)
 
-    def _synced(self, answer: messages.SyncGroupResponse, now_ms: int) -> None:
-        code = answer.error_code
+    def _synced(self, response: messages.SyncGroupResponse, now_ms: int) -> None:
+        code = response.error_code
         if not code:
-            self._take(member_data.decode_assignment(answer.assignment))
+            self._take(member_data.decode_assignment(response.assignment))
             self._heartbeat_ms = now_ms + self._settings.heartbeat_interval_ms
         elif code == LOADING:
             self._retry_ms = now_ms + self._settings.retry_backoff_ms

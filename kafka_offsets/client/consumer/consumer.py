@@ -295,8 +295,10 @@ class Consumer:
         if self._subscription.is_empty:
             raise SubscriptionIsEmpty("nothing is subscribed")
 
-    def _check_assigned(self, places: Iterable[TopicPartition], error: Callable[[str], Exception]) -> None:
-        wrong = sorted(set(places) - self._positions.table.keys())
+    def _check_assigned(
+        self, partitions: Iterable[TopicPartition], error: Callable[[str], Exception]
+    ) -> None:
+        wrong = sorted(set(partitions) - self._positions.table.keys())
         if wrong:
             names = ", ".join(f"{topic}-{partition}" for topic, partition in wrong)
             raise error(f"not assigned to this consumer: {names}")
@@ -397,10 +399,10 @@ class Consumer:
         membership, link = self._membership, self._link
         assert membership is not None and link is not None
 
-        def done(answer: Any) -> None:
+        def done(response: Any) -> None:
             current_ms = _now_ms()
             # No answer: the connection is closed, or the coordinator was silent for too long.
-            if answer is None or membership.answered(request, answer, current_ms):
+            if response is None or membership.answered(request, response, current_ms):
                 link.forget(current_ms)
 
         if not link.send(request, version, now_ms, done, timeout_ms):
@@ -520,7 +522,7 @@ class Consumer:
             raise outcome[0]
         self._committed |= wanted
 
-    def _last_committed(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def _last_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the committed offsets of those partitions that have one."""
         offsets = self._offsets
         if offsets is None:
@@ -528,13 +530,13 @@ class Consumer:
         found: dict[TopicPartition, int] = {}
         state = {"in flight": False, "retry": 0}
 
-        def done(answer: Mapping[TopicPartition, int] | None) -> None:
+        def done(response: Mapping[TopicPartition, int] | None) -> None:
             state.update({"in flight": False, "retry": _now_ms() + self._settings.retry_backoff_ms})
-            found.update(answer or {})
+            found.update(response or {})
 
         def is_done() -> bool:
             """Fetch the missing offsets if that is due; return whether all are there."""
-            missing = [partition for partition in places if partition not in found]
+            missing = [partition for partition in partitions if partition not in found]
             now_ms = _now_ms()
             if missing and not state["in flight"] and now_ms >= state["retry"]:
                 state["in flight"] = offsets.fetch(missing, now_ms, done)

@@ -59,17 +59,17 @@ class CoordinatorLink:
             return
         request = messages.FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[self._group])
         self._is_in_flight = self._metadata.send_to_any(
-            request, _VERSION, now_ms, lambda answer: self._found(answer, now_ms)
+            request, _VERSION, now_ms, lambda response: self._found(response, now_ms)
         )
         if not self._is_in_flight:
             self._retry_ms = now_ms + self._backoff_ms
 
-    def _found(self, answer: messages.FindCoordinatorResponse | None, now_ms: int) -> None:
+    def _found(self, response: messages.FindCoordinatorResponse | None, now_ms: int) -> None:
         self._is_in_flight = False
-        if answer is None:
+        if response is None:
             self._retry_ms = now_ms + self._backoff_ms
             return
-        (found,) = answer.coordinators
+        (found,) = response.coordinators
         if found.error_code in OF_COORDINATOR:
             self._retry_ms = now_ms + self._backoff_ms
         elif found.error_code:

@@ -107,7 +107,7 @@ class RecordFetcher:
             request,
             _VERSION,
             now_ms,
-            lambda answer: self._answered(leader, number, asked, answer, now_ms),
+            lambda response: self._answered(leader, number, asked, response, now_ms),
             timeout_ms,
         ):
             self._in_flight.add(leader)
@@ -123,16 +123,16 @@ class RecordFetcher:
         leader: Address,
         number: int,
         asked: Asked,
-        answer: messages.FetchResponse | None,
+        response: messages.FetchResponse | None,
         now_ms: int,
     ) -> None:
         self._in_flight.discard(leader)
-        if answer is None:
+        if response is None:
             self._failed(leader, now_ms)
             return
-        if answer.error_code:
-            raise RefusedError(f"fetch from {leader[0]}:{leader[1]}", answer.error_code)
-        for topic in answer.responses:
+        if response.error_code:
+            raise RefusedError(f"fetch from {leader[0]}:{leader[1]}", response.error_code)
+        for topic in response.responses:
             for found in topic.partitions:
                 position, moves = asked[topic.topic, found.partition_index]
                 is_current = self._positions.table.get(position.place) is position and position.moves == moves

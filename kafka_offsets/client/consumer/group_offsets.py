@@ -70,33 +70,33 @@ class GroupOffsets:
             request,
             self._commit_version,
             now_ms,
-            lambda answer: on_done(self._committed(answer, now_ms)),
+            lambda response: on_done(self._committed(response, now_ms)),
         )
 
-    def _committed(self, answer: Any, now_ms: int) -> Outcome:
-        if answer is None:
+    def _committed(self, response: Any, now_ms: int) -> Outcome:
+        if response is None:
             return False
-        codes = {p.error_code for topic in answer.topics for p in topic.partitions}
+        codes = {p.error_code for topic in response.topics for p in topic.partitions}
         if codes & {*MOVED}:
             self._link.forget(now_ms)
         if codes & {*_COMMIT_NOT_YET}:
             return False
         try:
-            commits.check(self._group, answer, {})
+            commits.check(self._group, response, {})
         except CommitRefusedError as error:
             return error
         return True
 
     def fetch(
         self,
-        places: Iterable[TopicPartition],
+        partitions: Iterable[TopicPartition],
         now_ms: int,
         on_done: Callable[[Mapping[TopicPartition, int] | None], None],
     ) -> bool:
         """Read committed offsets, -1 for none; `on_done` gets None, or lacks partitions, if it must ask again."""
         made = messages.OffsetFetchRequest
         topics = [
-            made.Topics(topic, partition_indexes=indexes) for topic, indexes in by_topic(places).items()
+            made.Topics(topic, partition_indexes=indexes) for topic, indexes in by_topic(partitions).items()
         ]
         group = made.Group(self._group, topics=topics)
         member = self.membership
@@ -106,15 +106,15 @@ class GroupOffsets:
             made(groups=[group], require_stable=True),
             self._fetch_version,
             now_ms,
-            lambda answer: on_done(self._fetched(answer, now_ms)),
+            lambda response: on_done(self._fetched(response, now_ms)),
         )
 
     def _fetched(
-        self, answer: messages.OffsetFetchResponse | None, now_ms: int
+        self, response: messages.OffsetFetchResponse | None, now_ms: int
     ) -> Mapping[TopicPartition, int] | None:
-        if answer is None:
+        if response is None:
             return None
-        (group,) = answer.groups
+        (group,) = response.groups
         if group.error_code in MOVED:
             self._link.forget(now_ms)
             return None

@@ -77,18 +77,18 @@ class Metadata:
         """The internal topics, such as `__consumer_offsets`."""
         return frozenset(name for name, topic in self.topics.items() if topic.is_internal)
 
-    def leader(self, place: TopicPartition) -> Address | None:
+    def leader(self, partition: TopicPartition) -> Address | None:
         """Return the address of the leader of a partition, None if it is not known; then metadata is refreshed."""
-        topic = self.topics.get(place[0])
-        found = None if topic is None else self._brokers.get(topic.leaders.get(place[1], -1))
+        topic = self.topics.get(partition[0])
+        found = None if topic is None else self._brokers.get(topic.leaders.get(partition[1], -1))
         if found is None:
             self.refresh()
         return found
 
-    def leader_epoch(self, place: TopicPartition) -> int:
+    def leader_epoch(self, partition: TopicPartition) -> int:
         """Return the leader epoch of a partition, -1 if it is not known."""
-        topic = self.topics.get(place[0])
-        return -1 if topic is None else topic.leader_epochs.get(place[1], -1)
+        topic = self.topics.get(partition[0])
+        return -1 if topic is None else topic.leader_epochs.get(partition[1], -1)
 
     # What is asked
 
@@ -126,7 +126,7 @@ class Metadata:
         topics = None if wanted is None else [made.Topic(name=name) for name in sorted(wanted)]
         request = made(topics, self._settings.allow_auto_create_topics and wanted is not None)
         self._is_in_flight = self.send_to_any(
-            request, _VERSION, now_ms, lambda answer: self._answered(answer, wanted, now_ms)
+            request, _VERSION, now_ms, lambda response: self._answered(response, wanted, now_ms)
         )
         if not self._is_in_flight:
             self._retry_ms = now_ms + self._settings.reconnect_backoff_ms
@@ -145,22 +145,22 @@ class Metadata:
         return False
 
     def _answered(
-        self, answer: messages.MetadataResponse | None, wanted: frozenset[str] | None, now_ms: int
+        self, response: messages.MetadataResponse | None, wanted: frozenset[str] | None, now_ms: int
     ) -> None:
         self._is_in_flight = False
         self._is_stale = True
         self._failures += 1
         backoff_ms = self._settings.retry_backoff_ms << min(self._failures - 1, 10)
         self._retry_ms = now_ms + min(backoff_ms, max(_MOST_BACKOFF_MS, self._settings.retry_backoff_ms))
-        if answer is None:
+        if response is None:
             self._turn += 1
             return
         self.version += 1
         self.asked = wanted
-        self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        self._brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
         self.topics = {}
         is_whole = True
-        for topic in answer.topics:
+        for topic in response.topics:
             if topic.error_code in _RETRIABLE:
                 is_whole = False
                 continue
@@ -171,7 +171,7 @@ class Metadata:
             assert topic.name is not None
             epochs = {each.partition_index: each.leader_epoch for each in topic.partitions}
             self.topics[topic.name] = TopicMetadata(topic.topic_id, topic.is_internal, leaders, epochs)
-        self._warn_of_missing(answer)
+        self._warn_of_missing(response)
         self._refresh_ms = now_ms + self._settings.metadata_max_age_ms
         current = None if self._wanted is None else self._wanted | self._more
         if is_whole and wanted == current:
@@ -180,10 +180,10 @@ class Metadata:
         elif is_whole:
             self._retry_ms = now_ms
 
-    def _warn_of_missing(self, answer: messages.MetadataResponse) -> None:
+    def _warn_of_missing(self, response: messages.MetadataResponse) -> None:
         """Log a topic that is missing in two responses, once: the first request may have created it."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        missing = frozenset(each.name for each in answer.topics if each.error_code == unknown and each.name)
+        missing = frozenset(each.name for each in response.topics if each.error_code == unknown and each.name)
         warned = missing & (self._warned | self._missing)
         for name in sorted(warned - self._warned):
             _logger.warning("the topic %s does not exist", name)

@@ -181,12 +181,12 @@ class ModernMembership:
 
     # Responses
 
-    def answered(self, request: messages.MessageValue, answer: Any, now_ms: int) -> bool:
+    def answered(self, request: messages.MessageValue, response: Any, now_ms: int) -> bool:
         """Process a response; return whether the coordinator must be found again. RefusedError if it is fatal."""
         self._is_in_flight = False
-        code = answer.error_code
+        code = response.error_code
         if not code:
-            self._accept(answer, now_ms)
+            self._accept(response, now_ms)
         elif code in MOVED:
             self.lost(now_ms)
             return True
@@ -199,14 +199,14 @@ class ModernMembership:
             raise refused(self._group, code)
         return False
 
-    def _accept(self, answer: messages.ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
-        self.generation = answer.member_epoch
-        self._interval_ms = answer.heartbeat_interval_ms
+    def _accept(self, response: messages.ConsumerGroupHeartbeatResponse, now_ms: int) -> None:
+        self.generation = response.member_epoch
+        self._interval_ms = response.heartbeat_interval_ms
         self._heartbeat_ms = now_ms + self._interval_ms
-        if answer.assignment is not None:
+        if response.assignment is not None:
             self._target = frozenset(
                 (topic.topic_id, partition)
-                for topic in answer.assignment.topic_partitions
+                for topic in response.assignment.topic_partitions
                 for partition in topic.partitions
             )
 

@@ -145,14 +145,14 @@ class ConsumerNetwork:
         self._selector.close()
 
 
-def _check(address: Address, answer: messages.ApiVersionsResponse | None) -> None:
+def _check(address: Address, response: messages.ApiVersionsResponse | None) -> None:
     """Raise if a broker is too old for this consumer."""
-    if answer is None:
+    if response is None:
         return
     where = f"{address[0]}:{address[1]}"
-    if answer.error_code:
-        raise RefusedError(f"{where}: versions of APIs", answer.error_code)
-    served = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    if response.error_code:
+        raise RefusedError(f"{where}: versions of APIs", response.error_code)
+    served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
     for key, version in _VERSIONS.items():
         least, most = served.get(key, (0, -1))
         if not least <= version <= most:

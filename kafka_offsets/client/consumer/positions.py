@@ -50,8 +50,8 @@ class Position:
         "retry_ms",
     )
 
-    def __init__(self, place: TopicPartition, offset: int | None = None) -> None:
-        self.place = place
+    def __init__(self, partition: TopicPartition, offset: int | None = None) -> None:
+        self.place = partition
         self.offset = offset
         self.fetch_from = offset or 0
         self.last_epoch = -1
@@ -92,15 +92,15 @@ class Positions:
         self._isolation = 1 if settings.is_read_committed else 0
         self._backoff_ms = settings.retry_backoff_ms
 
-    def add(self, places: Mapping[TopicPartition, int | None]) -> None:
+    def add(self, partitions: Mapping[TopicPartition, int | None]) -> None:
         """Add partitions that are not in the table, each with its offset if it is known."""
-        for partition, offset in places.items():
+        for partition, offset in partitions.items():
             if partition not in self.table:
                 self.table[partition] = Position(partition, offset)
 
-    def remove(self, places: Iterable[TopicPartition]) -> None:
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove partitions: what was fetched of them is dropped."""
-        for partition in places:
+        for partition in partitions:
             self.table.pop(partition, None)
 
     def consumed(self) -> dict[TopicPartition, int]:
@@ -172,15 +172,15 @@ class Positions:
             topics.setdefault(topic, made.ListOffsetsTopic(topic)).partitions.append(wanted)
         asked = {each.place: (each, each.moves) for each in positions}
 
-        def done(answer: messages.ListOffsetsResponse | None) -> None:
+        def done(response: messages.ListOffsetsResponse | None) -> None:
             """Move each position to the offset that its leader returned, or keep the leader's error."""
             for each, _ in asked.values():
                 each.is_in_flight = False
                 each.retry_ms = now_ms + self._backoff_ms
-            if answer is None:
+            if response is None:
                 self._metadata.refresh()
                 return
-            for topic in answer.topics:
+            for topic in response.topics:
                 for found in topic.partitions:
                     place = topic.name, found.partition_index
                     each, moves = asked[place]

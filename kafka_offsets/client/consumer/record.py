@@ -60,7 +60,7 @@ class PartitionRecords:
 
     def __init__(
         self,
-        place: TopicPartition,
+        partition: TopicPartition,
         data: bytes,
         position: int,
         aborted: Iterable[tuple[int, int]] | None,
@@ -68,7 +68,7 @@ class PartitionRecords:
         check_crcs: bool,
     ) -> None:
         self.next_offset = position
-        self._place = place
+        self._place = partition
         self._data = data
         self._batches = batch_headers(data)
         self._batch: tuple[int, BatchHeader] | None = None

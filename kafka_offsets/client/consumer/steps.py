@@ -94,7 +94,7 @@ class GroupMembership(Protocol):
     def next(self, now_ms: int, topics: KnownTopics) -> Step | None:
         """Return the next step, None if there is nothing to do now."""
 
-    def answered(self, request: messages.MessageValue, answer: Any, now_ms: int) -> bool:
+    def answered(self, request: messages.MessageValue, response: Any, now_ms: int) -> bool:
         """Process a response; return whether the coordinator must be found again. RefusedError if it is fatal."""
 
     def lost(self, now_ms: int) -> None:

@@ -73,7 +73,7 @@ class ConsumerSubscription:
         return self.topics | found
 
 
-def check_offset(place: TopicPartition, offset: int) -> None:
+def check_offset(partition: TopicPartition, offset: int) -> None:
     """Raise SubscriptionNotValid for an offset that no record can have."""
     if not 0 <= offset <= MAX_OFFSET:
-        raise SubscriptionNotValid(f"{place[0]}-{place[1]}: no record has the offset {offset}")
+        raise SubscriptionNotValid(f"{partition[0]}-{partition[1]}: no record has the offset {offset}")

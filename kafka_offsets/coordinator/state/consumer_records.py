@@ -165,16 +165,9 @@ def parse_key(type_: int, key: bytes) -> ConsumerKey:
 
 def parse_value(type_: int, value: bytes) -> Value:
     """Parse the value of a record; raise ProtocolError if it is not valid."""
-    if len(value) < 2:
-        raise ProtocolError(f"a value of {len(value)} bytes has no version")
-    (version,) = _INT16.unpack_from(value)
     name, read = _DECODERS[type_]
-    cls = messages.find(name)
-    if version not in cls.SCHEMA.versions:
-        raise ProtocolError(f"a value of record type {type_} of unknown version {version}", 0)
-    parsed, _ = messages.decode(cls, value, version, 2)
-    found: Value = read(parsed)
-    return found
+    parsed: Value = read(messages.decode_value(messages.find(name), value, f"a value of record type {type_}"))
+    return parsed
 
 
 def _is_named(type_: int) -> bool:

@@ -229,12 +229,7 @@ def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
 
 def parse_any_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
     """Read a value as `parse_offset_value` does, by the codec of its version alone."""
-    if len(value) < 2:
-        raise ProtocolError(f"a value of {len(value)} bytes has no version")
-    (version,) = _INT16.unpack_from(value)
-    if version not in messages.OffsetCommitValue.SCHEMA.versions:
-        raise ProtocolError(f"a committed offset of unknown version {version}", 0)
-    parsed, _ = messages.decode(messages.OffsetCommitValue, value, version, 2)
+    parsed = messages.decode_value(messages.OffsetCommitValue, value, "a committed offset")
     return OffsetAndMetadata(
         offset=parsed.offset,
         leader_epoch=parsed.leader_epoch,
@@ -248,10 +243,4 @@ def parse_any_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
 
 def parse_group_value(value: bytes) -> messages.GroupMetadataValue:
     """Read the value of a classic group in any version, 0 to 4; ProtocolError when it does not parse."""
-    if len(value) < 2:
-        raise ProtocolError(f"a value of {len(value)} bytes has no version")
-    (version,) = _INT16.unpack_from(value)
-    if version not in messages.GroupMetadataValue.SCHEMA.versions:
-        raise ProtocolError(f"group metadata of unknown version {version}", 0)
-    parsed, _ = messages.decode(messages.GroupMetadataValue, value, version, 2)
-    return parsed
+    return messages.decode_value(messages.GroupMetadataValue, value, "group metadata")

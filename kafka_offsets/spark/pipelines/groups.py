@@ -10,7 +10,6 @@ StreamsTopology for what a streams group reads.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -41,7 +40,6 @@ _VALUES: dict[str, Any] = {
 _MEMBERS_TYPE = "consumer"
 """The protocol type of classic groups whose members' metadata contains their subscriptions."""
 
-_INT16 = struct.Struct(">h")
 _SCHEMA = pa.schema(
     [
         ("log_partition", pa.int32()),
@@ -162,11 +160,8 @@ def _sources(topologies: Iterable[Any]) -> set[str]:
 def _read(row: dict[str, Any], record: dict[str, Any]) -> Any:
     cls, data = _VALUES[record["kind"]], record["value"]
     try:
-        (version,) = _INT16.unpack_from(data)
-        if version not in cls.SCHEMA.versions:
-            raise ProtocolError(f"{cls.SCHEMA.name} of unknown version {version}", 0)
-        return messages.decode(cls, data, version, 2)[0]
-    except (ProtocolError, struct.error) as error:
+        return messages.decode_value(cls, data, cls.SCHEMA.name)
+    except ProtocolError as error:
         place = f"partition {row['log_partition']}, offset {record['log_offset']}"
         raise StorageError(
             f"group {row['group']}: a record of the offsets log at {place} cannot be read: {error}"

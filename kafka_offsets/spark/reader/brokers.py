@@ -24,21 +24,21 @@ _logger = new_logger(__name__)
 
 def log_ranges(
     bootstrap: str,
-    places: Collection[TopicPartition],
+    partitions: Collection[TopicPartition],
     properties: Mapping[str, str] | None = None,
     refused: Refused | None = None,
 ) -> dict[TopicPartition, LogRange | None]:
-    """Return the range of each partition of the topics of `places`; None where it is not known.
+    """Return the range of each partition of the topics of `partitions`; None where it is not known.
 
     refused  gets the errors of these; without it they are logged as warnings
     A topic that does not exist has none. Raises ConnectionLostError, RefusedError and ConfigError.
     """
     errors: Refused = {}
     with _cluster(bootstrap, properties) as cluster:
-        found = cluster.log_ranges({topic for topic, _ in places}, errors)
+        found = cluster.log_ranges({topic for topic, _ in partitions}, errors)
     whole = {topic for topic, partition in errors if partition == WHOLE_TOPIC}
     unknown = {place for place in errors if place[1] != WHOLE_TOPIC}
-    unknown |= {place for place in places if place[0] in whole}
+    unknown |= {place for place in partitions if place[0] in whole}
     _report(errors, refused)
     return {**found, **dict.fromkeys(unknown)}
 
@@ -62,16 +62,16 @@ def _report(errors: Mapping[TopicPartition, KafkaOffsetsError], refused: Refused
 
 def offsets_at(
     bootstrap: str,
-    places: Collection[TopicPartition],
+    partitions: Collection[TopicPartition],
     times: Sequence[int],
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
     """Yield the log end and the offsets at these times, in ms, for each topic-partition whose leader answers."""
     errors: Refused = {}
     with _cluster(bootstrap, properties) as cluster:
-        ranges = cluster.log_ranges({topic for topic, _ in places}, errors)
+        ranges = cluster.log_ranges({topic for topic, _ in partitions}, errors)
         _report(errors, None)
-        known = sorted(set(places) & ranges.keys())
+        known = sorted(set(partitions) & ranges.keys())
         found = [cluster.offsets_at(dict.fromkeys(known, at)) for at in times]
     for partition in known:
         yield partition, (ranges[partition].end, *(offsets[partition] for offsets in found))
@@ -106,13 +106,13 @@ def first_times(
     return rows
 
 
-def _first_time(cluster: ClusterClient, place: TopicPartition, position: int, end: int) -> int | None:
+def _first_time(cluster: ClusterClient, partition: TopicPartition, position: int, end: int) -> int | None:
     """Return the timestamp in ms of the first record from `position` on and before `end`, None without one.
 
     -1 where it is not visible yet.
     """
     while position < end:
-        data = cluster.fetch(place, position, _FETCH_BYTES)
+        data = cluster.fetch(partition, position, _FETCH_BYTES)
         following = position
         for at, header in batch_headers(data):
             following = max(following, header.last_offset + 1)

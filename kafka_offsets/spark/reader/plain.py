@@ -85,13 +85,8 @@ _TYPES = {kind: type_ for type_, kind in KINDS.items()}
 def _of_value(kind: str, value: bytes) -> Row:
     if kind == OFFSET:
         return _of_offset(stored.parse_offset_value(value, 0))
-    if len(value) < 2:
-        raise ProtocolError(f"a value of {len(value)} bytes has no version")
-    (version,) = _INT16.unpack_from(value)
     cls = messages.find(f"{message_name(_TYPES[kind])}Value")
-    if version not in cls.SCHEMA.versions:
-        raise ProtocolError(f"a value of kind {kind} of unknown version {version}", 0)
-    read: Any = messages.decode(cls, value, version, 2)[0]
+    read: Any = messages.decode_value(cls, value, f"a value of kind {kind}")
     if kind == GROUP:
         count = len(read.members)
         found: Row = {"generation": read.generation, "protocol_type": read.protocol_type, "members": count}

@@ -244,7 +244,6 @@ def test_a_directory_that_is_mounted_read_only_can_be_checked(directory: Path) -
         text=True,
         cwd=REPOSITORY,
         check=False,
-        timeout=60,
     )
     if done.stderr.startswith(("mount:", "unshare:")):
         pytest.skip(f"mounts are not allowed here: {done.stderr.strip()}")

@@ -135,7 +135,7 @@ def test_a_command_has_a_broker_while_it_runs(more: Sequence[str]) -> None:
     ready += "sys.exit(40 + subprocess.call([sys.executable, '-m', 'kafka_offsets.cli', 'serve', '--ready', "
     ready += "'--port', a[1]]))"
     with execute_with(*more, "--", sys.executable, "-c", ready) as process:
-        output, errors = process.communicate(timeout=90)
+        output, errors = process.communicate()
     assert process.returncode == 40, errors
     address, http = output.split()
     assert f"listening on {address}" in errors
@@ -171,7 +171,7 @@ def test_lines_that_are_not_of_the_log_are_passed_on(
 
 def test_the_token_is_passed_on() -> None:
     with execute_with("--http", "0", "--http-token", "abc", "--", "env") as process:
-        assert "\nKAFKA_OFFSETS_HTTP_TOKEN=abc\n" in process.communicate(timeout=60)[0]
+        assert "\nKAFKA_OFFSETS_HTTP_TOKEN=abc\n" in process.communicate()[0]
 
 
 def test_signals_are_for_the_command() -> None:
@@ -187,7 +187,7 @@ def test_signals_are_for_the_command() -> None:
 
 def test_a_command_that_a_signal_ends_has_the_code_of_a_shell() -> None:
     with execute_with("--", "sh", "-c", "kill -9 $$") as process:
-        process.communicate(timeout=60)
+        process.communicate()
     assert process.returncode == 128 + signal.SIGKILL
 
 

@@ -183,7 +183,7 @@ def signed_with_sha1(folder: Path) -> tuple[str, str, str]:
         [*new, "/CN=authority", "-keyout", f"{authority}.key", "-out", authority],
         [*new, "/CN=server", "-keyout", key, "-out", chain, *own],
     ):
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, check=True, capture_output=True)
     return authority, Path(key).read_text(), Path(chain).read_text()
 
 
@@ -222,7 +222,7 @@ def test_a_chain_signed_with_sha1_in_pkcs12_has_the_same_way_out(tmp_path: Path)
     key, chain, authority = (str(tmp_path / name) for name in ("key.pem", "chain.pem", "ca.pem"))
     of_files = ["-inkey", key, "-in", chain, "-certfile", authority, "-out", str(store)]
     export = ["openssl", "pkcs12", "-export", *of_files, "-passout", f"pass:{PASSWORD}"]
-    subprocess.run(export, check=True, capture_output=True, timeout=60)
+    subprocess.run(export, check=True, capture_output=True)
     for kind in ("PKCS12", "JKS"):
         given: dict[str, object] = {
             "ssl.keystore.type": kind,

@@ -71,7 +71,6 @@ def test_a_group_commits_no_record_that_could_not_be_written(broker: Broker) -> 
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
             check=False,
         )
     assert done.returncode != 0 and "No space left" in done.stderr

@@ -107,7 +107,7 @@ def test_the_forms_of_hex_are_those_of_the_tools(tool: list[str], form: Any) -> 
     if shutil.which(tool[0]) is None:
         pytest.skip(f"{tool[0]} is not installed")
     data = VALID_FRAMES["OffsetCommit v8"]
-    done = subprocess.run(tool, input=data, capture_output=True, check=True, timeout=20)
+    done = subprocess.run(tool, input=data, capture_output=True, check=True)
     assert done.stdout.decode().split() == form(data).split()
 
 
@@ -304,7 +304,6 @@ def test_what_the_terminal_cannot_show_is_escaped() -> None:
         input=bytes.fromhex("0010000000000001") + b"",
         capture_output=True,
         cwd=REPOSITORY,
-        timeout=20,
     )
     assert done.returncode == 2  # raw bytes are no hex
     group = "0008000200000001000178" + "0004f09f9880" + "ffffffff" + "0000" + "ffffffffffffffff" + "00000000"
@@ -314,7 +313,6 @@ def test_what_the_terminal_cannot_show_is_escaped() -> None:
         capture_output=True,
         cwd=REPOSITORY,
         env={"PYTHONIOENCODING": "ascii"},
-        timeout=20,
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert rb"'\U0001f600'" in done.stdout
@@ -323,7 +321,7 @@ def test_what_the_terminal_cannot_show_is_escaped() -> None:
 def test_construct_is_imported_by_this_command_alone() -> None:
     source = "import sys, kafka_offsets.cli, kafka_offsets.broker.network.server; print('construct' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, timeout=20, check=True
+        [sys.executable, "-c", source], capture_output=True, text=True, cwd=REPOSITORY, check=True
     )
     assert done.stdout.strip() == "False"
 
@@ -392,7 +390,7 @@ def test_the_page_names_every_option() -> None:
     page = (REPOSITORY / PAGE).read_text(encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "kafka_offsets.cli", "inspect", "--help"],
-        capture_output=True, text=True, cwd=REPOSITORY, timeout=20, check=True,
+        capture_output=True, text=True, cwd=REPOSITORY, check=True,
     )  # fmt: skip
     options = set(re.findall(r"--[a-z-]+", done.stdout)) - {"--help"}
     assert options

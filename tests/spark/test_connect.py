@@ -15,7 +15,7 @@ import pytest
 
 from kafka_offsets import Broker, cli
 from tests.conftest import DATA, REPOSITORY
-from tests.spark.test_tests_session import SHARED, TIMEOUT_S, run_pytest
+from tests.spark.test_tests_session import SHARED, run_pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,6 @@ def test_a_client_without_a_jvm_reads_logs_streams_and_commits(url: str, tmp_pat
             text=True,
             cwd=REPOSITORY,
             env=os.environ | {"SPARK_REMOTE": url},
-            timeout=TIMEOUT_S,
             check=False,
         )
     assert done.returncode == 0, done.stderr

@@ -165,4 +165,4 @@ def standalone(folder: Path) -> Iterator[str]:
         for process in reversed(running):
             process.terminate()
         for process in running:
-            process.communicate(timeout=60)
+            process.communicate()

@@ -45,7 +45,7 @@ def test_a_killed_driver_loses_and_doubles_no_row(spark: "SparkSession", log: Pa
     words = [sys.executable, "-m", "tests.spark.killed_stream", log, tmp_path, ",".join(map(str, KILLS))]
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     codes = [
-        subprocess.run(words, cwd=REPOSITORY, env=environment, timeout=300, capture_output=True).returncode
+        subprocess.run(words, cwd=REPOSITORY, env=environment, capture_output=True).returncode
         for _ in range(len(KILLS) + 1)
     ]
     assert codes == [-signal.SIGKILL] * len(KILLS) + [0]

@@ -21,7 +21,6 @@ from kafka_offsets.spark import connector, tests_session
 from tests.conftest import GeneratedPart
 from tests.spark import jvm
 
-TIMEOUT_S = 300
 REMOVAL_S = 30
 
 READS = """
@@ -168,7 +167,6 @@ def run_pytest(folder: Path, text: str, environment: Mapping[str, str], *options
         text=True,
         env=os.environ | {"TZ": "America/Lima"} | jvm.ENVIRONMENT | environment,
         cwd=folder,
-        timeout=TIMEOUT_S,
         check=False,
     )
     return done.stdout + done.stderr

@@ -133,7 +133,7 @@ def test_a_fork_that_ends_as_a_process_does() -> None:
     source = "import os\nfrom kafka_offsets import Broker\nb = Broker()\nb.start()\npid = os.fork()\nif pid: "
     source += "print(os.waitpid(pid, 0)[1]); b.stop()"
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", source]
-    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
     assert (run.stdout, run.stderr) == ("0\n", "")
 
 

@@ -41,7 +41,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
             return pytester.runpytest_inprocess(*PLUGIN, *options)
         # Importing all plugins that are installed would take most of the time of a process.
         monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-        return pytester.runpytest_subprocess(*PLUGIN, "-p", other_plugin, *options, timeout=100)
+        return pytester.runpytest_subprocess(*PLUGIN, "-p", other_plugin, *options)
 
     return run_tests
 

@@ -72,7 +72,6 @@ def run(folder: Path, *command: str, plugins: bool = False) -> subprocess.Comple
         env=environment,
         capture_output=True,
         text=True,
-        timeout=200,
     )
 
 

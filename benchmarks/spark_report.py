@@ -38,7 +38,7 @@ import argparse
 from kafka_offsets.commands import spark as command
 parser = argparse.ArgumentParser()
 command.add_actions(parser)
-options = parser.parse_args(["report", "-", "page.html"])
+options = parser.parse_args(["report", "-", "--output", "page.html"])
 options.is_small, options.security = True, {}
 session = command._session(options)
 """
@@ -97,7 +97,7 @@ def main() -> None:
                 "session": [sys.executable, "-c", _SESSION],
                 "job": [sys.executable, "-c", _JOB],
                 "lag": [*command, "lag", str(log), *asked],
-                "report": [*command, "report", str(log), str(folder / "page.html"), *asked],
+                "report": [*command, "report", str(log), "--output", str(folder / "page.html"), *asked],
             }
             spent(works["report"], folder)
             works = {what: works[what] for what in options.only.split(",")}

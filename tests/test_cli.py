@@ -234,6 +234,35 @@ def test_the_line_of_the_page_completes_the_command_in_bash(tmp_path: Path) -> N
     assert done.stdout.endswith(" -F _shtab_kafka_offsets kafka-offsets\n")
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed: apt-get install -y fish")
+def test_fish_completes_commands_actions_options_and_their_values(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)  # it needs no package
+    assert cli.main(["completion", "fish"]) == 0
+    script = capsys.readouterr().out
+    (tmp_path / "data").mkdir()
+    (tmp_path / "offsets.csv").touch()
+    for line, expected in (
+        ("comp", ["compact", "completion"]),
+        ("groups des", ["describe"]),
+        ("groups describe --mem", ["--members"]),
+        ("lag --sort ", ["group", "lag", "since"]),
+        ("check d", ["data/"]),
+        ("groups reset g --from-file ", ["data/", "offsets.csv"]),
+        ("completion f", ["fish"]),
+        ("topics ", ["alter", "configs", "create", "delete", "describe", "list"]),
+    ):
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f"{script}\ncomplete -C 'kafka-offsets {line}'"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert sorted(each.partition("\t")[0] for each in done.stdout.splitlines()) == expected, line
+
+
 def test_completion_without_its_package_names_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

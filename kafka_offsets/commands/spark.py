@@ -22,9 +22,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from kafka_offsets.client.connection import parse_address
-from kafka_offsets.client.moves import parse_duration, parse_time
+from kafka_offsets.client.moves import parse_duration
 from kafka_offsets.commands import state_tables
+from kafka_offsets.commands.options import argument_types as types
 from kafka_offsets.commands.options.client_properties import add_property_options, security_properties
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.commands.state_tables import print_lags, print_table
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from kafka_offsets.commands.options.connections import Refusals
 
 FORMATS = ("parquet", "csv", "json")
-_WEEK = "P7D"
+_WEEK = "7d"
 _HISTORY_WINDOWS = 200
 """How many windows of lag a report draws, the latest ones: each needs a request per topic."""
 
-_REPORT_STEPS = 3
+_REPORT_STEPS = 4
 """Parts of a report with lag before `report.gather`."""
 
 _REMOTE = "SPARK_REMOTE"
@@ -100,7 +100,11 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
     _add_expiry(action("stale", "offsets that expire, and why"))
     activity = action("activity", "commits, rewinds, rebalances and members over time")
     activity.add_argument(
-        "--window", default="10 minutes", metavar="INTERVAL", help="length of a window (10 minutes)"
+        "--window",
+        type=types.interval,
+        default="10 minutes",
+        metavar="INTERVAL",
+        help="length of a window, such as 1h or '1 hour' (10 minutes)",
     )
     action("audit", "gaps, rewinds, unreadable records, and the groups that fill the log")
     write = action("write-segments", "write a compacted log directory", result=False)
@@ -112,10 +116,17 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
         "--segment-bytes", type=int, default=100 << 20, help="offsets.topic.segment.bytes (104857600)"
     )
     report = action("report", "a page of tables and plots", result=False)
-    report.add_argument("page", type=Path, metavar="FILE.html", help="the page to write")
-    report.add_argument("--window", default="1 hour", metavar="INTERVAL", help="length of a window (1 hour)")
     report.add_argument(
-        "--ends", metavar="HOST:PORT", type=_address, help="a broker that knows the topics: adds the lag"
+        "--output", dest="page", type=Path, required=True, metavar="FILE.html", help="the page to write"
+    )
+    report.add_argument(
+        "--window",
+        type=types.interval,
+        metavar="INTERVAL",
+        help="length of a window, such as 1h or '1 hour'; default: by the times of the log",
+    )
+    report.add_argument(
+        "--ends", metavar="HOST:PORT", type=types.address, help="a broker that knows the topics: adds the lag"
     )
     _add_expiry(report)
 
@@ -124,7 +135,7 @@ def _add_lag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ends",
         metavar="HOST:PORT",
-        type=_address,
+        type=types.address,
         help="a broker that knows the topics; with --cluster it is LOG",
     )
     parser.add_argument(
@@ -177,37 +188,19 @@ def _add_expiry(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retention",
         default=parse_duration(_WEEK),
-        type=_duration,
+        type=types.duration,
         metavar="DURATION",
         help=f"retention of offsets ({_WEEK})",
     )
     parser.add_argument(
-        "--at", type=_time, metavar="TIME", help="a time in UTC such as 2026-01-31T23:59:00 (now)"
+        "--at", type=types.time, metavar="TIME", help="a time in UTC such as 2026-01-31T23:59:00 (now)"
     )
-
-
-def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    def typed(text: str) -> Any:
-        try:
-            return parse(text)
-        except (ValueError, OverflowError) as error:
-            raise argparse.ArgumentTypeError(str(error)) from error
-
-    return typed
-
-
-_time, _duration = map(_typed, (parse_time, parse_duration))
 
 
 def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text} is not a number above 0")
     return int(text)
-
-
-def _address(text: str) -> str:
-    _typed(parse_address)(text)
-    return text
 
 
 def _key_and_value(text: str) -> tuple[str, str]:
@@ -638,6 +631,9 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> int:
             seen[0] = next(steps)
 
         raw = _read(spark, options, pipeline="stale,activity,audit").persist()
+        if options.window is None:
+            options.window = report.window_of(raw)
+        done()
         state = latest(raw, unreadable=_unreadable(options)).persist()
         lags = history = None
         if options.ends is not None:
@@ -667,7 +663,7 @@ def _lags_of_report(
     refusals: Refusals,
     done: Callable[[], None],
 ) -> tuple[DataFrame, DataFrame]:
-    """Return the lag, and the lag over time; `done` is called _REPORT_STEPS times."""
+    """Return the lag, and the lag over time; `done` is called three times."""
     from pyspark.sql import functions as sf
 
     from kafka_offsets.spark import report

@@ -93,6 +93,8 @@ def print_table(
     first = list(itertools.islice(cells, 1))  # before the name: an error is then all that is printed
     if name and not as_json:
         print(f"# {name}" if first else f"# {name}: none")
+    if not (first or name or as_json):
+        note("nothing was found")
     headings = {column: column.upper().replace("_", "-") for column in columns}
     print_rows(headings, (named | row for row in itertools.chain(first, cells)), as_json=as_json)
 

@@ -33,6 +33,19 @@ ROWS = 50
 SHOWN = 12
 """Rows of the table of groups that fit the first screen; the others are folded."""
 
+_POINTS = 100
+_WINDOWS = {
+    "1 second": 1000,
+    "10 seconds": 10_000,
+    "1 minute": 60_000,
+    "10 minutes": 600_000,
+    "1 hour": 3_600_000,
+    "6 hours": 21_600_000,
+    "1 day": 86_400_000,
+    "1 week": 604_800_000,
+}
+"""Lengths of windows, and how many ms they are."""
+
 QUERIES = 11
 """How often `gather` calls `done` with all of its inputs."""
 
@@ -140,6 +153,22 @@ def gather(
     return Found(datetime.fromtimestamp(now_ms / 1000, UTC), figures, first[:1], names, plots, rest)
 
 
+def window_of(raw: DataFrame) -> str:
+    """Return the length of a window, by which the times of a log make a line of at most about 100 points."""
+    ms = sf.unix_millis("record_timestamp")
+    found = raw.where(ms.between(0, LAST_MS)).agg(sf.min(ms).alias("first"), sf.max(ms).alias("last")).first()
+    assert found is not None
+    return window_for(0 if found["first"] is None else found["last"] - found["first"])
+
+
+def window_for(span_ms: int) -> str:
+    """Return the length of a window for times that are so far from each other."""
+    for window, ms in _WINDOWS.items():
+        if span_ms <= ms * _POINTS:
+            return window
+    return window
+
+
 class _Gathering:
     """The queries of a report."""
 
@@ -173,6 +202,7 @@ class _Gathering:
             Figure("keys", f"{counted['keys']:,}"),
             Figure("records", f"{counted['records']:,}"),
             Figure("size of records", words.size(counted["bytes"])),
+            Figure("lag", "with --ends"),
         ]
 
     def lag_tables(self, lags: DataFrame) -> tuple[list[Table], list[Figure]]:
@@ -267,8 +297,8 @@ class _Gathering:
                 expired.orderBy("expires_at", "group", "topic", "partition"),
             ),
             self.table(
-                "Rewinds",
-                "Commits lower than the previous one.",
+                "Commits that moved back",
+                "Each commit of an offset lower than the previous one.",
                 "No group has committed a lower offset than before.",
                 checked.rewinds.orderBy("record_timestamp"),
             ),

@@ -1,6 +1,7 @@
 """The page at /, in a headless browser: what it shows, its keyboard, its colours, and that it loads nothing else."""
 
 import re
+import socket
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 
 from kafka_offsets.client.commits import VERSION, request
 from kafka_offsets.client.connection import Connection
+from kafka_offsets.client.frames import encode_request
+from kafka_offsets.protocol import messages
 from tests.http.browser import Page, chromium
 from tests.http.conftest import Client, OneBroker, Serving
 from tests.http.test_app import commit_as_client
@@ -141,11 +144,120 @@ def test_an_update_of_a_thousand_groups_delays_no_frame(page: Page, client: Clie
 
     def updated() -> None:
         main.post("produce", topic="wide", records=["a"], partition=7)  # the lag of each group changes
-        page.wait_for("document.querySelector('#lag').textContent === '1002'")
+        page.wait_for("document.querySelector('#lag').textContent === '1,002'")
 
     for run in (opened, updated):
         assert max(cpu for cpu, _ in page.tasks_during(run)) < LONGEST_TASK_MS
     assert page.problems == []
+
+
+def names(page: Page) -> list[str]:
+    """The groups that are shown, in their order."""
+    found: list[str] = page.run(
+        "[...document.querySelectorAll('details[data-group]:not([hidden])')].map((each) => each.dataset.group)"
+    )
+    return found
+
+
+@pytest.fixture
+def three(main: OneBroker) -> OneBroker:
+    """Groups with a lag of 2, 1 and 0."""
+    main.post("commit", group="audit", offsets={"orders": {"0": 2}})
+    main.post("commit", group="reports", offsets={"orders": {"0": 3}})
+    return main
+
+
+def test_groups_are_searched_and_sorted_and_the_address_keeps_it(
+    page: Page, client: Client, three: OneBroker
+) -> None:
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelectorAll('details[data-group]').length === 3")
+    assert names(page) == ["<b>billing</b>", "audit", "reports"]
+    focus(page, "#sort")
+    page.run(
+        "document.activeElement.value = 'lag', document.activeElement.dispatchEvent(new Event('change'))"
+    )
+    three.post("commit", group="<b>billing</b>", offsets={"orders": {"0": 3}})
+    page.wait_for("document.querySelector('details[data-group]').dataset.group === 'audit'")
+    page.run("document.querySelector('#search').focus()")
+    page.run("document.activeElement.value = 'EPO', document.activeElement.dispatchEvent(new Event('input'))")
+    assert names(page) == ["reports"]
+    assert page.run("location.search") == "?broker=main&search=EPO&sort=lag"
+    page.open(page.run("location.href"))
+    page.wait_for("document.querySelectorAll('details[data-group]').length === 3")
+    assert names(page) == ["reports"] and page.run("document.querySelector('#search').value") == "EPO"
+    page.run("document.querySelector('#search').oninput({ target: { value: 'x' } })")
+    page.wait_for("!document.querySelector('#no-match').hidden")
+    assert page.problems == []
+
+
+def test_a_group_has_its_own_address(page: Page, client: Client, three: OneBroker) -> None:
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelectorAll('details[data-group]').length === 3")
+    page.open(page.run("document.querySelector('[data-group=audit] .own').href"))
+    page.wait_for("document.querySelector('[data-group=audit] .inside')?.innerText.includes('orders-0')")
+    assert names(page) == ["audit"]
+    assert page.run("document.title") == "audit - main - kafka_offsets"
+    page.open(page.run("document.querySelector('#all').href"))
+    page.wait_for("document.querySelectorAll('details[data-group]').length === 3")
+    assert len(names(page)) == 3 and page.run("document.title") == "main - kafka_offsets"
+
+
+def test_the_records_of_a_topic_are_shown(page: Page, client: Client, main: OneBroker) -> None:
+    page.open(f"{client.url}/")
+    page.wait_for(
+        "[...document.querySelectorAll('#topics button')].some((each) => each.textContent === 'orders')"
+    )
+    page.run(
+        "[...document.querySelectorAll('#topics button')].find((each) => each.textContent === 'orders').click()"
+    )
+    page.wait_for("document.querySelectorAll('#records tbody tr').length === 3")
+    rows = page.run(
+        "[...document.querySelectorAll('#records tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    assert [[row[0], row[1], *row[3:]] for row in rows] == [
+        ["0", "2", "null", "c"],
+        ["0", "1", "null", "b"],
+        ["0", "0", "null", "a"],
+    ]
+    assert page.run("location.search") == "?broker=main&topic=orders"
+    page.open(page.run("location.href"))
+    page.wait_for("document.querySelectorAll('#records tbody tr').length === 3")
+    assert page.problems == []
+
+
+def test_a_fetch_that_the_broker_holds_is_said_to_wait(page: Page, client: Client, main: OneBroker) -> None:
+    host, port = main.bootstrap_servers.split(":")
+    made = messages.FetchRequest
+    held = made(
+        max_wait_ms=60_000,
+        min_bytes=1,
+        topics=[made.FetchTopic("orders", partitions=[made.FetchPartition(1)])],
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(encode_request(held, 11, 1, "waits"))
+        page.open(f"{client.url}/")
+        page.wait_for("document.querySelector('#recent summary')?.innerText.includes('waits')")
+        assert page.run("document.querySelector('#recent summary .number').textContent") == "waiting"
+
+
+def test_what_is_drawn_has_a_name_before_it_is_seen(page: Page, client: Client, main: OneBroker) -> None:
+    for number in range(60):
+        main.post("commit", group=f"group-{number}", offsets={"orders": {"0": 1}})
+    page.resize(1280)
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelectorAll('details[data-group]').length === 61")
+    assert (
+        page.run(
+            "[...document.querySelectorAll('svg')].filter((each) => !each.getAttribute('aria-label')).length"
+        )
+        == 0
+    )
+    box = page.run(
+        "(({top, left}) => [top, left])(document.querySelector('#of-faults').getBoundingClientRect())"
+    )
+    assert box[0] < 900 and box[1] > 400, "faults are beside the groups"
 
 
 def test_another_broker_can_be_chosen(page: Page, client: Client, main: OneBroker) -> None:
@@ -265,5 +377,5 @@ def test_the_page_names_no_other_server_and_its_policy_allows_none(client: Clien
     assert "default-src 'none'; connect-src 'self'" in policy
     assert re.findall(r"script-src 'sha256-[\w+/]{43}='", policy)
     assert set(re.findall(r"https?://[\w.]+", text)) == {"http://www.w3.org"}  # the name space of SVG
-    assert not re.search(r'(src|href)="(?!data:,)', text)
-    assert len(text.encode()) < 25_000
+    assert not re.search(r'(src|href)="(?!data:,|#)', text)
+    assert len(text.encode()) < 30_000

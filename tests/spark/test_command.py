@@ -107,7 +107,7 @@ def test_a_log_that_does_not_exist_is_reported_before_a_jvm_starts(
         (["latest", LOG, "--output", "/tmp"], "/tmp: already exists"),
         (["write-segments", LOG, "/tmp"], "/tmp: already exists"),
         (
-            ["report", LOG, "/nonexistent/page.html"],
+            ["report", LOG, "--output", "/nonexistent/page.html"],
             "/nonexistent/page.html: not a file in an existing directory",
         ),
     ],
@@ -183,7 +183,7 @@ def test_lag_and_report_ask_the_cluster_whose_log_is_read_over_tls(
         servers = kafka.bootstrap_servers
         cluster = (servers, "--cluster", "--command-config", config)
         (row,) = spark_command.rows("lag", *cluster)
-        words = ("report", *cluster, tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
+        words = ("report", *cluster, "--output", tmp_path / "page.html", "--at", "2999-01-01T00:00:00")
         (done,) = spark_command.rows(*words)
         with pytest.raises(KafkaOffsetsError, match=r"client properties: security\.protocol is SASL_TLS"):
             spark_command(*words, "-X", "security.protocol=SASL_TLS")

@@ -81,6 +81,22 @@ def minutes(text: str) -> int:
     return int(text) * 60_000 if text.isascii() and text.isdigit() and len(text) < 15 else int(duration(text))
 
 
+def interval(text: str) -> str:
+    """Return an interval of Spark; a duration such as 1h30m becomes one."""
+    try:
+        left = parse_duration(text) // 1000
+    except ValueError:
+        return text  # in the words of Spark, such as 10 minutes
+    parts = []
+    for unit, seconds in (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, left = divmod(left, seconds)
+        if count:
+            parts.append(f"{count} {unit}{'s' * (count != 1)}")
+    if not parts:
+        raise argparse.ArgumentTypeError(f"{text} is less than a second")
+    return " ".join(parts)
+
+
 def offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET."""
     place, found = _place_and_offset(text)

@@ -16,7 +16,7 @@ author = "the authors of kafka_offsets"
 copyright = "the authors of kafka_offsets, Apache License 2.0"  # noqa: A001 - Sphinx calls it so
 release = version = _setup["metadata"]["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "plain_docstrings", "outside_pages"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton", "plain_docstrings", "outside_pages"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build", "_ext"]
 html_theme = "furo"
@@ -25,6 +25,7 @@ html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sphinx = False
+copybutton_prompt_text = "$ "  # a command without its output
 
 # Links to headings, as GitHub makes them; one that leads nowhere is a warning, and `make docs` fails at warnings.
 myst_heading_anchors = 4

@@ -104,4 +104,4 @@ def test_the_table_of_the_page_is_that_of_the_code(generated: GeneratedPart) -> 
         summary = each.text.partition("\n")[0].replace("|", "\\|")
         path = in_path.replace("/brokers/{broker}/", "")
         rows.append(f"| `{each.method} {path}` | {', '.join(named)} | {summary} |")
-    generated.check("docs/http.md", "operations", "\n".join(rows))
+    generated.check("docs/http-operations.md", "operations", "\n".join(rows))

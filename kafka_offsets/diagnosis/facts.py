@@ -185,6 +185,7 @@ class Facts:
     topics         name -> number of partitions; None: not known
     incidents      the last at the end; empty also if nobody kept them
     is_time_still  whether the test advances the clock
+    asked          the groups that somebody asks for by name
     others         the ids of all groups, for a name that is nearly one of them
     """
 
@@ -195,6 +196,7 @@ class Facts:
     incidents: Sequence[Incident] = ()
     faults: Sequence[Fault] = ()
     is_time_still: bool = False
+    asked: frozenset[str] = frozenset()
     others: Sequence[str] = ()
 
     @cached_property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from kafka_offsets.diagnosis.facts import TopicPartition
 from kafka_offsets.incidents import Incident
@@ -12,8 +12,7 @@ from kafka_offsets.incidents import Incident
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Something that is stuck, or that explains why.
 
     name      of the rule, such as `rebalance-waits`

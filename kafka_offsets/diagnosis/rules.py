@@ -6,7 +6,6 @@ docs/troubleshooting.md is made from the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from kafka_offsets.diagnosis import members, progress, refusals
@@ -190,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         "offset-held",
         "A consumer does not begin to read: UNSTABLE_OFFSET_COMMIT.",
         "An open transaction has committed the offset of the partition.",
-        "End the transaction; `kafka-offsets transactions abort` ends one whose producer is gone.",
+        "End the transaction; `kafka-transactions.sh abort` ends one whose producer is gone.",
         progress.transaction_holds_offset,
     ),
     Rule(
@@ -204,7 +203,7 @@ RULES: tuple[Rule, ...] = (
         "transaction-hangs",
         "Readers of committed records stop.",
         "A transaction is open beyond its timeout.",
-        "Abort it: `kafka-offsets transactions abort`.",
+        "Abort it: `kafka-transactions.sh abort`.",
         progress.transaction_hangs,
     ),
     Rule(
@@ -311,5 +310,5 @@ def diagnose(facts: Facts, now: int, group: str | None = None) -> Findings:
     for rule in RULES:
         for finding in rule.find(facts, now):
             if group is None or finding.group in (None, group):
-                found.setdefault(finding.sentence, replace(finding, name=rule.name, help=rule.help))
+                found.setdefault(finding.sentence, finding._replace(name=rule.name, help=rule.help))
     return Findings(found.values())

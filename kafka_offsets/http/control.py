@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.clock import SystemClock
+from kafka_offsets.diagnosis.findings import Finding
 from kafka_offsets.errors import ConfigError, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.testing.broker import Broker, Snapshot
@@ -293,6 +294,13 @@ class ControlledBroker:
             part = ids[first : first + _GROUPS_AT_ONCE]
             summaries += self.broker._when_open(partial(group_summaries, wanted=part))
         return SummaryView(topics, summaries, unknown)
+
+    def why(self, group: str | None = None) -> list[Finding]:
+        """Return what is stuck, and what explains it, the most important first; nothing where all is well.
+
+        group  only what concerns this group; it need not exist
+        """
+        return list(self.broker.why(group))
 
     def request_counts(self, after: int = 0) -> CountsView:
         """Count the recorded requests of each API, and the errors in their responses by name.

@@ -6,12 +6,14 @@ committed offset of a partition, which `kafka_offsets_group_committed_offset` is
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafka_offsets import lag as rule
 from kafka_offsets.broker.network.prometheus import Collector
+from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.rules import RULES
 from kafka_offsets.testing.broker import Broker
 from kafka_offsets.testing.contents.groups import GroupProgress, Overview
 
@@ -42,7 +44,20 @@ class _Overviews:
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Return the current metrics."""
         found = self._broker.overview()
-        return [*_of_topics(found), *_of_groups(found.groups)]
+        return [*_of_topics(found), *_of_groups(found.groups), _of_findings(self._broker.why())]
+
+
+def _of_findings(findings: Findings) -> GaugeMetricFamily:
+    """Return how often each rule of docs/troubleshooting.md finds something."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    gauge = GaugeMetricFamily(
+        "kafka_offsets_findings", "what is stuck, by the rule that says why", labels=["finding"]
+    )
+    counts = Counter(each.name for each in findings)
+    for rule_ in RULES:
+        gauge.add_metric([rule_.name], counts[rule_.name])
+    return gauge
 
 
 def _of_topics(found: Overview) -> list[GaugeMetricFamily]:

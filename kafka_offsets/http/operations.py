@@ -200,6 +200,7 @@ def _of_brokers() -> list[Operation]:
         *(_asserting(getattr(Broker, name)) for name in _ASSERTS),
         *(_row("POST", name, getattr(Broker, name), broker) for name in _CHANGES),
         _row("GET", "summary", ControlledBroker.summary, itself),
+        _row("GET", "why", ControlledBroker.why, itself),
         _row("GET", "requests", ControlledBroker.requests, itself),
         _row("GET", "requests/{request}/explain", ControlledBroker.explain, itself),
         _row("GET", "request_counts", ControlledBroker.request_counts, itself),

@@ -5,9 +5,11 @@ imports only pytest, and the broker when a test uses one.
 """
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pytest
@@ -377,8 +379,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Any:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Add the state of the test's brokers to the report of a failure."""
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Any:
+    """Add the state of the test's brokers to the report of a failure, and end its traceback at the test's own line."""
+    if call.excinfo is not None and not item.config.getoption("fulltrace"):
+        _end_at_the_test(call.excinfo.value)
     report = yield
     if report.failed:
         factory = item.stash.get(_factory, None)
@@ -388,6 +392,42 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
         for name, broker in _used(item).items():
             report.sections.append(_section(broker, before.get(name, _Before(0, []))))
     return report
+
+
+def _end_at_the_test(error: BaseException) -> None:
+    """Cut the frames of this package off the end of a traceback, where it says what a test did wrong.
+
+    Those of an error that only a fault of this package raises stay, and with --full-trace all do.
+    """
+    if not isinstance(error, _TOLD) and type(error).__module__ != "kafka_offsets.errors":
+        return
+    last = None
+    frame = error.__traceback__
+    while frame is not None:
+        if not _is_ours(frame.tb_frame.f_code.co_filename):
+            last = frame
+        frame = frame.tb_next
+    if last is None or last.tb_next is None or not _begins_here(last.tb_next):
+        return
+    last.tb_next = None
+    error.__cause__ = None
+    error.__suppress_context__ = True
+
+
+_TOLD = (AssertionError, TimeoutError, ValueError, TypeError, RuntimeError, OSError)
+"""What methods for tests raise, beside the exceptions of `kafka_offsets.errors`."""
+
+_PACKAGE = str(Path(__file__).parent.parent)
+_FUTURES = os.path.join("", "concurrent", "futures", "")
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_PACKAGE) or _FUTURES in file
+
+
+def _begins_here(frame: TracebackType) -> bool:
+    """Whether the first frame that is cut off is of this package, not of a Future that the test itself waits for."""
+    return frame.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def _used(item: pytest.Item) -> "dict[str, Broker]":

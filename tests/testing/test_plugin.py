@@ -709,3 +709,56 @@ def test_what_a_client_asks_again_and_again_does_not_fill_the_report(run):
     assert any("requests that their clients have repeated are omitted" in line for line in shown)
     assert any("ListGroups" in line for line in shown), "the request before them"
     assert 0 < sum("poller" in line and "Metadata" in line for line in shown) < 10
+
+
+def test_a_traceback_ends_at_the_line_of_the_test(run) -> None:
+    text = """
+        import pytest
+        from kafka_offsets.testing import committed
+
+        CALLS = [
+            lambda broker: broker.wait_for(committed("billing"), 0.01),
+            lambda broker: broker.assert_committed("billing", {("orders", 0): 1}),
+            lambda broker: broker.produce("orders", [object()]),
+            lambda broker: broker.produce("a wrong name!", ["a"]),
+            lambda broker: broker.consume_all("orders"),
+            lambda broker: broker.commit("billing", {("orders", 0): 1}),
+            lambda broker: broker.compact("orders"),
+            lambda broker: broker.faults.error("Nope", 3),
+        ]
+
+        @pytest.mark.parametrize("call", CALLS)
+        def test_it(kafka_broker, call):
+            call(kafka_broker)
+    """
+    result = run(text, "--tb=short")
+    result.assert_outcomes(failed=8)
+    result.stdout.no_fnmatch_line("*kafka_offsets/*: in *")
+    result.stdout.no_fnmatch_line("*concurrent/futures*")
+    run(text, "--full-trace", "-k", "lambda>4").stdout.fnmatch_lines(["*broker.py:*: ValueError"])
+
+
+def test_ten_seconds_of_heartbeats_and_empty_fetches_do_not_hide_what_was_refused(run) -> None:
+    result = run("""
+        import socket
+
+        def ask(peer, key, version, body):
+            frame = bytes([0, key, 0, version, 0, 0, 0, 1, 0, 2]) + b"me" + body
+            peer.sendall(len(frame).to_bytes(4) + frame)
+            size = int.from_bytes(peer.recv(4))
+            while size:
+                size -= len(peer.recv(size))
+
+        def test_it(kafka_broker):
+            host, _, port = kafka_broker.bootstrap_servers.rpartition(":")
+            with socket.create_connection((host, int(port)), 10) as peer:
+                ask(peer, 9, 1, b"\\0\\7billing" + bytes(4))
+                for _ in range(40):
+                    ask(peer, 12, 0, b"\\0\\7billing" + bytes(4) + b"\\0\\4gone")
+            assert False
+    """)
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    result.stdout.fnmatch_lines(["refused: *Heartbeat v0*UNKNOWN_MEMBER_ID (40 times from ??:??:??)"])
+    section = text.partition("Kafka broker (")[2].partition("short test summary")[0]
+    assert len(section.splitlines()) <= 62

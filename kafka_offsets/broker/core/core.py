@@ -24,6 +24,7 @@ from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.broker_peers import is_broker
 from kafka_offsets.broker.context.context import Access, Context, Groups, Node
 from kafka_offsets.broker.core.api_table import row_of, served_apis
+from kafka_offsets.broker.core.incident_log import log_incident
 from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
 from kafka_offsets.broker.gates.gate import authorized
@@ -124,6 +125,7 @@ class BrokerCore:
         self.connections: dict[ClientConnection, None] = {}
         self.responses = ResponseBudget(config.queued_max_response_bytes)
         self.answers = Answers(self.responses, lambda key: row_of(self.broker.apis, key), self.clock)
+        self.answers.incidents.on_new = log_incident
         self._turn_began_ms: int | None = None
         self._turn_ms = (
             math.inf if isinstance(self.clock, ManualClock) else TURN_MS

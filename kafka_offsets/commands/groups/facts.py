@@ -51,8 +51,13 @@ def group_facts(coordinator: Coordinator) -> Group:
     )
 
 
-def whole_facts(cluster: ClusterClient, groups: Iterable[Group], refusals: Refusals) -> Facts:
-    """Return these groups with the topics, logs and transactions that they depend on."""
+def whole_facts(
+    cluster: ClusterClient, groups: Iterable[Group], refusals: Refusals, named: Iterable[str]
+) -> Facts:
+    """Return these groups with the topics, logs and transactions that they depend on.
+
+    named  the groups that somebody asks for by name
+    """
     groups = list(groups)
     topics = cluster.topics()
     is_missing = any(not group.exists for group in groups)
@@ -79,9 +84,8 @@ def whole_facts(cluster: ClusterClient, groups: Iterable[Group], refusals: Refus
     logs.update((place, replace(logs[place], stable=offset)) for place, offset in stable.items())
     is_held = any(logs[place].end > offset for place, offset in stable.items())
     transactions = _transactions(cluster) if is_held else []
-    return Facts(
-        [_with_unread(cluster, each, logs) for each in groups], topics, logs, transactions, others=others
-    )
+    read = [_with_unread(cluster, each, logs) for each in groups]
+    return Facts(read, topics, logs, transactions, asked=frozenset(named), others=others)
 
 
 def _transactions(cluster: ClusterClient) -> list[Transaction]:

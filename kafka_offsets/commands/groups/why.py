@@ -36,8 +36,9 @@ def why(options: argparse.Namespace) -> int:
                 raise
             refusals.add_group(name, error)
     with options.connections.cluster() as cluster:
-        found = diagnose(whole_facts(cluster, groups, refusals), time.time_ns() // 1_000_000)
+        known = whole_facts(cluster, groups, refusals, () if options.all_groups else names)
     refusals.say()
+    found = diagnose(known, time.time_ns() // 1_000_000)
     for each in found:
         print(json.dumps(_as_json(each)) if options.json else f"{each.sentence}\n    {each.help}", flush=True)
     if not found and not refusals.code and not options.json:

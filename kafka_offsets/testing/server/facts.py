@@ -49,7 +49,8 @@ _COMPLETING, _PREPARING = ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupSt
 
 def _cores(core: BrokerCore) -> list[BrokerCore]:
     """Return the brokers: the one, or the nodes of a cluster that are up."""
-    return getattr(core, "nodes", None) or ([core] if isinstance(core, BrokerCore) else [])
+    nodes: list[BrokerCore] | None = getattr(core, "nodes", None)
+    return [core] if nodes is None else nodes
 
 
 def _incidents(core: BrokerCore) -> list[Incident]:
@@ -105,6 +106,7 @@ def gather(
         _incidents(core),
         [_fault(each) for each in faults if each.is_active and not getattr(each, "observes", False)],
         isinstance(core.clock, ManualClock),
+        frozenset() if group is None else frozenset((group,)),
         group_ids(core) if any(not each.exists for each in groups) else (),
     )
 

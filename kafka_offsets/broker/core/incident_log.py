@@ -1,0 +1,37 @@
+"""Incidents in the log of the process: one INFO line when a member is removed, or a client is refused."""
+
+from __future__ import annotations
+
+from kafka_offsets.incidents import REFUSED, REMOVED, Incident
+from kafka_offsets.logs import new_logger
+
+_WHY = {
+    "session": "no heartbeat for %d ms",
+    "join": "it did not join again within %d ms",
+    "sync": "it did not ask for its assignment within %d ms",
+    "revocation": "it did not give up its partitions within %d ms",
+}
+_APIS_OF_GROUPS = {
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "OffsetCommit",
+    "TxnOffsetCommit",
+    "ConsumerGroupHeartbeat",
+}
+
+logger = new_logger(__name__)
+
+
+def log_incident(incident: Incident) -> None:
+    """Write a line for the first of several incidents that are alike."""
+    client, host, group = (incident.text(name) for name in ("client", "host", "group"))
+    if incident.kind == REMOVED:
+        why = _WHY[incident.text("reason")] % incident.number("timeout_ms")
+        member = incident.text("member")
+        logger.info("group %s: member %s of %s at %s was removed: %s", group, member, client, host, why)
+    elif incident.kind == REFUSED and incident.text("api") in _APIS_OF_GROUPS:
+        error = incident.text("error")
+        logger.info(
+            "group %s: %s of %s at %s was refused: %s", group, incident.text("api"), client, host, error
+        )

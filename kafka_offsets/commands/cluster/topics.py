@@ -116,8 +116,10 @@ def create(options: Options) -> int:
 
     def make(cluster: ClusterClient, name: str) -> None:
         """Create a topic. Raises RefusedError."""
-        counts = (-1 if n is None else n for n in (options.partitions, options.replication_factor))
-        topic = NewTopic(name, *counts, dict(options.configs), assigned or ())
+        partitions, replicas = (
+            -1 if n is None else n for n in (options.partitions, options.replication_factor)
+        )
+        topic = NewTopic(name, partitions, replicas, dict(options.configs), assigned or ())
         try:
             requests.create(cluster, topic, only_check=options.dry_run)
         except RefusedError as error:

@@ -14,7 +14,13 @@ from kafka_offsets.client.admin_requests import transactions as requests
 from kafka_offsets.client.admin_requests.transactions import OpenTransaction, ProducerFacts
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.clock import duration_text, utc_text
-from kafka_offsets.commands.options.connections import NoTopicError, Refusals, unknown_place, unknown_topic
+from kafka_offsets.commands.options.connections import (
+    REFUSED,
+    NoTopicError,
+    Refusals,
+    unknown_place,
+    unknown_topic,
+)
 from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.errors import ConfigError, ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
@@ -199,10 +205,10 @@ def abort(options: Options) -> int:
         if options.start_offset is None:
             producer = ProducerFacts(*given, None, None, None)
         else:
-            found = _producers(cluster, place)
-            producer = next((each for each in found if each.start_offset == options.start_offset), None)
-            if producer is None:
+            begun = [each for each in _producers(cluster, place) if each.start_offset == options.start_offset]
+            if not begun:
                 note(f"no open transaction begins at offset {options.start_offset} of {place[0]}-{place[1]}")
-                return 1
+                return REFUSED
+            producer = begun[0]
         requests.abort(cluster, place, producer)
     return 0

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_offsets.client.commits import VERSION, request
 from kafka_offsets.client.connection import Connection
-from kafka_offsets.client.frames import encode_request
+from kafka_offsets.client.protocol import encode_request
 from kafka_offsets.protocol import messages
 from tests.http.browser import Page, chromium
 from tests.http.conftest import Client, OneBroker, Serving

@@ -80,11 +80,7 @@ def decide_and_change(
 
 
 def refuse_unanswered(
-    broker: Context,
-    api: Api,
-    served_part: messages.MessageValue | None,
-    context: RequestContext,
-    now: Now,
+    broker: Context, api: Api, served_part: messages.MessageValue | None, context: RequestContext, now: Now
 ) -> Later:
     """Decide the part of a Produce with acks=0 that is not refused, None for nothing, and close the connection.
 

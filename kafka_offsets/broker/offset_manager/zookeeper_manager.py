@@ -94,12 +94,7 @@ class ZooKeeperOffsetManager:
         )
 
     def new_shard(
-        self,
-        shard: Shard,
-        log: Log,
-        replies: Replies,
-        compression: Compression,
-        max_batch_bytes: int,
+        self, shard: Shard, log: Log, replies: Replies, compression: Compression, max_batch_bytes: int
     ) -> HostedShard:
         """Return a new shard of the offsets topic."""
         submit = self._session.submit
@@ -134,11 +129,7 @@ class ZooKeeperOffsetManager:
     # -- fetches
 
     def get_offset(
-        self,
-        read: Reader,
-        request: messages.OffsetFetchRequest,
-        context: RequestContext,
-        now: Now,
+        self, read: Reader, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
     ) -> Response | Later:
         """Read the offsets from ZooKeeper into the tables, then answer."""
         wanted = self._wanted(request, context.api_version)

@@ -26,7 +26,7 @@ PLAIN = {
     "kafka_offsets/commands/state_tables.py": 2,  # a name of ours, and an empty line
     "kafka_offsets/commands/output/tables.py": 1,  # cells are escaped one by one, as a line may have colours
     "kafka_offsets/commands/inspect.py": 2,  # the heading, and the totals
-    "kafka_offsets/commands/completion.py": 1,
+    "kafka_offsets/commands/completion.py": 2,  # scripts for shells
     "kafka_offsets/commands/groups/arguments.py": 1,  # escaped in the line before
     "kafka_offsets/commands/groups/lagging.py": 1,  # a table, which clears the screen
     "kafka_offsets/commands/acls/managing.py": 1,  # a question

@@ -28,7 +28,7 @@ class PartitionMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.core = PartitionCore()
+        self.core = PartitionCore(fetch_first_wait_ms=0)
         self.core.topics.create("t", 1, {"internal.segment.bytes": "300"})
         self.log: list[bytes] = []
         self.batches: dict[int, int] = {}

@@ -24,6 +24,7 @@ class PartitionCore:
         self.files = files if files is not None else MemoryFiles()
         self.clock = clock if clock is not None else ManualClock()
         self.core = make_core(self.files, clock=self.clock, **config)
+        self._config = config
         self.clients: dict[object, CoreClient] = {}
         self.answers: list[tuple[object, Any]] = []
 
@@ -89,7 +90,7 @@ class PartitionCore:
             self.core.close()
         else:
             self.core.directory._lock.release()
-        return PartitionCore(self.files, self.clock)
+        return PartitionCore(self.files, self.clock, **self._config)
 
     # -- requests in few words
 

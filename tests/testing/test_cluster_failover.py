@@ -30,7 +30,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def cluster(clock: ManualClock):
     """Three nodes; node 1 leads orders-0."""
-    with Cluster(clock=clock) as running:
+    with Cluster({"fetch.first.wait.ms": 0}, clock=clock) as running:
         running.create_topic("orders", 1)
         yield running
 

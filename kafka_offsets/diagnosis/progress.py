@@ -113,8 +113,8 @@ def lag_is_a_transaction(facts: Facts, now: int) -> Iterator[Finding]:
         held = listed(_transaction(facts, each.producer_id) for each in owners) or "an open transaction"
         yield of_group(
             group.group_id,
-            f"group {group.group_id!r} lags by {log.end - entry.offset} in {place(partition)}, at the last stable "
-            f"offset {log.stable}: {held} is open there",
+            f"group {group.group_id!r} lags by {log.end - entry.offset} in {place(partition)}: a reader of committed "
+            f"records stops at {log.stable}, the last stable offset, for {held}",
         )
 
 

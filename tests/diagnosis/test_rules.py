@@ -105,3 +105,11 @@ def test_the_page_has_the_sentence_the_cause_and_the_cure_of_each_rule(generated
 
 def test_the_place_of_the_sample_is_what_its_group_reads() -> None:
     assert STABLE.owners.keys() == {PLACE}
+
+
+def test_partitions_that_are_unknown_for_one_reason_are_one_finding() -> None:
+    logs = {("orders", index): Log(problem=f"no node leads orders-{index}") for index in range(7)}
+    (finding,) = diagnose(replace(HEALTHY, groups=[], logs=logs), NOW)
+    assert finding.sentence == (
+        "orders-0, orders-1, orders-2, orders-3, orders-4 and 2 more: no node leads it"
+    )

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Position
 from kafka_offsets.diagnosis.rules import RULES, diagnose
 from tests.conftest import GeneratedPart
 from tests.diagnosis.samples import HEALTHY, NOW, PLACE, SAMPLES, STABLE, WORKER
+from tests.drivers.core import make_core
+from tests.drivers.members import Consumer
 
 _TIME = re.compile(r"\d\d:\d\d:\d\d")
 
@@ -113,3 +116,11 @@ def test_partitions_that_are_unknown_for_one_reason_are_one_finding() -> None:
     assert finding.sentence == (
         "orders-0, orders-1, orders-2, orders-3, orders-4 and 2 more: no node leads it"
     )
+
+
+def test_a_rebalance_of_a_consumer_group_is_kept_with_who_began_it() -> None:
+    core = make_core()
+    topic_admin.create_topic(core.context, "t", 1, {})
+    Consumer(core).join()
+    (incident,) = core.answers.incidents
+    assert (incident.kind, incident.fields) == ("rebalance", {"group": "g", "reason": "'a' joined"})

@@ -92,6 +92,7 @@ QUESTIONS = {
     "test_secured_cluster",
     "Is nothing lost or done twice?": "test_rebalance test_exactly_once with_transactions test_state_machine "
     "property_test",
+    "Why is it stuck?": "why",
     "What happens when time passes?": "offset_expiry",
     "How do I test a job of Spark?": "test_spark_job test_kafka_to_delta spark_progress",
     "What is in an offsets log?": "spark_audit offsets_history zookeeper_offsets",

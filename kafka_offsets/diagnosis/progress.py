@@ -16,11 +16,13 @@ _SLOW_MS = 10_000
 
 def partition_unknown(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield partitions of which nothing is known, such as those without a leader."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for partition, log in facts.logs.items():
         if log.problem:
-            name = place(partition)
-            problem = log.problem if log.problem.startswith(name) else f"{name}: {log.problem}"
-            yield Finding("", "partition", name, problem)
+            reason = log.problem.replace(place(partition), "it")
+            alike.setdefault((partition[0], reason), []).append(place(partition))
+    for (_, reason), names in alike.items():
+        yield Finding("", "partition", names[0], f"{listed(names)}: {reason}")
 
 
 def group_unavailable(facts: Facts, now: int) -> Iterator[Finding]:
@@ -113,8 +115,8 @@ def lag_is_a_transaction(facts: Facts, now: int) -> Iterator[Finding]:
         held = listed(_transaction(facts, each.producer_id) for each in owners) or "an open transaction"
         yield of_group(
             group.group_id,
-            f"group {group.group_id!r} lags by {log.end - entry.offset} in {place(partition)}, at the last stable "
-            f"offset {log.stable}: {held} is open there",
+            f"group {group.group_id!r} lags by {log.end - entry.offset} in {place(partition)}: a reader of committed "
+            f"records stops at {log.stable}, the last stable offset, for {held}",
         )
 
 

@@ -189,7 +189,7 @@ RULES: tuple[Rule, ...] = (
         "offset-held",
         "A consumer does not begin to read: UNSTABLE_OFFSET_COMMIT.",
         "An open transaction has committed the offset of the partition.",
-        "End the transaction; `kafka-transactions.sh abort` ends one whose producer is gone.",
+        "End the transaction; `kafka-offsets transactions abort` ends one whose producer is gone.",
         progress.transaction_holds_offset,
     ),
     Rule(
@@ -203,7 +203,7 @@ RULES: tuple[Rule, ...] = (
         "transaction-hangs",
         "Readers of committed records stop.",
         "A transaction is open beyond its timeout.",
-        "Abort it: `kafka-transactions.sh abort`.",
+        "Abort it: `kafka-offsets transactions abort`.",
         progress.transaction_hangs,
     ),
     Rule(

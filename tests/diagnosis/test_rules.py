@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Position
 from kafka_offsets.diagnosis.rules import RULES, diagnose
 from tests.conftest import GeneratedPart
 from tests.diagnosis.samples import HEALTHY, NOW, PLACE, SAMPLES, STABLE, WORKER
+from tests.drivers.core import make_core
+from tests.drivers.members import Consumer
 
 _TIME = re.compile(r"\d\d:\d\d:\d\d")
 
@@ -105,3 +108,19 @@ def test_the_page_has_the_sentence_the_cause_and_the_cure_of_each_rule(generated
 
 def test_the_place_of_the_sample_is_what_its_group_reads() -> None:
     assert STABLE.owners.keys() == {PLACE}
+
+
+def test_partitions_that_are_unknown_for_one_reason_are_one_finding() -> None:
+    logs = {("orders", index): Log(problem=f"no node leads orders-{index}") for index in range(7)}
+    (finding,) = diagnose(replace(HEALTHY, groups=[], logs=logs), NOW)
+    assert finding.sentence == (
+        "orders-0, orders-1, orders-2, orders-3, orders-4 and 2 more: no node leads it"
+    )
+
+
+def test_a_rebalance_of_a_consumer_group_is_kept_with_who_began_it() -> None:
+    core = make_core()
+    topic_admin.create_topic(core.context, "t", 1, {})
+    Consumer(core).join()
+    (incident,) = core.answers.incidents
+    assert (incident.kind, incident.fields) == ("rebalance", {"group": "g", "reason": "'a' joined"})

@@ -8,10 +8,11 @@ from __future__ import annotations
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.classic import assignment, rebalance
 from kafka_offsets.coordinator.classic.rebalance import ClassicDraft
-from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupState
+from kafka_offsets.coordinator.state.classic_group import ClassicGroup, ClassicGroupMember, ClassicGroupState
 from kafka_offsets.coordinator.state.result import RequestContext, Result, reply_with
 from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import LEFT
 from kafka_offsets.protocol import messages
 
 _LEAVE_SEVERAL_SINCE = 3
@@ -87,7 +88,7 @@ def leave(
             response.MemberResponse(
                 m.member_id,
                 m.group_instance_id,
-                _leave(draft, group, m.member_id, m.group_instance_id),
+                _leave(draft, group, m.member_id, m.group_instance_id, m.reason or ""),
             )
             for m in request.members
         ]
@@ -99,7 +100,11 @@ def leave(
 
 
 def _leave(
-    draft: ClassicDraft, group: ClassicGroup | None, member_id: str, group_instance_id: str | None
+    draft: ClassicDraft,
+    group: ClassicGroup | None,
+    member_id: str,
+    group_instance_id: str | None,
+    reason: str = "",
 ) -> ErrorCode:
     """Remove one member. Without a member id the instance id identifies it: an admin removes a static member so."""
     if group is None:
@@ -111,8 +116,28 @@ def _leave(
         member_id = group.static_members.get(group_instance_id, "")
     error = group.check_member(member_id, group_instance_id)
     if error is ErrorCode.NONE:
+        if _POLLED_LATE in reason:
+            _note_late(draft, group, group.members[member_id], reason)
         rebalance.remove_member(draft, group, group.members[member_id])
     return error
+
+
+_POLLED_LATE = "poll timeout"
+"""In the reason that Java's consumer gives when its application is late: max.poll.interval.ms (KIP-800)."""
+
+
+def _note_late(draft: ClassicDraft, group: ClassicGroup, member: ClassicGroupMember, reason: str) -> None:
+    """Note that a member leaves since its application is late; other reasons are not incidents."""
+    draft.shard.incidents.add(
+        LEFT,
+        draft.now.wall_ms,
+        group=group.group_id,
+        client=member.client_id,
+        host=member.client_host.removeprefix("/"),
+        instance=member.group_instance_id or "",
+        member=member.member_id,
+        reason=reason,
+    )
 
 
 def describe(

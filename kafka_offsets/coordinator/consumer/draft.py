@@ -43,6 +43,7 @@ from kafka_offsets.coordinator.state.patterns import Pattern, PatternError
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Reply, RequestContext, Result
 from kafka_offsets.coordinator.state.shard_state import ShardState
 from kafka_offsets.errors import ErrorCode
+from kafka_offsets.incidents import REBALANCE
 from kafka_offsets.protocol.java_hash import string_hash
 from kafka_offsets.security.authorizer import ANYBODY
 
@@ -258,6 +259,13 @@ class ConsumerDraft:
         epoch = group.epoch
         if changed or not is_current:
             epoch = self._count_on(topics, changed=changed)
+        if epoch > group.epoch:
+            what = (
+                f"{new.subscription.client_id!r} {'joined' if is_new else 'changed'}"
+                if changed
+                else "topics changed"
+            )
+            self.shard.incidents.add(REBALANCE, self.now.wall_ms, group=group.group_id, reason=what)
         regex_members = dict(group.regex_members)
         for expression, by in ((before, -1), (after, 1)):
             if expression is not None:

@@ -94,7 +94,7 @@ def gather(
     counts = _counts(core)
     logs = {place: _log(core, place) for name in sorted(names) for place in _places(counts, name)}
     groups = [_with_unread(core, each, logs) for each in groups]
-    lost = core.shards.lost_shards()
+    lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
     logs.update(
         {(OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()}
     )

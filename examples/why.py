@@ -1,0 +1,21 @@
+"""Why is a group stuck? The broker says it in one sentence.
+
+Prints:
+
+    nobody has joined group 'biling'; did you mean billing?
+    group 'billing' has committed 9 in orders-0, beyond the end 2, so it waits for 7 records that nobody has produced
+    Reset the offsets; look at `auto.offset.reset` and the retention of the topic.
+    []
+"""
+
+from kafka_offsets import Broker
+
+with Broker() as broker:
+    broker.produce("orders", ["first", "second"])
+    broker.commit("billing", {("orders", 0): 9})
+    print(broker.why("biling"))
+    (finding,) = broker.why("billing")
+    print(finding.sentence)
+    print(finding.help)
+    broker.commit("billing", {("orders", 0): 2})
+    print([*broker.why("billing")])

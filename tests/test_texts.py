@@ -149,6 +149,7 @@ def test_standard_input_is_read_as_a_file(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 OWN_FILES = {
+    "installation.py",
     "memory.py",
     "texts.py",
     "schema_files.py",
@@ -156,7 +157,7 @@ OWN_FILES = {
     "http/control.py",
     "spark/report.py",
 }
-"""What reads files of our own, of Spark or of the system, whose encoding is known."""
+"""What reads files of our own, of pip, of Spark or of the system, whose encoding is known."""
 
 
 def test_no_other_module_reads_text_of_users() -> None:

@@ -302,6 +302,13 @@ class ControlledBroker:
         """
         return list(self.broker.why(group))
 
+    def report(self, after: int = 0) -> list[str]:
+        """Return what a failed test shows, in lines: what is stuck, requests, faults, and what the broker holds.
+
+        after  only requests after this `last_event` of an earlier answer
+        """
+        return self.broker.report(after)
+
     def request_counts(self, after: int = 0) -> CountsView:
         """Count the recorded requests of each API, and the errors in their responses by name.
 

@@ -203,6 +203,7 @@ def _of_brokers() -> list[Operation]:
         _row("GET", "why", ControlledBroker.why, itself),
         _row("GET", "requests", ControlledBroker.requests, itself),
         _row("GET", "requests/{request}/explain", ControlledBroker.explain, itself),
+        _row("GET", "report", ControlledBroker.report, itself),
         _row("GET", "request_counts", ControlledBroker.request_counts, itself),
         _row("GET", "capture", ControlledBroker.capture, itself),
         _row("POST", "snapshot", ControlledBroker.snapshot, itself),

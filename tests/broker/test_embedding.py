@@ -448,7 +448,7 @@ def test_starting_and_stopping_leaves_no_task_in_the_callers_loop() -> None:
 
 @pytest.mark.parametrize("fsync", ["never", "interval", "commit"])
 def test_a_broker_stops_within_a_second_whatever_waits(fsync: str, tmp_path: Path) -> None:
-    config = {"group.initial.rebalance.delay.ms": 0, "fsync": fsync}
+    config = {"group.initial.rebalance.delay.ms": 0, "fetch.first.wait.ms": 0, "fsync": fsync}
     with ExitStack() as stack:
         broker = Broker(config, data_directory=tmp_path)
         broker.start()

@@ -26,7 +26,7 @@ LOADING, NONE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    with Broker({"connections.max.idle.ms": -1}) as broker:
+    with Broker({"connections.max.idle.ms": -1, "fetch.first.wait.ms": 0}) as broker:
         broker.create_topic("t", 3)
         broker.create_topic("u", 1)
         yield broker
@@ -543,8 +543,8 @@ def test_the_releases_know_every_api_and_the_last_of_them_serves_what_this_broke
         (lambda faults: faults.drop(["Fetch", "Metadata"], group="g"), "Fetch, Metadata names no group"),
         (lambda faults: faults.close("JoinGroup", transactional_id="x"), "names no transactional_id"),
         (lambda faults: faults.delay(ms=1, node=2), "there is no node 2, only 1"),
-        (lambda faults: faults.error("Fetch", NONE), "no fault"),
-        (lambda faults: faults.drop("Fetch", n=0), "is none"),
+        (lambda faults: faults.error("Fetch", NONE), "would serve every request"),
+        (lambda faults: faults.drop("Fetch", n=0), "is 1 or more"),
         (lambda faults: faults.drop("Fetch", partition=0), "of which topic"),
         (lambda faults: faults.disk_error("explode"), "no operation"),
         (lambda faults: faults.error("Fetch", 9999), "9999 is no error code"),

@@ -571,6 +571,20 @@ def test_recorded_requests(broker: OneBroker) -> None:
     assert last == later[-1:] and len(broker.get("requests?last=99999")["requests"]) == 2
 
 
+def test_the_report_of_a_failed_test_in_any_language(broker: OneBroker) -> None:
+    broker.post("create_topic", name="orders")
+    broker.post("faults/error", api="OffsetCommit", error="NOT_COORDINATOR", n=2)
+    commit_as_client(broker, 1)
+    last = broker.get("requests")["last_event"]
+    assert broker.get("why?group=billing")[0]["name"] == "fault-active"
+    lines = broker.get("report")
+    assert "injected" in lines[0] or "fault" in lines[0]
+    assert [line for line in lines if "OffsetCommit" in line and "NOT_COORDINATOR" in line]
+    assert not [
+        line for line in broker.get(f"report?after={last}") if "orders-0" in line and "NOT_COOR" in line
+    ]
+
+
 def test_the_inspector_explains_a_recorded_request_and_its_response(
     broker: OneBroker, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,8 @@ def log_incident(incident: Incident) -> None:
         logger.info("group %s: member %s of %s at %s was removed: %s", group, member, client, host, why)
     elif incident.kind == REFUSED and incident.text("api") in _APIS_OF_GROUPS:
         error = incident.text("error")
+        if error.endswith("_AUTHORIZATION_FAILED"):
+            return  # the authorizer has written who is denied what
         logger.info(
             "group %s: %s of %s at %s was refused: %s", group, incident.text("api"), client, host, error
         )

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_offsets.broker.wire import answers
 from kafka_offsets.broker.wire.refused import NOTED
+from kafka_offsets.incidents import LONGEST, MOST
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
 from tests.drivers.core import CoreClient, make_core
@@ -49,3 +50,18 @@ def test_the_sender_of_a_request_that_succeeds_is_not_looked_at(monkeypatch: pyt
     topics = [commit.Topic("orders", partitions=[commit.Partition(0, 1), commit.Partition(9, 1)])]
     client.call(commit("billing", topics=topics), 8)
     assert noted == ["Heartbeat", "OffsetCommit"]
+
+
+def test_what_is_kept_of_refused_clients_has_a_bound() -> None:
+    """A join could leave megabytes of names of assignors, 500 times."""
+    client = CoreClient(make_core(group_initial_rebalance_delay_ms=0))
+    join = messages.JoinGroupRequest
+    for number in range(3):
+        offered = [join.Protocol(f"{index}{'x' * 30_000}", b"") for index in range(20)]
+        client.call(join("g" * 30_000 + str(number), 10_000, 1000, "", None, "", offered), 3)
+        coordinator = messages.FindCoordinatorRequest(key_type=7, coordinator_keys=["k" * 30_000] * 20)
+        client.call(coordinator, 4)
+    kept = list(client.core.answers.incidents)
+    assert 2 <= len(kept) <= MOST
+    assert max(len(each.text(name)) for each in kept for name in each.fields) == LONGEST + 1
+    assert kept[0].text("group").startswith("ggg") and kept[0].text("group").endswith("…")

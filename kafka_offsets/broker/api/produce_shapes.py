@@ -162,9 +162,8 @@ def _cut(frame: bytes, body: int, version: int) -> tuple[bytes, bytes] | None:
     except (IndexError, struct.error, ProtocolError):
         return None
     end = start + size
-    if (
-        size < 0 or not frame[end - 1 : end] or frame[end:] != tail
-    ):  # a slice of nothing: the frame ends before
+    # A slice of nothing says that the frame ends before, without a call.
+    if size < 0 or not frame[end - 1 : end] or frame[end:] != tail:
         return None
     return frame[:4] + frame[body:at], frame[start:end]
 

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator
 MOST = 500
 """So many different incidents are kept."""
 
+LONGEST = 1000
+"""So many letters of a text are kept: clients choose these texts, and may offer thousands of names."""
+
 REBALANCE, REMOVED, LEFT, REPLACED = "rebalance", "removed", "left", "replaced"
 REFUSED, UNSERVED, FOREIGN, THROTTLED = "refused", "unserved", "foreign", "throttled"
 TIMED_OUT, EXPIRED, DELETED = "timed-out", "expired", "deleted"
@@ -60,6 +63,9 @@ class Incidents:
 
     def add(self, kind: str, wall_ms: int, /, **fields: str | int) -> Incident:
         """Note an incident; return it, with what is known of the same one."""
+        for name, value in fields.items():
+            if isinstance(value, str) and len(value) > LONGEST:
+                fields[name] = f"{value[:LONGEST]}…"
         key = kind, *fields.items()
         known = self._kept.pop(key, None)
         if known is None:

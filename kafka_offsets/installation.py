@@ -20,9 +20,15 @@ def install_command(extra: str) -> str:
         told = Distribution.from_name(NAME).read_text("direct_url.json")
     except PackageNotFoundError:
         return f'pip install "{Path(__file__).resolve().parents[1]}[{extra}]"'
-    if told is None:
-        return f'pip install "{NAME}[{extra}]"'
-    origin = json.loads(told)
+    if told is not None:
+        try:
+            return _command(json.loads(told), extra)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            pass  # it says nothing that PEP 610 allows: what needs the extra says so all the same
+    return f'pip install "{NAME}[{extra}]"'
+
+
+def _command(origin: dict[str, Any], extra: str) -> str:
     if "dir_info" in origin:
         option = "--editable " if origin["dir_info"].get("editable") else ""
         return f'pip install {option}"{url2pathname(urlsplit(origin["url"]).path)}[{extra}]"'

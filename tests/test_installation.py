@@ -39,6 +39,27 @@ def test_an_extra_comes_from_where_the_package_came_from(
     assert install_command("http") == f"pip install {command}"
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{}",
+        '{"dir_info": {}}',
+        '{"url": "https://h/x.git", "vcs_info": {"vcs": "git"}}',
+    ],
+)
+def test_an_origin_that_is_not_readable_is_that_of_an_index(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str
+) -> None:
+    """It raised in place of the message that a package is missing."""
+    installed(monkeypatch, tmp_path, "kafka-offsets")
+    (tmp_path / "kafka_offsets-0.1.0.dist-info" / "direct_url.json").write_text(told)
+    assert install_command("http") == 'pip install "kafka-offsets[http]"'
+
+
 def installed(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str) -> None:
     """Let only the distributions of a folder be found: one of this name."""
     info = folder / "kafka_offsets-0.1.0.dist-info"

@@ -352,11 +352,11 @@ class Broker(EmbeddedBroker):
         known with `record=True`.
         """
         active = [] if self._faults is None else self._faults.active
-        recorded = () if self._recorder is None else self._recorder.requests()
+        backs = facts.moves_back(() if self._recorder is None else self._recorder.requests())
 
         def look(core: BrokerCore) -> Findings:
             """Diagnose, in the broker's thread."""
-            found = facts.gather(core, group, faults=active, requests=recorded)
+            found = facts.gather(core, group, faults=active, backs=backs)
             return diagnose(found, core.clock.now().wall_ms, group)
 
         return self._when_open(look)
@@ -520,10 +520,11 @@ class Broker(EmbeddedBroker):
         """
         recorded = self._recorded().requests(event)
         active = [] if self._faults is None else self._faults.active
+        backs = facts.moves_back(recorded)
 
         def look(core: BrokerCore) -> tuple[Findings, list[str]]:
             """Diagnose and describe, in the broker's thread."""
-            found = facts.gather(core, faults=active, requests=recorded)
+            found = facts.gather(core, faults=active, backs=backs)
             findings = diagnose(found, core.clock.now().wall_ms)
             return findings, report.state_of(core, found, described)
 

@@ -1,6 +1,8 @@
 """Which broker a command asks where no option names one: that of the environment, or of the context."""
 
+import pwd
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -57,3 +59,17 @@ def test_a_password_of_the_context_is_for_its_own_brokers(
     monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS")
     assert cli.main(["groups", "list"]) == cli.CANNOT
     assert capsys.readouterr().err.startswith(f"kafka-offsets: {file}: "), "the file is named"
+
+
+def test_a_user_without_a_home_directory_has_no_context(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in a container that runs with any number of a user: it was a traceback."""
+
+    def unknown(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert cli.main(["groups", "list"]) == cli.CANNOT
+    assert capsys.readouterr().err.startswith("kafka-offsets: name a broker, ")

@@ -150,6 +150,22 @@ def test_records_that_may_not_be_read_leave_the_lag(many: Broker, capsys: pytest
     assert "it is not known since when a group lags in orders-0: TOPIC_AUTHORIZATION_FAILED (29)" in error
 
 
+def test_damaged_records_leave_the_lag(
+    many: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One batch that does not decode ended the command, which had shown the lag before it read records."""
+    monkeypatch.setattr(
+        "kafka_offsets.client.admin_requests.record_times._fetched",
+        lambda cluster, leader, asked, refused: {
+            place: bytes(encode_batch([(None, b"x", (), BEGIN_MS)], base_offset=100))[:61] + b"\xff" * 8
+            for place in asked
+        },
+    )
+    (_, first, *_), error = told(many, capsys, "lag")
+    assert first.split() == ["g29", "1", "1", "29", "-", "-"]
+    assert "it is not known since when a group lags in orders-0: " in error
+
+
 def test_the_time_of_any_position_is_that_of_the_record_after_it() -> None:
     """Batches larger and smaller than a part of a response, and positions in any order."""
     with Broker() as broker:

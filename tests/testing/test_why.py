@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,10 +12,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 
+from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.diagnosis.findings import Findings
 from kafka_offsets.diagnosis.rules import RULES
+from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker, ManualClock, allow, committed, group_stable, member_joined
 from kafka_offsets.testing.server.facts import gather
+from kafka_offsets.testing.server.recording import RecordedRequest
 
 pytestmark = pytest.mark.slow
 
@@ -445,3 +449,39 @@ def test_a_group_that_reads_and_commits_gives_no_finding(broker: Broker) -> None
 
 def test_the_rules_have_different_names() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
+
+
+def test_a_disk_that_refuses_does_not_hide_what_is_awaited() -> None:
+    """The error of the disk was raised in place of TimeoutError and AssertionError."""
+    with Broker(CONFIG, record=True) as broker:
+        broker.create_topic("orders", 1)
+        broker.produce("orders", ["a", "b", "c"])
+        broker.commit("billing", {("orders", 0): 2})
+        with broker.faults.disk_error("read", path="orders-0/"):
+            with pytest.raises(TimeoutError, match="disk_error"):
+                broker.wait_for(group_stable("billing"), timeout=0.01)
+            with pytest.raises(AssertionError, match="1 fewer"):
+                broker.assert_committed("billing", {("orders", 0): 3})
+            assert any("billing" in line for line in broker.report())
+
+
+def test_recorded_requests_are_decoded_beside_the_broker(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commits of 10,000 requests kept its clients waiting for more than a second."""
+    made, threads = messages.OffsetCommitRequest, set()
+    decoded = RecordedRequest.request
+
+    def noted(self: RecordedRequest) -> Any:
+        threads.add(threading.get_ident())
+        return decoded.func(self)
+
+    monkeypatch.setattr(RecordedRequest, "request", property(noted))
+    with Connection(*parse_address(broker.bootstrap_servers)) as connection:
+        for offset in (5, 3):
+            topic = made.Topic("orders", partitions=[made.Partition(0, offset)])
+            connection.call(made("billing", topics=[topic]), 8)
+    broker.produce("orders", ["a"] * 9)
+    assert any(each.name == "offset-moved-back" for each in broker.why()), broker.why()
+    broker.report()
+    assert threads == {threading.get_ident()}

@@ -162,7 +162,8 @@ def _cut(frame: bytes, body: int, version: int) -> tuple[bytes, bytes] | None:
     except (IndexError, struct.error, ProtocolError):
         return None
     end = start + size
-    if size < 0 or end > len(frame) or frame[end:] != tail:
+    # A slice of nothing says that the frame ends before, without a call.
+    if size < 0 or not frame[end - 1 : end] or frame[end:] != tail:
         return None
     return frame[:4] + frame[body:at], frame[start:end]
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
-from kafka_offsets.broker.wire.refused import NOTED, note
+from kafka_offsets.broker.wire.refused import NOTED, is_refused, note
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.state.result import CLOSE, Receiver, RequestContext
@@ -78,7 +78,11 @@ class Answers:
             context.answer = response
             self.answered[connection] = None
             return
-        if context.api_key in NOTED and response is not context.request:
+        if (
+            context.api_key in NOTED
+            and response is not context.request
+            and is_refused(context.api_key, response)
+        ):
             api = self._row_of(context.api_key)
             note(self.incidents, api.name, context, response, self.clock.now().wall_ms)
         if self.throttle is not None:

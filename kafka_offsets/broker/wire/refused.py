@@ -1,4 +1,4 @@
-"""Refused requests: notes the errors that clients are told, as incidents. What succeeds costs one look at its API.
+"""Refused requests: notes the errors that clients are told, as incidents. What succeeds costs one call.
 
 Errors that clients meet as a matter of course, and retry, are none: a rebalance in progress, a coordinator that moves.
 """
@@ -53,8 +53,30 @@ _ROUTINE = frozenset(
 _OF_THE_SENDER = ("group_id", "member_id", "transactional_id")
 
 
+def is_refused(api_key: int, response: Any) -> bool:
+    """Whether a response to a request of `NOTED` has an error. It makes no call: most responses have none."""
+    if api_key == _PRODUCE:
+        for produced in response.responses:
+            for each in produced.partition_responses:
+                if each.error_code:
+                    return True
+        return False
+    if api_key in _BY_PARTITION:
+        for topic in response.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    return True
+        return False
+    if api_key == _METADATA or (api_key == _FIND_COORDINATOR and response.coordinators):
+        for each in response.topics if api_key == _METADATA else response.coordinators:  # noqa: SIM110 - `any` is a call
+            if each.error_code:
+                return True
+        return False
+    return response.error_code != 0
+
+
 def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
-    """Note the errors in a response to a request of `NOTED`."""
+    """Note the errors in a response that `is_refused`."""
     for code, topic, message in _errors(context.api_key, response):
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from kafka_offsets.client.cluster import ClusterClient
-from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError
+from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, ProtocolError, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, read_records
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -45,7 +45,11 @@ def record_times(
                 refused.update(dict.fromkeys(asked, error))
                 break
             for place, data in answered.items():
-                times = dict(_times(data, left[place]))
+                try:
+                    times = dict(_times(data, left[place]))
+                except ProtocolError as error:
+                    refused[place] = error
+                    continue
                 left[place] = left[place][: len(left[place]) - len(times)]
                 found.update({(place, offset): time for offset, time in times.items() if time is not None})
     return found

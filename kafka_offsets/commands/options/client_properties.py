@@ -96,8 +96,9 @@ def _with_address(options: argparse.Namespace, properties: dict[str, str]) -> di
     """
     if servers := os.environ.get(SERVERS_VARIABLE):
         return properties | {"bootstrap.servers": servers}
-    if options.command_config is None and (context := Path(CONTEXT).expanduser()).exists():
-        options.command_config = context
+    # os.path, as a user without an entry and without HOME has no home directory.
+    if options.command_config is None and os.path.lexists(context := os.path.expanduser(CONTEXT)):
+        options.command_config = Path(context)
         properties = _given(options)
     if "bootstrap.servers" not in properties:
         raise ConfigError(

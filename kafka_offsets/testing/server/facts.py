@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafka_offsets.assignors.member_data import decode_subscription
@@ -77,15 +78,14 @@ def gather(
     group: str | None = None,
     *,
     faults: Iterable[Any] = (),
-    requests: Sequence[RecordedRequest] = (),
+    backs: Mapping[str, Sequence[Back]] = MappingProxyType({}),
 ) -> Facts:
     """Return the facts of a broker.
 
-    group     only those that concern this group; it is one of the facts also if it does not exist
-    faults    those of the test
-    requests  recorded ones
+    group   only those that concern this group; it is one of the facts also if it does not exist
+    faults  those of the test
+    backs   what `moves_back` returns
     """
-    backs = _moves_back(requests)
     groups = [
         _group(core, each, backs.get(each, ()))
         for each in ([group] if group is not None else group_ids(core))
@@ -171,6 +171,15 @@ def _with_unread(core: BrokerCore, group: Group, logs: Mapping[TopicPartition, L
 
 def _unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
     """Return whether a reader of committed records finds one from `offset` on, and when the first of them came."""
+    try:
+        return _first_unread(core, place, offset)
+    except LogLoadingError:
+        raise  # it is known in a moment
+    except StorageError:
+        return None, None  # the disk refuses: a test asks why because of that
+
+
+def _first_unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
     partition = _partition(core, place)
     assert partition is not None
     end = partition.last_stable_offset
@@ -345,8 +354,11 @@ def _consumer_member(
 # -- recorded commits
 
 
-def _moves_back(requests: Sequence[RecordedRequest]) -> dict[str, list[Back]]:
-    """Return the commits that moved an offset back, by group, as far as they were recorded."""
+def moves_back(requests: Iterable[RecordedRequest]) -> dict[str, list[Back]]:
+    """Return the commits that moved an offset back, by group, as far as they were recorded.
+
+    It decodes thousands of requests, so it does not run in the broker's thread, whose clients would wait.
+    """
     known: dict[tuple[str, str, int], int] = {}
     found: dict[str, list[Back]] = {}
     for each in requests:

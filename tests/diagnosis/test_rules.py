@@ -120,7 +120,7 @@ def test_partitions_that_are_unknown_for_one_reason_are_one_finding() -> None:
 
 def test_a_rebalance_of_a_consumer_group_is_kept_with_who_began_it() -> None:
     core = make_core()
-    topic_admin.create_topic(core.context, "t", 1, {})
+    topic_admin.create_topic(core.broker, "t", 1, {})
     Consumer(core).join()
     (incident,) = core.answers.incidents
     assert (incident.kind, incident.fields) == ("rebalance", {"group": "g", "reason": "'a' joined"})

@@ -21,6 +21,7 @@ class Finding(NamedTuple):
     sentence  what is so, with the evidence: since when, until when, who, how many
     help      what usually helps; set by the table of rules
     group     the group that it concerns; None: any
+    partitions  that it is about, of those that the group reads; none: the group as a whole
     """
 
     name: str
@@ -29,6 +30,7 @@ class Finding(NamedTuple):
     sentence: str
     help: str = ""
     group: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
 
     def __str__(self) -> str:
         return self.sentence
@@ -43,9 +45,9 @@ class Findings(tuple[Finding, ...]):
         return "\n".join(each.sentence for each in self)
 
 
-def of_group(group: str, sentence: str) -> Finding:
-    """Return a finding about a group."""
-    return Finding("", "group", group, sentence, group=group)
+def of_group(group: str, sentence: str, *partitions: TopicPartition) -> Finding:
+    """Return a finding about a group, or about partitions that it reads."""
+    return Finding("", "group", group, sentence, group=group, partitions=partitions)
 
 
 def of_client(incident: Incident, sentence: str) -> Finding:

@@ -45,9 +45,10 @@ def offset_outside(facts: Facts, now: int) -> Iterator[Finding]:
                     group.group_id,
                     f"{said}, before the log start {log.start}: "
                     f"{counted(log.start - max(entry.offset, 0), 'record')} were deleted before they were read",
+                    partition,
                 )
             elif entry.offset > log.end and (why := _why_beyond(facts, group, partition, entry)):
-                yield of_group(group.group_id, f"{said}, beyond the end {log.end}{why}")
+                yield of_group(group.group_id, f"{said}, beyond the end {log.end}{why}", partition)
 
 
 def _why_beyond(facts: Facts, group: Group, partition: TopicPartition, entry: Offset) -> str:
@@ -57,7 +58,7 @@ def _why_beyond(facts: Facts, group: Group, partition: TopicPartition, entry: Of
     gone = [each for each in facts.incidents if each.kind == DELETED and each.text("topic") == partition[0]]
     if gone:
         return f": the topic was deleted at {clock(gone[-1].last_ms)} and created anew"
-    if not log.end and not group.members:
+    if not log.end and not group.members and group.group_id not in facts.asked:
         return ""  # offsets of a topic without records, which nobody reads: a test has committed them
     return f", so it waits for {counted(entry.offset - log.end, 'record')} that nobody has produced"
 
@@ -335,4 +336,5 @@ def topic_unsubscribed(facts: Facts, now: int) -> Iterator[Finding]:
                 group.group_id,
                 f"group {group.group_id!r} lags by {count} in {topic}, to which none of its "
                 f"{counted(len(group.members), 'member')} subscribes: they read {listed(sorted(topics))}",
+                *(partition for partition in group.offsets if partition[0] == topic),
             )

@@ -71,11 +71,26 @@ def test_an_offset_after_the_log_end_is_named(tell: Told, running: Broker) -> No
         lags = [row.rpartition("orders ")[2].split() for row in rows]
         assert [[word for word in row if word != "-"] for row in lags] == [
             ["0", "100", "100", "0"],
-            ["1", "5", "0", "-5"],
+            ["1", "5", "0", "-5", "offset-outside"],
         ]
-        said = "group beyond: the committed offset 5 of orders-1 is after the log end 0; was the topic created again?"
+        said = (
+            "group 'beyond' has committed 5 in orders-1, beyond the end 0, so it waits for 5 records that nobody has "
+            "produced"
+        )
         assert [said in line for line in tell.error.splitlines()].count(True) == 1, tell.error
         assert "orders-0" not in tell.error
+
+
+def test_a_finding_about_the_whole_group_stands_at_its_idle_members(tell: Told, running: Broker) -> None:
+    """A topic that no member gets partitions of does not exist."""
+    joined = Joined(running, "missing", "order")
+    for words in (("groups", "describe", "missing"), ("groups", "describe", "missing", "--json")):
+        lines = tell(*words)
+        assert "subscription-matches-nothing" in lines[-1]
+        assert tell.error.splitlines()[-1].endswith(
+            "subscribes to order, which does not exist; did you mean orders?"
+        ), tell.error
+    joined.connection.close()
 
 
 def moved(lines: list[str]) -> list[str]:
@@ -845,7 +860,8 @@ def test_a_group_may_have_offsets_of_a_deleted_topic(tell: Told, running: Broker
         answer = connection.call(request(topic_names=["gone"], timeout_ms=1000), 5)
     assert answer.responses[0].error_code == 0
     _, *rows = map(str.split, tell("groups", "describe", "left"))
-    assert ["left", "orders", "0", "1", "100", "99", "-", "-", "-"] in rows
+    assert ["left", "orders", "0", "1", "100", "99", "-", "-", "-", "topic-unsubscribed"] in rows
+    assert rows[-1][-1] == "subscription-matches-nothing"
     joined.connection.close()
 
 

@@ -56,13 +56,14 @@ def told(
 
 def test_a_row_is_a_group_when_there_are_many(many: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     (heading, *rows), error = told(many, capsys, "lag")
-    assert heading.split() == ["GROUP", "PARTITIONS", "LAGGING", "LAG", "BEHIND-SINCE", "FOR"]
+    assert heading.split() == ["GROUP", "PARTITIONS", "LAGGING", "LAG", "BEHIND-SINCE", "FOR", "WHY"]
     assert len(rows) == GROUPS
     assert rows[0].split()[:5] == ["g29", "1", "1", "29", "2023-11-14T22:14:31.000Z"]
-    assert rows[-1].split() == ["g00", "1", "0", "0", "-", "-"]
-    assert [row.split()[1:4] for row in rows if row.startswith("g20")] == [["2", "1", "20"]]
+    assert rows[-1].split() == ["g00", "1", "0", "0", "-", "-", "-"]
+    (late,) = (row.split() for row in rows if row.startswith("g20"))
+    assert (late[1:4], late[-1]) == (["2", "1", "20"], "offset-outside")
     assert "kafka-offsets: 30 groups: 435 records of lag in all\n" in error
-    assert error.count("after the log end") == 1
+    assert error.count("group 'g20' has committed 7 in orders-1, beyond the end 0") == 1
 
 
 def test_the_worst_are_chosen(many: Broker, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +131,7 @@ def test_a_group_that_is_refused_is_the_first_of_the_worst(
     with many.faults.error("OffsetFetch", "GROUP_AUTHORIZATION_FAILED", group="g03"):
         (heading, first, second, *_), _ = told(many, capsys, "lag", code=1)
     assert heading.endswith("ERROR")
-    assert first.split() == ["g03", "0", "0", "-", "-", "-", "GROUP_AUTHORIZATION_FAILED", "(30)"]
+    assert first.split() == ["g03", "0", "0", "-", "-", "-", "-", "GROUP_AUTHORIZATION_FAILED", "(30)"]
     assert second.split()[0] == "g29"
 
 
@@ -146,7 +147,7 @@ def test_only_the_largest_lags_are_timed(
 def test_records_that_may_not_be_read_leave_the_lag(many: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     with many.faults.error("Fetch", "TOPIC_AUTHORIZATION_FAILED"):
         (_, first, *_), error = told(many, capsys, "lag")
-    assert first.split() == ["g29", "1", "1", "29", "-", "-"]
+    assert first.split() == ["g29", "1", "1", "29", "-", "-", "-"]
     assert "it is not known since when a group lags in orders-0: TOPIC_AUTHORIZATION_FAILED (29)" in error
 
 

@@ -136,8 +136,8 @@ def test_records_that_were_deleted_are_not_counted_and_named(
         (row,) = (each for each in rows if each["partition"] == 1)
         assert (row["lag"], row["skipped"]) == (30, 15)
         assert (
-            "group late: the committed offset 5 of orders-1 is before the log start: "
-            "15 offsets were deleted before they were read"
+            "group 'late' has committed 5 in orders-1, before the log start 20: "
+            "15 records were deleted before they were read"
         ) in error
     assert "orders-1 committed 5, lag 30, 15 deleted before they were read" in broker.describe()
 
@@ -236,7 +236,9 @@ def printed_lags(history: History) -> dict[TopicPartition, int | None]:
 
     committed = {place: Committed(offset, "") for place, offset in history.committed.items()}
     member = Member("m", None, "c", "h", frozenset(history.owned))
-    logs = group_rows.Logs(cast("ClusterClient", SimpleNamespace(log_ranges=log_ranges)), Refusals())
+    logs = group_rows.Logs(
+        cast("ClusterClient", SimpleNamespace(log_ranges=log_ranges, topics=dict)), Refusals()
+    )
     found = Description("consumer", "Stable", "range", (member,))
     rows = group_rows.offset_rows(logs, GroupFacts("g", "", 1, found, committed, {}, {}))
     return {(row["topic"], row["partition"]): row["lag"] for row in rows if row.get("is_there")}

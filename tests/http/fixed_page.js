@@ -24,6 +24,8 @@ const ANSWERS = {
   "/clock": () => ({ wall_ms: 1767225600000, mono_ms: 0, manual_clock: true }),
   "/requests": () => ({ last_event: updates, requests: [request(1, "JoinGroup", ["billing"]),
     request(2, "OffsetCommit", ["billing"], { NOT_COORDINATOR: 1 }), request(3, "OffsetCommit", ["billing"])] }),
+  "/why": () => [{ name: "offset-outside", group: "billing", help: "Reset the offsets.",
+    sentence: "group 'billing' has committed 40 in orders-0, beyond the end 2: the topic was created anew" }],
   "/overview": () => ({ partitions: { orders: { 0: { high_watermark: 42 }, 1: { high_watermark: 58 } } },
     groups: [{ view: { group_id: "billing", generation: 3, members: [member("worker-1", 0), member("worker-2", 1)] },
       committed: { orders: { 0: 40, 1: 55 } }, lag: { orders: { 0: 2, 1: 3 } } }], unknown: {} }),

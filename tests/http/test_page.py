@@ -96,6 +96,17 @@ def test_the_keyboard_opens_a_group_and_ends_a_fault(page: Page, client: Client,
     assert page.run("document.querySelector('#state').textContent") == "paused"
 
 
+def test_an_open_group_begins_with_what_is_stuck(page: Page, client: Client, main: OneBroker) -> None:
+    main.post("commit", group="<b>billing</b>", offsets={"orders": {"0": 5}})
+    page.open(f"{client.url}/?group=%3Cb%3Ebilling%3C%2Fb%3E")
+    first = "document.querySelector('.inside > :first-child')"
+    page.wait_for(f"{first}?.textContent.includes('has committed 5 in orders-0, beyond the end 3')")
+    assert "Reset the offsets" in page.run(f"{first}.textContent")
+    main.post("commit", group="<b>billing</b>", offsets={"orders": {"0": 3}})
+    page.wait_for(f"{first}.tagName === 'TABLE'")
+    assert page.problems == []
+
+
 def test_logs_grow_as_records_are_appended(page: Page, client: Client, main: OneBroker) -> None:
     page.open(f"{client.url}/")
     orders = "[...document.querySelectorAll('#topics tbody tr')].find((row) => row.cells[0].textContent === 'orders')"
@@ -232,7 +243,7 @@ def test_a_fetch_that_the_broker_holds_is_said_to_wait(page: Page, client: Clien
     made = messages.FetchRequest
     held = made(
         max_wait_ms=60_000,
-        min_bytes=1,
+        min_bytes=2,  # the first ones for a byte wait for a moment only: fetch.first.wait.ms
         topics=[made.FetchTopic("orders", partitions=[made.FetchPartition(1)])],
     )
     with socket.create_connection((host, int(port))) as connection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 
 from kafka_offsets.client.admin_requests.groups import GroupFacts
-from kafka_offsets.commands.groups.rows import Logs, Row, be_patient, note_outside, of_each_group, offset_rows
+from kafka_offsets.commands.groups.rows import Logs, Row, be_patient, of_each_group, offset_rows
 from kafka_offsets.commands.options.connections import Refusals, listed_groups, unknown_group
 from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.protocol.topic_partition import by_topic
@@ -28,6 +28,7 @@ _OFFSETS = {
     "member": "CONSUMER-ID",
     "host": "HOST",
     "client": "CLIENT-ID",
+    "why": "WHY",
     "error": "ERROR",
 }
 _MEMBERS = {
@@ -116,9 +117,9 @@ def _note_state(refusals: Refusals, facts: GroupFacts) -> None:
 
 
 def _shown(columns: dict[str, str], rows: list[Row], *, verbose: bool) -> dict[str, str]:
-    """Return the columns to print. Instance ids, as in Kafka, and errors are shown if there are any."""
+    """Return the columns to print. Instance ids, as in Kafka, findings and errors are shown if there are any."""
     hidden = set() if verbose else set(_ONLY_VERBOSE)
-    hidden |= {key for key in ("instance", "error") if not any(row.get(key) for row in rows)}
+    hidden |= {key for key in ("instance", "why", "error") if not any(row.get(key) for row in rows)}
     return {key: heading for key, heading in columns.items() if key not in hidden}
 
 
@@ -160,7 +161,6 @@ def _members(_: Logs, facts: GroupFacts, options: Options) -> list[Row]:
 
 def _offsets(logs: Logs, facts: GroupFacts, options: Options) -> list[Row]:
     rows, found = offset_rows(logs, facts), facts.description
-    note_outside(({"group": facts.group, **row} for row in rows), logs.refusals)
     if options.verbose:
         rows = [{**row, "leader_epoch": facts.epochs.get((row["topic"], row["partition"]))} for row in rows]
     if not options.json:

@@ -5,11 +5,11 @@ A broker tells neither when a state began, nor who is silent, nor what it refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from kafka_offsets.client.cluster import LATEST, WHOLE_TOPIC, ClusterClient
-from kafka_offsets.client.coordinator import Coordinator
+from kafka_offsets.client.coordinator import Committed, Coordinator, Description
 from kafka_offsets.commands.options.connections import Refusals, listed_groups
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Transaction
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, ProtocolError
@@ -24,9 +24,14 @@ _CONTROL = 0x20
 
 def group_facts(coordinator: Coordinator) -> Group:
     """Return what the coordinator of a group tells of it. Raises ConnectionLostError and RefusedError."""
-    found = coordinator.describe()
     errors: dict[TopicPartition, ErrorCode] = {}
-    committed = coordinator.committed(errors)
+    found, committed = coordinator.describe(), coordinator.committed(errors)
+    group = group_of(coordinator.group, found, committed)
+    return replace(group, exists=group.exists or bool(errors))
+
+
+def group_of(group: str, found: Description, committed: Mapping[TopicPartition, Committed]) -> Group:
+    """Return what is told of a group."""
     members = tuple(
         Member(
             each.member_id,
@@ -41,13 +46,13 @@ def group_facts(coordinator: Coordinator) -> Group:
         for each in found.members
     )
     return Group(
-        coordinator.group,
+        group,
         found.type,
         found.state,
         -1 if found.epoch is None else found.epoch,
         members,
         offsets={place: Offset(each.offset) for place, each in committed.items()},
-        exists=found.state != "Dead" or bool(committed or errors),
+        exists=found.state != "Dead" or bool(committed),
     )
 
 

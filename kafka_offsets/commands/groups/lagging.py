@@ -13,7 +13,14 @@ from kafka_offsets.client.admin_requests.groups import GroupFacts
 from kafka_offsets.client.admin_requests.record_times import Position, record_times
 from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.clock import duration_text, utc_text
-from kafka_offsets.commands.groups.rows import Logs, Row, be_patient, note_outside, of_each_group, offset_rows
+from kafka_offsets.commands.groups.rows import (
+    Logs,
+    Row,
+    be_patient,
+    of_each_group,
+    offset_rows,
+    with_names,
+)
 from kafka_offsets.commands.options.connections import Refusals, unknown_group
 from kafka_offsets.commands.output.tables import has_colours, print_rows, table
 from kafka_offsets.errors import ConnectionLostError, KafkaOffsetsError, RefusedError
@@ -35,6 +42,9 @@ _PARTITIONS = {
     "lag": "LAG",
 }
 _GROUPS = {"group": "GROUP", "partitions": "PARTITIONS", "lagging": "LAGGING", "lag": "LAG"}
+_EXPLAINED = {"why": "WHY", "error": "ERROR"}
+"""Columns that are shown if there is something in them."""
+
 _SINCE = {"behind_since": "BEHIND-SINCE", "time_lag_ms": "FOR"}
 
 _CLEAR = "\x1b[H\x1b[2J"
@@ -64,15 +74,13 @@ def lag(options: Options) -> int:
 
 def _print_once(options: Options) -> int:
     rows, refusals = _lags(options)
-    note_outside(rows, refusals)
     count = len({row["group"] for row in rows})
     is_by_group = options.by == "group" or (options.by is None and not options.json and count > MANY_GROUPS)
     if not rows and not refusals.code:
         note("no group has committed offsets")
     shown = _chosen(_by_group(rows) if is_by_group else rows, options, is_by_group=is_by_group)
     columns = {**(_GROUPS if is_by_group else _PARTITIONS), **_SINCE}
-    if any(row.get("error") for row in shown):
-        columns["error"] = "ERROR"
+    columns |= {key: heading for key, heading in _EXPLAINED.items() if any(row.get(key) for row in shown)}
     print_rows(columns, shown if options.json else map(_readable, shown), as_json=options.json)
     refusals.say()
     if count > 1 or options.top is not None:
@@ -92,6 +100,8 @@ def _by_group(rows: Iterable[Row]) -> list[Row]:
         if row.get("error"):
             place = "" if row["topic"] is None else f"{row['topic']}-{row['partition']}: "
             group.setdefault("error", f"{place}{row['error']}")
+        if row.get("why"):
+            group["why"] = with_names(group.get("why"), row["why"])
         if row["lag"] is None:
             continue
         group["lag"] = (group["lag"] or 0) + max(row["lag"], 0)
@@ -133,7 +143,7 @@ def _lags(options: Options) -> tuple[list[Row], Refusals]:
             rows = [
                 {"group": facts.group}
                 | {key: row[key] for key in _KEYS}
-                | ({"error": row["error"]} if "error" in row else {})
+                | {key: row[key] for key in ("error", "why") if key in row}
                 for row in offset_rows(logs, facts)
                 if row.get("is_there")
             ]
@@ -214,8 +224,7 @@ def _print_screen(rows: list[Row], refusals: Refusals, options: Options) -> None
         options.by is None and len({row["group"] for row in rows}) > MANY_GROUPS
     )
     columns = {**(_GROUPS if is_by_group else _PARTITIONS), "change": "CHANGE"}
-    if any(row.get("error") for row in rows):
-        columns["error"] = "ERROR"
+    columns |= {key: heading for key, heading in _EXPLAINED.items() if any(row.get(key) for row in rows)}
     nothing = "no offset of a group is known" if refusals.code else "no group has committed offsets"
     shown = _chosen(_with_sums(rows) if is_by_group else rows, options, is_by_group=is_by_group)
     signed = [row | {"change": None if row["change"] is None else f"{row['change']:+d}"} for row in shown]

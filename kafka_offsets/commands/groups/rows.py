@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,13 +11,22 @@ from kafka_offsets.client.admin_requests.groups import GroupFacts, read_groups
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup, LogRange
 from kafka_offsets.client.connection import PATIENCE_S
 from kafka_offsets.client.coordinator import Member
+from kafka_offsets.commands.groups.facts import group_of
 from kafka_offsets.commands.options.connections import Refusals, chosen_groups, listed_groups, reason_of
+from kafka_offsets.diagnosis.facts import Facts, Log
+from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _PLACE = ("topic", "partition", "offset", "end", "lag", "skipped")
 
 Row = dict[str, Any]
+
+
+def with_names(known: str | None, names: str) -> str:
+    """Return the names of findings in a cell with further ones, each once."""
+    return ", ".join(dict.fromkeys([*(known.split(", ") if known else ()), *names.split(", ")]))
 
 
 def be_patient(options: Any) -> None:
@@ -83,8 +93,22 @@ def offset_rows(logs: Logs, facts: GroupFacts) -> list[Row]:
         if known is None and place in ranges:
             row["error"] = logs.reason(place)
         rows.append(row | _owner(owners.get(place)))
-    idle = (member for member in members if not member.assigned)
-    return rows + [dict.fromkeys(_PLACE) | _owner(member) for member in idle]
+    rows += [dict.fromkeys(_PLACE) | _owner(member) for member in members if not member.assigned]
+    _explain(logs, facts, rows)
+    return rows
+
+
+def _explain(logs: Logs, facts: GroupFacts, rows: list[Row]) -> None:
+    """Add to rows of a group what the diagnosis finds in what is known of it, and report the sentences.
+
+    A finding about the group as a whole stands at the members without partitions, if there are any.
+    """
+    idle = [row for row in rows if row["topic"] is None]
+    for each in logs.findings(facts):
+        logs.refusals.add_like(f"findings of {each.name}", facts.group, each.sentence, counts=False)
+        at = [row for row in rows if (row["topic"], row["partition"]) in each.partitions]
+        for row in at or idle or rows:
+            row["why"] = with_names(row.get("why"), each.name)
 
 
 class Logs:
@@ -99,6 +123,7 @@ class Logs:
         self._ranges: dict[str, dict[TopicPartition, LogRange | None]] = {}
         self._whole: set[str] = set()
         self._reasons: dict[TopicPartition, str] = {}
+        self._topics: dict[str, int] | None = None
 
     def of(
         self, topics: Iterable[str], named: Iterable[TopicPartition]
@@ -123,32 +148,34 @@ class Logs:
         ranges = {place: each for topic in wanted for place, each in self._ranges[topic].items()}
         return ranges | {place: None for place in named if place[0] in self._whole}
 
+    def findings(self, facts: GroupFacts) -> Findings:
+        """Return what the diagnosis finds in a group, of which the logs have been asked for."""
+        group = group_of(facts.group, facts.description, facts.committed)
+        if not group.exists:
+            return Findings()  # the command says so
+        known = {
+            place: Log(found.start, found.end)
+            for topic in rule.topics_read({*group.offsets, *group.owners})
+            for place, found in self._ranges.get(topic, {}).items()
+            if found is not None
+        }
+        topics = self._topics_for(group.topics or ()) if group.members else None
+        told = Facts([group], topics, known, asked=frozenset((group.group_id,)))
+        return diagnose(told, time.time_ns() // 1_000_000)
+
+    def _topics_for(self, subscribed: Iterable[str]) -> dict[str, int]:
+        """Return the topics of the cluster, and those subscribed ones that exist for others."""
+        if self._topics is None:
+            self._topics = self.cluster.topics()
+        hidden = [topic for topic in subscribed if topic not in self._topics]
+        if hidden:
+            self.of(hidden, ())
+            self._topics |= {topic: 0 for topic in hidden if topic in self._whole}
+        return self._topics
+
     def reason(self, place: TopicPartition) -> str:
         """Return why the range of a partition is not known."""
         return self._reasons.get(place) or self._reasons[place[0], WHOLE_TOPIC]
-
-
-def note_outside(rows: Iterable[Row], refusals: Refusals) -> None:
-    """Write a line for each committed offset outside its log.
-
-    Kafka's script shows one after the log end as a negative lag, and counts records that were deleted.
-    """
-    for row in rows:
-        place, group = f"{row['topic']}-{row['partition']}", row["group"]
-        said = f"group {group}: the committed offset {row['offset']} of {place} is"
-        name = f"{group} of {place}"
-        if row["lag"] is not None and row["lag"] < 0:
-            many = "committed offsets are after the log end, as when a topic is created again"
-            message = f"{said} after the log end {row['end']}; was the topic created again?"
-            refusals.add_like(many, name, message, counts=False)
-        if row["skipped"]:
-            many = (
-                "committed offsets are before the log start, whose records were deleted before they were read"
-            )
-            message = (
-                f"{said} before the log start: {row['skipped']} offsets were deleted before they were read"
-            )
-            refusals.add_like(many, name, message, counts=False)
 
 
 def _owner(member: Member | None) -> Row:

@@ -9,12 +9,15 @@ import pytest
 from tests.conftest import GeneratedPart
 from tests.documents.pages import blocks, environment
 
-_SHOWN_REQUESTS = 4
+_SHOWN_REQUESTS = ("OffsetFetch", "records: 2", "LeaveGroup")
+"""Those of the story: the others and their order differ from run to run."""
 _SETTING = '"auto.offset.reset": "earliest",'
 _NUMBERS = (
     (r"\d\d:\d\d:\d\d\.\d{3} +[\d.]+ ms", "17:04:05.168     0.3 ms"),
+    (r"(?m)^\d\d:\d\d:\d\d (?=group )", "17:04:05 "),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:39227"),
 )
+_REQUEST = re.compile(r"… |\d\d:\d\d:\d\d\.\d{3} ")
 _MEMBER = re.compile(r"rdkafka-[\da-f-]{30,}")
 
 
@@ -43,14 +46,16 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def chosen(lines: list[str]) -> str:
-    """Return the error and the section of the broker, with its last requests."""
+    """Return the error and the section of the broker, with the requests that tell the story."""
     error = [line.removeprefix("E   ") for line in lines if line.startswith("E   ")]
     (begin,) = (at for at, line in enumerate(lines) if " Kafka broker (" in line)
     (end,) = (at for at, line in enumerate(lines) if line.startswith("====") and "short test summary" in line)
-    section = [line for line in lines[begin + 1 : end] if not line.startswith("… ")]
-    requests = [at for at, line in enumerate(section) if line.startswith("17:04:05")]
-    section = [each for at, each in enumerate(section) if at not in requests[:-_SHOWN_REQUESTS]]
+    section = [line for line in lines[begin + 1 : end] if not _REQUEST.match(line) or _is_shown(line)]
     return "\n".join(["```text", *error, lines[begin], *section, "```"])
+
+
+def _is_shown(request: str) -> bool:
+    return any(word in request for word in _SHOWN_REQUESTS)
 
 
 def _masked(line: str) -> str:

@@ -30,15 +30,15 @@ from kafka_offsets.coordinator.state.shard_state import TopicView
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import conditions, messages
-from kafka_offsets.zookeeper import steps, znodes
-from kafka_offsets.zookeeper.requests import ZooKeeper
-from kafka_offsets.zookeeper.steps import (
+from kafka_offsets.zookeeper import operations, znodes
+from kafka_offsets.zookeeper.operations import (
     GroupTree,
+    Operation,
     RequestRefusedError,
-    Steps,
     StoredOffset,
     UnavailableError,
 )
+from kafka_offsets.zookeeper.requests import ZooKeeper
 from kafka_offsets.zookeeper.znodes import OffsetName
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class ZooKeeperOffsetManager:
                 hosted.refresh_names(some, found)
                 ready(_readable(found))
 
-        steps.run(steps.read_offsets(some), self._session.submit, ended)
+        operations.run(operations.read_offsets(some), self._session.submit, ended)
 
     # -- commits and deletions
 
@@ -327,7 +327,7 @@ class ZooKeeperOffsetManager:
                 logger.error("the groups in ZooKeeper were not listed", exc_info=listed)
             done(())
 
-        steps.run(steps.list_groups(), self._session.submit, ended)
+        operations.run(operations.list_groups(), self._session.submit, ended)
 
     def _visit(self, groups: list[str], done: Callable[[], None]) -> None:
         """Read the offsets of groups into the tables, and remove their znodes if they have none; then call `done`."""
@@ -354,14 +354,14 @@ class ZooKeeperOffsetManager:
             """Begin to remove the group from ZooKeeper if it, or one of its topics, has no offsets."""
             assert tree is not None
             if tree.exists and (not tree.offsets or tree.empty_topics):
-                steps.run(self._remove(group), self._session.submit, partial(_report, group))
+                operations.run(self._remove(group), self._session.submit, partial(_report, group))
             ready(ErrorCode.NONE)
             return Result()
 
         hosted.ask(Ask(group, None, refreshed, ready))
 
-    def _remove(self, group: str) -> Steps[None]:
-        if (yield from steps.remove_empty(group)):
+    def _remove(self, group: str) -> Operation[None]:
+        if (yield from operations.remove_empty(group)):
             logger.info("group %s has no offsets in ZooKeeper: its znodes are removed", group)
 
     def _cleaned(self) -> None:

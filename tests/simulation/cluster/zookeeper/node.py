@@ -14,7 +14,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_znodes import Endpoints
-from kafka_offsets.zookeeper.steps import UnavailableError
+from kafka_offsets.zookeeper.operations import UnavailableError
 from tests.simulation.cluster.network import CLUSTER_ID
 from tests.simulation.cluster.node import Node
 from tests.simulation.cluster.zookeeper.client import VirtualSession

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.nodes import part
+from kafka_offsets.broker.nodes import cluster_connection
 from kafka_offsets.broker.nodes.candidate import Candidate
 from kafka_offsets.broker.nodes.controller_link import Address, ControllerLink
 from kafka_offsets.broker.nodes.elected_controller import ElectedController
@@ -192,7 +192,7 @@ class ElectingNode(Node):
         )
         await self.candidate.start()
         await self.link.start()
-        part.catch_up(self.core)
+        cluster_connection.catch_up(self.core)
         self.accepts = True
         self.request_turn()
 

@@ -1,4 +1,4 @@
-"""Part: connects a broker with the metadata of its cluster, wherever they are."""
+"""Connection of a broker with the metadata of its cluster, wherever they are."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Sender
 from kafka_offsets.storage.directory.catalogue import NewTopic
 from kafka_offsets.storage.directory.data_directory import DataDirectory
-from kafka_offsets.storage.directory.starts import stored_epoch
+from kafka_offsets.storage.directory.start_count import stored_epoch
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context

@@ -72,7 +72,7 @@ class ParkedFetch:
     plan        what it reads
     missing     bytes that its partitions must grow by
     denied      errors of partitions that the sender may not read, which do not end the wait of the others
-    is_held_back  enough was appended, but in open transactions: any growth makes it read again
+    is_held_back  enough was appended, but in open transactions: any append makes it read again
     partitions  where it is parked; each has the number of its further bytes that count
     """
 
@@ -302,7 +302,7 @@ def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
 
 def wake(broker: Context, now: Now) -> None:
     """Answer parked fetches for which there is now enough in partitions that may have grown."""
-    partitions, broker.growth.partitions = broker.growth.partitions, {}
+    partitions, broker.appends.partitions = broker.appends.partitions, {}
     for partition in partitions:
         if not partition.parked:
             continue

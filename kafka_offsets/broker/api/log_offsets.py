@@ -353,6 +353,6 @@ def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorC
     if offset > log.log_start_offset:
         partition.delete_records_before(offset)
         free_deleted(log)
-        broker.growth.note_deletion(partition)
+        broker.appends.record_deletion(partition)
         broker.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE

@@ -473,7 +473,7 @@ class _Appends:
                 return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
             if found:
                 return answer(index, found, -1, -1, log.log_start_offset)
-        problem = self._broker.growth.memory.refuses(log, len(checked) + CHECKED_POSITION)
+        problem = self._broker.appends.memory.refuses(log, len(checked) + CHECKED_POSITION)
         if problem is not None:
             return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)
         base_offset = log.append_checked(
@@ -482,7 +482,7 @@ class _Appends:
         if producers is not None:
             producers.add(header, base_offset, max_timestamp, now.wall_ms)
         self.logs.append(log)
-        self._broker.growth.note(partition)
+        self._broker.appends.record(partition)
         return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 

@@ -298,7 +298,7 @@ def _write_marker(
                 now,
                 is_commit=marker.transaction_result,
             )
-            broker.growth.note(partition)
+            broker.appends.record(partition)
             logs.append(partition.log)
     except LogLoadingError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

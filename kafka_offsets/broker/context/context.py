@@ -12,9 +12,9 @@ from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.interfaces import Replicas
+from kafka_offsets.broker.groups.appends import Appends
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.groups.expiry import Expiry
-from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
@@ -102,7 +102,7 @@ class Context:
     answers: Answers
     directory: DataDirectory
     topics: Topics
-    growth: Growth
+    appends: Appends
     durability: Durability
     settings: SharedSettings
     fetch_sessions: FetchSessions

@@ -29,10 +29,10 @@ from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
 from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.gates.token_expiry import start_expiry
+from kafka_offsets.broker.groups.appends import Appends, MemoryLimit
 from kafka_offsets.broker.groups.dead_records import DeadRecords
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.groups.expiry import Expiry, Services
-from kafka_offsets.broker.groups.growth import Growth, MemoryLimit
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
@@ -140,7 +140,7 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config, is_replicated=cluster is not None)
-        self.growth = Growth(
+        self.appends = Appends(
             MemoryLimit(config, self.directory.files, lambda: len(self.broker.node.broker_ids))
         )
         self.durability = Durability(
@@ -148,7 +148,7 @@ class BrokerCore:
             self.scheduler,
             self.workers,
             self.answers,
-            self.growth,
+            self.appends,
             lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - created below
         )
         self._compose_coordination()
@@ -216,7 +216,7 @@ class BrokerCore:
         self.authorizer = config.authorizer()
         self.settings = SharedSettings(self.directory, self.group_configs, self.authorizer)
         self.runtime = self._new_runtime()
-        self.shards = Shards(config, self.topics, self.scheduler, self.runtime, self.growth)
+        self.shards = Shards(config, self.topics, self.scheduler, self.runtime, self.appends)
         self.loader = ShardLoader(
             config, self.topics, self.scheduler, self.workers, self.runtime, self.shards
         )
@@ -225,7 +225,7 @@ class BrokerCore:
             config,
             self.topics,
             self.scheduler,
-            self.growth,
+            self.appends,
             self.durability,
             self.shards,
             self.answers.incidents,
@@ -272,7 +272,7 @@ class BrokerCore:
         self.dead_records: DeadRecords | None = None
         if not self.directory.files.outlives_process:
             self.dead_records = DeadRecords(config, self.topics, self.runtime, self.log_cleaner)
-        self.log_cleaner.on_deleted.append(self.growth.note_deletion)
+        self.log_cleaner.on_deleted.append(self.appends.record_deletion)
 
     def _new_runtime(self) -> CoordinatorRuntime:
         config = self.config
@@ -301,7 +301,7 @@ class BrokerCore:
             answers=self.answers,
             directory=directory,
             topics=self.topics,
-            growth=self.growth,
+            appends=self.appends,
             durability=self.durability,
             settings=self.settings,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
@@ -373,10 +373,10 @@ class BrokerCore:
                 self.shards.append(now)
             if self.replicas is not None:
                 self.replicas.end_turn(now)
-            if self.dead_records is not None and self.growth.unsynced:
-                self.dead_records.drop(self.growth.unsynced, now)
+            if self.dead_records is not None and self.appends.unsynced:
+                self.dead_records.drop(self.appends.unsynced, now)
             self.durability.start_sync()
-            if self.growth.partitions:
+            if self.appends.partitions:
                 fetch.wake(self.broker, now)
             if self.answers.answered:
                 self.answers.release()
@@ -420,7 +420,7 @@ class BrokerCore:
     @property
     def has_work(self) -> bool:
         """Whether another turn is needed."""
-        return bool(self.answers.resumable or self.shards.dirty or self.growth.partitions)
+        return bool(self.answers.resumable or self.shards.dirty or self.appends.partitions)
 
     @property
     def is_quiet(self) -> bool:
@@ -429,7 +429,7 @@ class BrokerCore:
             self.has_work
             or self.answers.answered
             or self.answers.writable
-            or self.growth.unsynced
+            or self.appends.unsynced
             or self.durability.is_awaited
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.groups.growth import Growth
+from kafka_offsets.broker.groups.appends import Appends
 from kafka_offsets.broker.turn.workers import Workers
 from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.clock import Now
@@ -39,14 +39,14 @@ class Durability:
         scheduler: Scheduler,
         workers: Workers,
         answers: Answers,
-        growth: Growth,
+        appends: Appends,
         sync_ended: Callable[[Iterable[Log]], None],
     ) -> None:
         self._config = config
         self._scheduler = scheduler
         self._workers = workers
         self._answers = answers
-        self._unsynced = growth.unsynced
+        self._unsynced = appends.unsynced
         self._sync_ended = sync_ended
         self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
         self._syncing = False

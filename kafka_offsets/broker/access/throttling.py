@@ -54,7 +54,7 @@ class Throttling:
         scheduler: Scheduler,
         answers: Answers,
         is_broker: Callable[[RequestContext], bool],
-        row_of: Callable[[int], Api],
+        api_of: Callable[[int], Api],
     ) -> None:
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
         of_controller = Windows(
@@ -68,7 +68,7 @@ class Throttling:
         self._scheduler = scheduler
         self._answers = answers
         self._is_broker = is_broker
-        self._row_of = row_of
+        self._api_of = api_of
         self._handling: ClientConnection | None = None
         self._started_ns = 0
         self.time_ns: Callable[[], int] = monotonic_ns
@@ -158,7 +158,7 @@ class Throttling:
             return response
         self._throttle(context, throttle_ms)
         if response is context.request:
-            response = self._row_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
+            response = self._api_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
         if context.api_key != _DESCRIBE_QUORUM:
             response.throttle_time_ms = throttle_ms
         return response

@@ -14,7 +14,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
-from kafka_offsets.broker.wire.api import AdvertisedRows, Later
+from kafka_offsets.broker.wire.api import AdvertisedApis, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -421,7 +421,7 @@ def api_versions(
     if context.api_version >= _FEATURES_FROM_0_SINCE:
         supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
     return answer(
-        api_keys=cast("list[messages.ApiVersionsResponse.ApiVersion]", AdvertisedRows(broker.apis)),
+        api_keys=cast("list[messages.ApiVersionsResponse.ApiVersion]", AdvertisedApis(broker.apis)),
         supported_features=supported,
         finalized_features_epoch=0,
         finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],

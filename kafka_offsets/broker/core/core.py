@@ -23,7 +23,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.broker_peers import is_broker
 from kafka_offsets.broker.context.context import Access, Context, Groups, Node
-from kafka_offsets.broker.core.api_table import row_of, served_apis
+from kafka_offsets.broker.core.api_table import api_of, served_apis
 from kafka_offsets.broker.core.incident_log import log_incident
 from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
@@ -124,7 +124,7 @@ class BrokerCore:
         self.scheduler = Scheduler(self.clock)
         self.connections: dict[ClientConnection, None] = {}
         self.responses = ResponseBudget(config.queued_max_response_bytes)
-        self.answers = Answers(self.responses, lambda key: row_of(self.broker.apis, key), self.clock)
+        self.answers = Answers(self.responses, lambda key: api_of(self.broker.apis, key), self.clock)
         self.answers.incidents.on_new = log_incident
         self._turn_began_ms: int | None = None
         self._turn_ms = (
@@ -204,7 +204,7 @@ class BrokerCore:
             self.scheduler,
             self.answers,
             lambda context: is_broker(self.broker, context),
-            lambda key: row_of(self.broker.apis, key),
+            lambda key: api_of(self.broker.apis, key),
         )
         self.settings.on_quotas = self.throttling.set
         self.throttling.set(self.directory.clients.quotas)

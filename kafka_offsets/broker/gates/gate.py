@@ -1,4 +1,4 @@
-"""The gate: a request passes it when its sender has the rights that the row of its API states.
+"""The gate: a request passes it when its sender has the rights that its API states.
 
 The whole request is refused, or each of its groups and topics by itself; what is left is decided, and both responses
 are joined. The gate stands before the leaders and coordinators of a cluster and before the shard of a group: nobody

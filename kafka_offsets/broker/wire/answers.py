@@ -45,7 +45,7 @@ class Answers:
 
     responses  counts the large ones
     throttle   set while clients have quotas: (request, response) -> the response, with its throttle time
-    row_of     API key -> its row, also of an API that is no longer served
+    api_of     API key -> the API, also of an API that is no longer served
     observer   of a broker for tests
     incidents  what clients were refused, and what else went wrong
     answered   connections with an answer that is not released yet
@@ -53,10 +53,10 @@ class Answers:
     resumable  connections whose next requests may be decided now
     """
 
-    def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api], clock: Clock) -> None:
+    def __init__(self, responses: ResponseBudget, api_of: Callable[[int], Api], clock: Clock) -> None:
         self.responses = responses
         self.throttle: Callable[[RequestContext, object], object] | None = None
-        self._row_of = row_of
+        self._api_of = api_of
         self.observer: Observer | None = None
         self.incidents = Incidents()
         self.clock = clock
@@ -79,7 +79,7 @@ class Answers:
             self.answered[connection] = None
             return
         if context.api_key in NOTED and response is not context.request:
-            api = self._row_of(context.api_key)
+            api = self._api_of(context.api_key)
             note(self.incidents, api.name, context, response, self.clock.now().wall_ms)
         if self.throttle is not None:
             response = self.throttle(context, response)
@@ -95,7 +95,7 @@ class Answers:
                 encode, response, context.correlation_id, codecs.has_tagged_response_header
             )
         except ValueError:
-            api = self._row_of(context.api_key)
+            api = self._api_of(context.api_key)
             logger.exception(
                 "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
             )
@@ -124,7 +124,7 @@ class Answers:
         if context.api_key == _PRODUCE and context.request.acks == 0:  # it gets no other sign of an error
             self.close_connection(context.connection)
             return
-        api = self._row_of(context.api_key)
+        api = self._api_of(context.api_key)
         self.reply(context, api.fail(context.request, error, context.api_version))
 
     def reply_encoded(self, context: RequestContext, answer: bytes | bytearray | Parts) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker.cluster.rows import ClusterRows
+from kafka_offsets.broker.cluster.apis import ClusterApis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.inner_channel import InnerChannel
@@ -95,7 +95,7 @@ class ClusterNode(InspectedServer):
 
     def served(self) -> Apis:
         """Return the table of APIs, with checks of leaders and coordinators."""
-        return ClusterRows(self._membership).table(super().served())
+        return ClusterApis(self._membership).table(super().served())
 
     def node_of(self, listener: int) -> int:
         """Return the id of this node."""

@@ -1,6 +1,6 @@
-"""Interception: faults replace rows in a broker's table of APIs, as long as there are faults.
+"""Interception: faults replace APIs in the table of a broker, as long as there are faults.
 
-The new row has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
+The new API has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
 without them, and otherwise only requests of those APIs pay. A fault receives the answer by a held context, which
 replaces the request's own context while that one waits in the order of its connection.
 """
@@ -56,8 +56,8 @@ class Interception:
         self._faults = faults
         self._in_loop = in_loop
 
-    def row(self) -> Api:
-        """Return the row that replaces the API's own."""
+    def intercepted(self) -> Api:
+        """Return the API whose handler checks the faults first."""
         return self._api.handled_by(self._handle)
 
     def _handle(self, broker: Context, request: Any, context: RequestContext, now: Now) -> Response | Later:
@@ -281,26 +281,26 @@ def send_half(broker: Context, context: RequestContext, answer: Any) -> None:
     broker.answers.close_connection(context.connection)
 
 
-def telling_its_own(row: Api) -> Api:
-    """Return the row of ApiVersions that answers an unsupported version with the supported ones (KIP-511)."""
+def telling_its_own(api: Api) -> Api:
+    """Return an ApiVersions that answers an unsupported version with the supported ones (KIP-511)."""
 
     def fail(request: Any, error: ErrorCode, api_version: int) -> Any:
-        response: Any = row.fail(request, error, api_version)
+        response: Any = api.fail(request, error, api_version)
         for each in response.api_keys:
-            each.min_version, each.max_version = row.versions
+            each.min_version, each.max_version = api.versions
         return response
 
-    return replace(row, fail=fail)
+    return replace(api, fail=fail)
 
 
-def featureless(row: Api) -> Api:
-    """Return the row of ApiVersions for a release without features of transactions and groups."""
+def featureless(api: Api) -> Api:
+    """Return an ApiVersions for a release without features of transactions and groups."""
 
     def handle(broker: Context, request: Any, context: RequestContext, now: Now) -> Response:
-        response = row.handle(broker, request, context, now)
+        response = api.handle(broker, request, context, now)
         assert isinstance(response, messages.ApiVersionsResponse)
         response.supported_features, response.finalized_features = [], []
         response.finalized_features_epoch = -1
         return response
 
-    return row.handled_by(handle)
+    return api.handled_by(handle)

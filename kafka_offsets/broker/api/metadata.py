@@ -231,9 +231,9 @@ def _create_some(broker: Context, new: list[NewTopic]) -> list[str]:
     try:
         broker.topics.create_several(new)
     except StorageError as error:
-        rest = [topic for topic in new if broker.topics.get(topic.name) is None]
-        if len(rest) < len(new):  # another broker has created some of them
-            return _create_some(broker, rest)
+        missing = [topic for topic in new if broker.topics.get(topic.name) is None]
+        if len(missing) < len(new):  # another broker has created some of them
+            return _create_some(broker, missing)
         names = [topic.name for topic in new]
         logger.error("topics were not created: %s: %s", ", ".join(names), error)
         return names

@@ -188,29 +188,29 @@ class ClusterApis:
     def _by_leader(
         self, api: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
     ) -> Response | Later:
-        def is_elsewhere(topic: str, index: int) -> bool:
+        def is_led_by_another(topic: str, index: int) -> bool:
             if api.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
                 return not self._view.hosts(broker, topic, index)
             return not self._view.serves(broker, topic, index)
 
         version, name_of = context.api_version, names_of(broker)
         named = api.named(version)
-        if not any(is_elsewhere(*place) for place in named.places(request, name_of)):
+        if not any(is_led_by_another(*place) for place in named.places(request, name_of)):
             return api.handle(broker, request, context, now)
-        struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
+        refused_part, served_part = named.split_by_partition(request, is_led_by_another, name_of)
         if isinstance(request, messages.ProduceRequest) and request.acks == 0:
-            return refuse_unanswered(broker, api, rest, context, now)
-        refused = api.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
+            return refuse_unanswered(broker, api, served_part, context, now)
+        refused = api.fail(refused_part, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
         if api.has_leader_epochs:
-            self._compare_epochs(broker, struck, refused)
-        if rest is None:
+            self._compare_epochs(broker, refused_part, refused)
+        if served_part is None:
             return self._name_leaders(api, broker, context, refused)
 
         def join(response: messages.MessageValue) -> messages.MessageValue:
             joined: messages.MessageValue = named.join_by_partition(request, refused, response)
             return self._name_leaders(api, broker, context, joined)
 
-        return decide_and_change(broker, api, rest, context, now, join)
+        return decide_and_change(broker, api, served_part, context, now, join)
 
     def _compare_epochs(self, broker: Context, request: Any, refused: Any) -> None:
         """Answer that a leader epoch is not the current one: a replica compares it before it checks who leads."""
@@ -301,7 +301,7 @@ class ClusterApis:
     ) -> Response | Later:
         is_transactional = api.addresses is Addresses.TRANSACTION
 
-        def is_elsewhere(key: str) -> bool:
+        def is_coordinated_by_another(key: str) -> bool:
             found = self._view.coordinator(broker, key, is_transactional=is_transactional)
             return found != broker.node.id
 
@@ -311,12 +311,14 @@ class ClusterApis:
             keys = list(filter(None, named.ids(request, TRANSACTIONAL_ID)))
         else:
             keys = named.ids(request, GROUP_ID)
-        if not any(is_elsewhere(key) for key in keys):
+        if not any(is_coordinated_by_another(key) for key in keys):
             return api.handle(broker, request, context, now)
         if isinstance(request, messages.AddPartitionsToTxnRequest) and forbidden_topics(
             request.v3_and_below_topics, context
         ):
-            return api.handle(broker, request, context, now)  # refused, before it is told who coordinates
+            return api.handle(
+                broker, request, context, now
+            )  # refused before a response names the coordinator
         if broker.config.offsets_forward and api.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, broker, is_transactional=False)
             self._forwarding.decide(broker, api, request, context, coordinator_of)
@@ -324,12 +326,12 @@ class ClusterApis:
         error = ErrorCode.NOT_COORDINATOR
         if not named.keys(request):
             return api.fail(request, error, version)
-        struck, rest = named.split_by_key(request, is_elsewhere)
-        refused = api.fail(struck, error, version)
-        if rest is None:
+        refused_part, served_part = named.split_by_key(request, is_coordinated_by_another)
+        refused = api.fail(refused_part, error, version)
+        if served_part is None:
             return refused
         return decide_and_change(
-            broker, api, rest, context, now, partial(named.join_by_key, request, refused)
+            broker, api, served_part, context, now, partial(named.join_by_key, request, refused)
         )
 
     # -- answers that name brokers, leaders or replicas

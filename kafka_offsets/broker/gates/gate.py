@@ -57,7 +57,7 @@ def _decide(
             if name is None or not sender.may(right.operation, right.resource_type, name):
                 _note_denied(broker, api, context, right, name or "")
                 refused = api.fail(request, right.error, version)
-                return _decide_rest(api, broker, request, context, now, refused, None)
+                return _decide_served_part(api, broker, request, context, now, refused, None)
     if needed.each is None:
         return api.handle(broker, request, context, now, *more)
     if needed.each.resource_type is ResourceType.TOPIC:
@@ -84,7 +84,7 @@ def _decide_keys(
     refused_part, served_part = named.split_by_key(request, denied.__contains__)
     refused = api.fail(refused_part, right.error, context.api_version)
     join = partial(named.join_by_key, request, refused)
-    return _decide_rest(api, broker, request, context, now, refused, served_part, join)
+    return _decide_served_part(api, broker, request, context, now, refused, served_part, join)
 
 
 def _decide_topics(
@@ -118,7 +118,7 @@ def _decide_topics(
 
     if served_part is not None and _is_whole(broker, request):
         return join(api.fail(served_part, ErrorCode.OPERATION_NOT_ATTEMPTED, version))
-    return _decide_rest(api, broker, request, context, now, refused, served_part, join)
+    return _decide_served_part(api, broker, request, context, now, refused, served_part, join)
 
 
 def _note_denied(broker: Context, api: Api, context: RequestContext, right: rights.Right, name: str) -> None:
@@ -128,7 +128,7 @@ def _note_denied(broker: Context, api: Api, context: RequestContext, right: righ
     broker.answers.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
 
 
-def _decide_rest(
+def _decide_served_part(
     api: Api,
     broker: Context,
     request: messages.MessageValue,

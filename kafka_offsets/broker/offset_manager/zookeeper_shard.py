@@ -354,10 +354,10 @@ class ZooKeeperShard(HostedShard):
     def _take(self, done: _Done) -> None:
         """Put the offsets of a decision into the table; append its other records, and reply."""
         shard, (result, versions, kept) = self.shard, done
-        rest: list[CoordinatorRecord] = []
+        other_records: list[CoordinatorRecord] = []
         for record in result.records:
             if record.offset_key is None:
-                rest.append(record)
+                other_records.append(record)
                 continue
             name = OffsetName(*record.offset_key)
             version = versions.get(name)
@@ -373,7 +373,7 @@ class ZooKeeperShard(HostedShard):
             self.refresh_names(list(kept), kept)
             result.undo()
             return
-        super().decide(Result(rest, result.replies, result.undo))
+        super().decide(Result(other_records, result.replies, result.undo))
 
     def _fail_queue(self, error: ErrorCode) -> None:
         items, self._queue = self._queue, deque()

@@ -66,10 +66,10 @@ class Interception:
         for fault in concerning:
             if fault.observes:
                 fault.strike()
-        struck = [fault for fault in concerning if not fault.observes]
-        if not struck:
+        strikes = [fault for fault in concerning if not fault.observes]
+        if not strikes:
             return self._api.handle(broker, request, context, now)
-        _Struck(broker, self._api, context, call, struck, self._in_loop).begin(now)
+        _Struck(broker, self._api, context, call, strikes, self._in_loop).begin(now)
         return LATER
 
 
@@ -174,10 +174,10 @@ class _Struck:
                 others, split.rest, lambda response: answer(join(request, refused, response)), now
             )
 
-    def _refuse_unanswered(self, others: list[Fault], rest: Any, now: Now) -> None:
+    def _refuse_unanswered(self, others: list[Fault], served_part: Any, now: Now) -> None:
         """Close the connection of a producer with acks=0: this is how a broker reports an error to it."""
-        if rest is not None:
-            self._decide_by(others, rest, lambda _: None, now)
+        if served_part is not None:
+            self._decide_by(others, served_part, lambda _: None, now)
         self._broker.answers.reply_encoded(self._context, b"")
         self._broker.answers.close_connection(self._context.connection)
 

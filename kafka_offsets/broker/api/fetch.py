@@ -183,7 +183,7 @@ def _with_denials(
 
     def refuse(topic: str, index: int) -> ErrorCode:
         if not sender.may(AclOperation.READ, ResourceType.TOPIC, topic):
-            return _DENIED  # before it is told who leads it
+            return _DENIED  # before the response names the leader
         return ErrorCode.NONE if refuses is None else refuses(topic, index)
 
     return refuse

@@ -131,8 +131,10 @@ def _undescribed(
     if kind is None:
         return {}
     error, message = DENIALS[kind]
-    told = message if version < _COORDINATORS_SINCE else ""
-    return {key: (error, told) for key in set(keys) if not sender.may(AclOperation.DESCRIBE, kind, key)}
+    shown_message = message if version < _COORDINATORS_SINCE else ""
+    return {
+        key: (error, shown_message) for key in set(keys) if not sender.may(AclOperation.DESCRIBE, kind, key)
+    }
 
 
 def _coordinator_error(broker: Context, key_type: int, api_version: int, now: Now) -> ErrorCode:

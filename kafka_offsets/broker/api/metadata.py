@@ -139,10 +139,14 @@ def _asked_topics(
                 (name, described_ms) for name in absent if broker.topics.get(name)
             )
 
-    def told(name: str) -> Topic | None:
-        return None if _is_untold(broker, name, now) else broker.topics.get(name)
+    def described_topic(name: str) -> Topic | None:
+        return None if _is_hidden(broker, name, now) else broker.topics.get(name)
 
-    return (yield from _described(broker, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
+    return (
+        yield from _described(
+            broker, asked, described_topic, lambda name: _unknown_topic(name, failed.get(name))
+        )
+    )
 
 
 def _may_see_id(broker: Context, sender: Sender, topic_id: bytes) -> bool:
@@ -183,7 +187,7 @@ def _described(
     return described
 
 
-def _is_untold(broker: Context, name: str, now: Now) -> bool:
+def _is_hidden(broker: Context, name: str, now: Now) -> bool:
     """Whether a topic that Metadata created is too new to be described."""
     described_ms = broker.undescribed_topics.get(name)
     if described_ms is None:

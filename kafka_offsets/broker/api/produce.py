@@ -443,8 +443,8 @@ class _Appends:
                 self._broker, self._request, self._context, partition, header, self._now
             )
         else:
-            told = self._verified.get((topic.name, partition.index), ErrorCode.NONE)
-            error = _told_error(told, self._context)
+            verified = self._verified.get((topic.name, partition.index), ErrorCode.NONE)
+            error = _producer_error(verified, self._context)
         if not error:
             return None
         refusal = _refusal(partition.index, error)
@@ -520,10 +520,10 @@ def _join_transaction(
     error = broker.transactions.add_or_verify(
         request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
     )
-    return _told_error(error, context)
+    return _producer_error(error, context)
 
 
-def _told_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
+def _producer_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
     """Return an error of the transaction coordinator as a producer receives it."""
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and context.api_version < _ADDS_SINCE:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # older clients retry this error

@@ -140,7 +140,7 @@ def _decide_served_part(
 ) -> Response | Later:
     """Decide the part of a request that is not refused, None for nothing, and join both responses."""
     if api.rights.message is not None:
-        _tell(refused, api.rights.message)
+        _set_messages(refused, api.rights.message)
     if getattr(request, "acks", None) == 0:
         return refuse_unanswered(broker, api, served_part, context, now)
     if served_part is None or join is None:
@@ -148,7 +148,7 @@ def _decide_served_part(
     return decide_and_change(broker, api, served_part, context, now, join)
 
 
-def _tell(value: Any, message: str) -> None:
+def _set_messages(value: Any, message: str) -> None:
     """Set the message beside every error of a response."""
     for name in value.__slots__:
         each = getattr(value, name)
@@ -156,7 +156,7 @@ def _tell(value: Any, message: str) -> None:
             setattr(value, name, message)
         for element in each if isinstance(each, list) else ():
             if isinstance(element, messages.Value):
-                _tell(element, message)
+                _set_messages(element, message)
 
 
 def _is_whole(broker: Context, request: messages.MessageValue) -> bool:

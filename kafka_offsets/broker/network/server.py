@@ -61,7 +61,7 @@ _MOST_DELAYED_MS = 100
 """What is due waits so long at most while requests that have arrived wait, and is then carried out before them."""
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_TELL_MS = 1000
+_REPORT_EACH_MS = 1000
 
 T = TypeVar("T")
 
@@ -265,7 +265,7 @@ class Server:
         self._closed = asyncio.Event()
         self._stopping = False
         self._tasks = 0
-        self._told_ms = -_TELL_MS
+        self._reported_ms = -_REPORT_EACH_MS
         self._config = config
         self.refuses: Callable[[], None] | None = None
         self._time_driver = self.new_time_driver()
@@ -506,8 +506,8 @@ class Server:
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in _NO_RESOURCES and "socket" in context:
             now_ms = self._clock.now().mono_ms
-            if now_ms - self._told_ms >= _TELL_MS:
-                self._told_ms = now_ms
+            if now_ms - self._reported_ms >= _REPORT_EACH_MS:
+                self._reported_ms = now_ms
                 logger.error("no connection can be accepted: %s", error.strerror)
             return
         if (

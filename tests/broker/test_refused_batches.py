@@ -18,7 +18,7 @@ class Refusals:
     def __init__(self) -> None:
         self.refused: list[tuple[int, ErrorCode]] = []
 
-    def reply(self, context: RequestContext, response: Any) -> None:
+    def respond(self, context: RequestContext, response: Any) -> None:
         raise AssertionError("nothing was written")
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:

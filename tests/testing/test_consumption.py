@@ -10,7 +10,7 @@ def test_members_that_crash_are_forgotten_with_their_connection() -> None:
     # A member that crashes leaves no group: a broker for a whole session of tests remembered each for ever.
     core = make_core(group_initial_rebalance_delay_ms=0)
     observed = Observation(Consumption(), core.topics.topic_name)
-    core.answers.observer = observed
+    core.responses.observer = observed
     classic = GroupMember(core)
     classic.send_join()
     classic.client.turn()

@@ -137,7 +137,7 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
         for partition in joining:
             partition.joining -= 1
         if error:
-            broker.answers.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
+            broker.responses.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
             _append_all(broker, request, context, broker.clock.now(), invalid)
 
@@ -249,7 +249,7 @@ def _refuse_all(
     if request.acks == 0:
         _finish_unanswered(broker, context, response.responses)
     else:
-        broker.answers.reply(context, response)
+        broker.responses.respond(context, response)
 
 
 def fail_produce(
@@ -321,12 +321,12 @@ def _append_all(
     if request.acks == 0:
         _finish_unanswered(broker, context, responses)
     elif broker.replicas is not None and request.acks == ACKS_ALL:
-        _reply_when_replicated(broker, request, context, messages.ProduceResponse(responses), appends.logs)
+        _respond_when_replicated(broker, request, context, messages.ProduceResponse(responses), appends.logs)
     else:
-        broker.durability.reply_when_on_disk(context, messages.ProduceResponse(responses), appends.logs)
+        broker.durability.respond_when_on_disk(context, messages.ProduceResponse(responses), appends.logs)
 
 
-def _reply_when_replicated(
+def _respond_when_replicated(
     broker: Context,
     request: messages.ProduceRequest,
     context: RequestContext,
@@ -347,7 +347,7 @@ def _reply_when_replicated(
         for partition, error in outcomes.items():
             if error:
                 answers[partition].error_code = error
-        broker.durability.reply_when_on_disk(context, response, logs)
+        broker.durability.respond_when_on_disk(context, response, logs)
 
     assert broker.replicas is not None
     offsets = {partition: partition.log.log_end_offset for partition in answers}
@@ -360,7 +360,7 @@ def _finish_unanswered(
     responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
     broker.access.throttling.unanswered(context)
-    broker.answers.reply_encoded(context, b"")
+    broker.responses.respond_encoded(context, b"")
     errors = [
         f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
         for topic in responses
@@ -369,7 +369,7 @@ def _finish_unanswered(
     ]
     if errors:  # the producer gets no other sign of an error
         logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
 
 
 class _Appends:

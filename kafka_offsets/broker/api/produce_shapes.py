@@ -116,7 +116,7 @@ class ProduceShapes:
             broker.appends.record(partition)
             numbers = _NUMBERS.pack(0, offset, append_time, log.log_start_offset)
         answer = b"".join((shape.before, frame[4:8], shape.middle, numbers, shape.after))
-        broker.answers.reply_encoded(context, answer)
+        broker.responses.respond_encoded(context, answer)
         return True
 
     def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:

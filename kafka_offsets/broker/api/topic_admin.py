@@ -606,7 +606,7 @@ def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
         logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
     for name in names:
         topic_deleted(broker, name)
-        broker.answers.incidents.add(DELETED, broker.clock.now().wall_ms, topic=name)
+        broker.responses.incidents.add(DELETED, broker.clock.now().wall_ms, topic=name)
     return [_FINE] * len(topics)
 
 

@@ -78,7 +78,7 @@ def _envelope(
     if not is_between_brokers(broker, context):
         # as at a listener of Kafka that is not for controllers
         error = ProtocolError(f"API key {_ENVELOPE} is not served at this listener", 0)
-        broker.answers.refuse(context.connection, error)
+        broker.responses.refuse(context.connection, error)
         return LATER
     if not is_trusted(broker, context):
         return messages.EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

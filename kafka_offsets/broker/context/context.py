@@ -23,10 +23,10 @@ from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.partition.log_opener import LogOpener
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.turn.scheduler import Scheduler
-from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.broker.wire.fetch_sessions import FetchSessions
+from kafka_offsets.broker.wire.responses import Responses
 from kafka_offsets.clock import Clock
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.storage.directory.data_directory import DataDirectory
@@ -99,7 +99,7 @@ class Context:
     clock: Clock
     scheduler: Scheduler
     apis: Apis
-    answers: Answers
+    responses: Responses
     directory: DataDirectory
     topics: Topics
     appends: Appends

@@ -125,7 +125,7 @@ def _note_denied(broker: Context, api: Api, context: RequestContext, right: righ
     fields = sender(api.name, context) | {"error": right.error.name, "principal": str(context.principal)}
     if right.resource_type is not ResourceType.CLUSTER:
         fields[right.resource_type.name.lower()] = name
-    broker.answers.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
+    broker.responses.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
 
 
 def _decide_served_part(

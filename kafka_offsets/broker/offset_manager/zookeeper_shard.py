@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kafka_offsets.broker.groups.runtime import HostedShard, Replies
+from kafka_offsets.broker.groups.runtime import HostedShard, ResponseSender
 from kafka_offsets.broker.groups.shared_batches import Read
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.clock import Now
@@ -111,7 +111,7 @@ class ZooKeeperShard(HostedShard):
         self,
         shard: Shard,
         log: Log,
-        replies: Replies,
+        sender: ResponseSender,
         compression: Compression,
         max_batch_bytes: int,
         *,
@@ -120,7 +120,7 @@ class ZooKeeperShard(HostedShard):
         now: Callable[[], Now],
         published: PublishedGroups | None,
     ) -> None:
-        super().__init__(shard, log, replies, compression, max_batch_bytes)
+        super().__init__(shard, log, sender, compression, max_batch_bytes)
         self._submit = submit
         self._touch = touch
         self._now = now
@@ -386,7 +386,7 @@ class ZooKeeperShard(HostedShard):
         for item in items:
             if isinstance(item, _Write):
                 for reply in item.result.replies:
-                    self._replies.fail(reply.context, error)
+                    self._sender.fail(reply.context, error)
             elif isinstance(item, Ask):
                 item.refuse(error)
             else:

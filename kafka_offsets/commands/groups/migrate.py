@@ -346,10 +346,10 @@ def _group_to_log(
     return chosen.counts(group)
 
 
-class _NoReplies:
+class _NoResponses:
     """There are no clients."""
 
-    def reply(self, context: object, response: object) -> None:
+    def respond(self, context: object, response: object) -> None:
         """Send nothing."""
 
     def fail(self, context: object, error: object) -> None:
@@ -421,6 +421,6 @@ class OffsetsLogs:
             shard = Shard(index, group_settings(config), lambda prefix: prefix, self._topics)
             loading.load(shard, log)
             compression = Compression(config.offsets_topic_compression_codec)
-            hosted = HostedShard(shard, log, _NoReplies(), compression, config.message_max_bytes)
+            hosted = HostedShard(shard, log, _NoResponses(), compression, config.message_max_bytes)
             self._hosted[index] = hosted
         return hosted

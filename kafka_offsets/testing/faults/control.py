@@ -621,7 +621,7 @@ def _close(core: BrokerCore, client_id: str | None) -> int:
         and (client_id is None or (connection.known_header or _NOBODY).client_id == client_id)
     ]
     for connection in chosen:
-        core.answers.close_connection(connection)
+        core.responses.close_connection(connection)
     return len(chosen)
 
 

@@ -107,15 +107,15 @@ class _Struck:
             step()
         except StorageError as error:
             logger.error("%s: %s", where, error)
-            self._broker.answers.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._broker.responses.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
         except Exception:
             logger.exception("%s failed", where)
-            self._broker.answers.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._broker.responses.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _decide(self, now: Now) -> None:
         for fault in self._faults:
             if fault.closes_before and fault.strike():
-                self._broker.answers.close_connection(self._context.connection)
+                self._broker.responses.close_connection(self._context.connection)
                 return
         self._decide_by(
             [fault for fault in self._faults if fault.decides], self._context.request, self._answer, now
@@ -178,8 +178,8 @@ class _Struck:
         """Close the connection of a producer with acks=0: this is how a broker reports an error to it."""
         if served_part is not None:
             self._decide_by(others, served_part, lambda _: None, now)
-        self._broker.answers.reply_encoded(self._context, b"")
-        self._broker.answers.close_connection(self._context.connection)
+        self._broker.responses.respond_encoded(self._context, b"")
+        self._broker.responses.close_connection(self._context.connection)
 
     def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
@@ -216,7 +216,7 @@ class _Struck:
         elif isinstance(verdict, Future):
             self._wait_for(verdict, others, request, answer)
         elif isinstance(verdict, ConnectionError):
-            self._broker.answers.close_connection(self._context.connection)
+            self._broker.responses.close_connection(self._context.connection)
         elif isinstance(verdict, BaseException):
             raise verdict
         elif isinstance(verdict, ErrorCode):
@@ -266,19 +266,19 @@ def withhold_answer(broker: Context, context: RequestContext, answer: Any) -> No
 def close_instead(broker: Context, context: RequestContext, answer: Any) -> None:
     """Close the connection after the request is executed, without an answer."""
     if not context.connection.closing:
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
 
 
 def send_half(broker: Context, context: RequestContext, answer: Any) -> None:
     """Send the first half of the answer's bytes and close the connection."""
     pass_on(broker, context, answer)
-    if context.answer is None:
+    if context.encoded is None:
         return
-    whole = context.answer
+    whole = context.encoded
     if isinstance(whole, Parts):
         whole = b"".join(whole.pieces)
-    context.answer = bytes(whole[: max(len(whole) // 2, 1)])
-    broker.answers.close_connection(context.connection)
+    context.encoded = bytes(whole[: max(len(whole) // 2, 1)])
+    broker.responses.close_connection(context.connection)
 
 
 def telling_its_own(api: Api) -> Api:

@@ -113,7 +113,7 @@ class Observation:
         self._kept.pop(connection, None)
         self._assigned.pop(connection, None)
 
-    def answered(self, context: RequestContext, response: Any) -> None:
+    def responded(self, context: RequestContext, response: Any) -> None:
         """Record what a member of a group is assigned."""
         if type(response) is bytes or response.error_code:
             return

@@ -218,7 +218,7 @@ def _topic_consumed(
 
 
 def _consumption(core: BrokerCore) -> Consumption:
-    observer = core.broker.answers.observer
+    observer = core.broker.responses.observer
     assert isinstance(observer, Observation)
     return observer.consumption
 

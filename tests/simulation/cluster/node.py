@@ -250,7 +250,7 @@ class Node:
     def _end_turn(self) -> None:
         self._has_turn = False
         self.core.end_turn()
-        for connection in self.core.answers.take_output():
+        for connection in self.core.responses.take_output():
             connection.owner.flush()
         if self.core.has_work:
             self.request_turn()

@@ -29,8 +29,8 @@ from kafka_offsets.storage.directory.data_directory import DataDirectory
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 from kafka_offsets.storage.log.log import Log
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
+from kafka_offsets.zookeeper.operations import UnavailableError
 from kafka_offsets.zookeeper.requests import Request
-from kafka_offsets.zookeeper.steps import UnavailableError
 from tests.drivers.core import CoreClient, commit_request
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 from tests.drivers.zookeeper_core import ZooKeeperCore

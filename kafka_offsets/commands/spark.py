@@ -232,7 +232,7 @@ def run(options: argparse.Namespace, spark: SparkSession | None = None) -> int:
         with _progress(session, options.action):
             code = _ACTIONS[options.action](session, options)
     except (PySparkException, Py4JJavaError) as error:  # the latter from `toLocalIterator`
-        raise SparkCommandError(_said(error)) from error
+        raise SparkCommandError(_spark_message(error)) from error
     except ValueError as error:
         raise SparkCommandError(str(error)) from error
     finally:
@@ -419,7 +419,7 @@ class _RemoteTasks:
         return self._done
 
 
-def _said(error: Exception) -> str:
+def _spark_message(error: Exception) -> str:
     """Return the error message without Spark's stack."""
     text = str(error)
     raised = _RAISED.findall(text) or _LAST_ERROR.findall(text)

@@ -114,7 +114,7 @@ def print_lags(
     head, times = {"lag": "LAG", "group": "GROUP"}, {"since": "BEHIND-SINCE", "for": "FOR"}
     place = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
     place |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
-    of_groups = [_readable(row) | {"partitions": _said_partitions(row)} for row in groups]
+    of_groups = [_readable(row) | {"partitions": _partitions_text(row)} for row in groups]
     print_rows({**head, **times, "partitions": "PARTITIONS"}, of_groups, as_json=False)
     print()
     print_rows({**head, **times, **place}, map(_readable, rows), as_json=False)
@@ -123,14 +123,14 @@ def print_lags(
         shown = f"the largest {len(rows):,} of {count:,} groups and of {partitions:,} partitions"
         note(f"{shown} are printed; all are by --json and --output")
     for first in ahead[:1]:
-        note(_said_beyond(beyond, first))
+        note(_beyond_text(beyond, first))
 
 
-def _said_partitions(row: Row) -> str:
+def _partitions_text(row: Row) -> str:
     """Return how many partitions of a group lag, do not exist, or end before its committed offset."""
-    said = f"{row['lagging']:,} of {row['partitions']:,} lag"
-    said += f", {row['gone']:,} gone" if row["gone"] else ""
-    return said + (f", {row['ahead']:,} after the log end" if row["ahead"] else "")
+    text = f"{row['lagging']:,} of {row['partitions']:,} lag"
+    text += f", {row['gone']:,} gone" if row["gone"] else ""
+    return text + (f", {row['ahead']:,} after the log end" if row["ahead"] else "")
 
 
 def _readable(row: Row) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _readable(row: Row) -> dict[str, Any]:
     )
 
 
-def _said_beyond(count: int, first: Row) -> str:
+def _beyond_text(count: int, first: Row) -> str:
     """Return a line about committed offsets after the log end, one of which is `first`."""
     place = f"{first['topic']}-{first['partition']}"
     return (

@@ -238,10 +238,14 @@ def decode_settings(form: object) -> ClusterSettings:
     groups = Fields(fields.value("groups"), "groups")
     return ClusterSettings(
         {group: groups.texts(group) for group in groups},
-        _once((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
-        _once((_decode_credential(each) for each in fields.many("credentials")), "a credential"),
-        _once((_decode_acl(each) for each in fields.many("acls")), "an ACL") if "acls" in fields else {},
-        _once((_decode_token(each) for each in fields.many("tokens", missing=())), "a delegation token"),
+        _by_unique_key((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
+        _by_unique_key((_decode_credential(each) for each in fields.many("credentials")), "a credential"),
+        _by_unique_key((_decode_acl(each) for each in fields.many("acls")), "an ACL")
+        if "acls" in fields
+        else {},
+        _by_unique_key(
+            (_decode_token(each) for each in fields.many("tokens", missing=())), "a delegation token"
+        ),
     )
 
 
@@ -292,7 +296,7 @@ def _decode_credential(form: object) -> tuple[tuple[str, int], ScramCredential |
     )
 
 
-def _once(items: Iterable[tuple[Any, V]], what: str) -> dict[Any, V]:
+def _by_unique_key(items: Iterable[tuple[Any, V]], what: str) -> dict[Any, V]:
     found: dict[Any, V] = {}
     for key, value in items:
         if key in found:

@@ -633,5 +633,5 @@ def _produce_request(
 
 def _advice_in_a_loop() -> str:
     """Return what helps if this thread runs an event loop, in which the client under test could not run."""
-    said = "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
-    return said if is_in_asyncio() else ""
+    advice = "; the wait has blocked this thread's event loop: use `await broker.async_wait_for(event)`"
+    return advice if is_in_asyncio() else ""

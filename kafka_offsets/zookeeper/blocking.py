@@ -1,12 +1,12 @@
-"""Steps on znodes in a program that waits for each of them, such as a command."""
+"""Operations on znodes in a program that waits for each of them, such as a command."""
 
 import queue
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper import operations
+from kafka_offsets.zookeeper.operations import Operation, UnavailableError
 from kafka_offsets.zookeeper.requests import Outcome, Request, SessionState, ZooKeeper
-from kafka_offsets.zookeeper.steps import Steps, UnavailableError
 
 T = TypeVar("T")
 
@@ -33,14 +33,14 @@ class BlockingZooKeeper:
             self._client.close()
             raise
 
-    def run(self, wanted: Steps[T]) -> T:
-        """Take steps, and return their result. Raises what they raise."""
+    def run(self, wanted: Operation[T]) -> T:
+        """Carry out an operation; return its result. Raises what it raises."""
         ended: list[T | Exception] = []
 
         def submit(requests: Sequence[Request], done: Callable[[list[Outcome]], None]) -> None:
             self._client.submit(requests, done)
 
-        steps.run(wanted, submit, ended.append)
+        operations.run(wanted, submit, ended.append)
         self._wait(lambda: bool(ended))
         (outcome,) = ended
         if isinstance(outcome, Exception):

@@ -1,6 +1,6 @@
 """Cluster changes: which znodes a change of the metadata creates, replaces and deletes, and what they hold together.
 
-Everything here is a function of values, or steps, which the owner of a session takes (see `steps`).
+Everything here is a function of values, or an operation, which the owner of a session carries out (see `operations`).
 """
 
 from collections.abc import Callable, Iterable
@@ -12,6 +12,14 @@ from kafka_offsets.metadata.settings import ClusterSettings
 from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.replication.partition_state import PartitionState
 from kafka_offsets.zookeeper import cluster_znodes as znodes
+from kafka_offsets.zookeeper.operations import (
+    MOST_BYTES,
+    Operation,
+    RequestRefusedError,
+    UnavailableError,
+    bytes_of,
+    names_of,
+)
 from kafka_offsets.zookeeper.requests import (
     Change,
     Check,
@@ -24,14 +32,6 @@ from kafka_offsets.zookeeper.requests import (
     SetData,
     Sync,
     Znode,
-)
-from kafka_offsets.zookeeper.steps import (
-    MOST_BYTES,
-    RequestRefusedError,
-    Steps,
-    UnavailableError,
-    bytes_of,
-    names_of,
 )
 
 _TOGETHER = 1000
@@ -194,7 +194,7 @@ class Changes:
                 self._delete(path)
 
 
-def write(requests: Iterable[Multi], term: ControllerTerm) -> Steps[None]:
+def write(requests: Iterable[Multi], term: ControllerTerm) -> Operation[None]:
     """Make changes, one request after the other.
 
     Raises AnotherControllerError if another controller is elected, and if ZooKeeper has perhaps a part of the changes:
@@ -212,7 +212,7 @@ def write(requests: Iterable[Multi], term: ControllerTerm) -> Steps[None]:
         is_first = False
 
 
-def _make(request: Multi, term: ControllerTerm) -> Steps[None]:
+def _make(request: Multi, term: ControllerTerm) -> Operation[None]:
     for _ in range(_ATTEMPTS):
         try:
             (outcome,) = yield [request]
@@ -231,7 +231,7 @@ def _make(request: Multi, term: ControllerTerm) -> Steps[None]:
     raise UnavailableError(f"the connection was lost at each of {_ATTEMPTS} attempts")
 
 
-def _is_made(request: Multi) -> Steps[bool]:
+def _is_made(request: Multi) -> Operation[bool]:
     """Return whether a request whose answer was lost has had an effect: all of its changes have, or none."""
     change = request.changes[1]
     try:
@@ -246,7 +246,7 @@ def _is_made(request: Multi) -> Steps[bool]:
     return isinstance(outcome, Znode) is isinstance(change, Create)
 
 
-def _check_term(term: ControllerTerm) -> Steps[None]:
+def _check_term(term: ControllerTerm) -> Operation[None]:
     try:
         (outcome,) = yield [Get(znodes.CONTROLLER_EPOCH)]
     except UnavailableError as error:
@@ -260,7 +260,7 @@ def _check_term(term: ControllerTerm) -> Steps[None]:
 # -- loading
 
 
-def load() -> Steps[StoredMetadata]:
+def load() -> Operation[StoredMetadata]:
     """Read everything. Raises StorageError, with the path, for a znode that cannot be understood."""
     versions: dict[str, int] = {}
     _, registrations, block, topics = yield [
@@ -284,7 +284,7 @@ def load() -> Steps[StoredMetadata]:
     return StoredMetadata(image, versions)
 
 
-def _load_topic(name: str, versions: dict[str, int]) -> Steps[ClusterTopic]:
+def _load_topic(name: str, versions: dict[str, int]) -> Operation[ClusterTopic]:
     path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
     found, parent, configs = yield [Get(path), Get(znodes.partitions_path(name)), Get(config_path)]
     topic = _read(path, found, versions, znodes.decode_topic)
@@ -306,7 +306,7 @@ def _load_topic(name: str, versions: dict[str, int]) -> Steps[ClusterTopic]:
     return ClusterTopic(name, topic.topic_id, settings, tuple(states))
 
 
-def _load_settings(versions: dict[str, int]) -> Steps[znodes.Tree]:
+def _load_settings(versions: dict[str, int]) -> Operation[znodes.Tree]:
     kinds = (
         znodes.GROUP_CONFIGS,
         znodes.USERS,

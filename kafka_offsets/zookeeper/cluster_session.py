@@ -1,6 +1,6 @@
 """Cluster session: one broker's session with ZooKeeper, in a thread of its own.
 
-The thread takes the steps of all users; a call from another thread waits for its own result alone.
+The thread carries out the operations of all users; a call from another thread waits for its own result alone.
 """
 
 import heapq
@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.logs import new_logger
-from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper import operations
+from kafka_offsets.zookeeper.operations import Operation
 from kafka_offsets.zookeeper.requests import SessionState, ZooKeeper
-from kafka_offsets.zookeeper.steps import Steps
 
 T = TypeVar("T")
 Call = Callable[[], None]
@@ -68,8 +68,8 @@ class ClusterSession:
         self._calls.put(None)
         self._thread.join(_STOP_SECONDS)
 
-    def run(self, wanted: Steps[T], timeout_s: float) -> T:
-        """Take steps, and wait for their result. Raises what they raise, and TimeoutError: they may still succeed."""
+    def run(self, wanted: Operation[T], timeout_s: float) -> T:
+        """Carry out an operation; return its result. Raises what it raises, and TimeoutError: it may still succeed."""
         future: Future[T | Exception] = Future()
         self.call(lambda: self.begin(wanted, future.set_result))
         outcome = future.result(timeout_s)
@@ -83,9 +83,9 @@ class ClusterSession:
 
     # -- in the thread of the session
 
-    def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
-        """Take steps, and pass their result or error on."""
-        steps.run(wanted, self._client.submit, ended)
+    def begin(self, wanted: Operation[T], ended: Callable[[T | Exception], None]) -> None:
+        """Begin an operation; pass its result or error on."""
+        operations.run(wanted, self._client.submit, ended)
 
     def later(self, seconds: float, call: Call) -> None:
         """Call after some time."""

@@ -6,7 +6,7 @@ from kafka_offsets.metadata.store import AnotherControllerError
 from kafka_offsets.zookeeper import cluster_changes
 from kafka_offsets.zookeeper.cluster_changes import Changes, ControllerTerm, StoredMetadata
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
-from kafka_offsets.zookeeper.steps import RequestRefusedError, UnavailableError
+from kafka_offsets.zookeeper.operations import RequestRefusedError, UnavailableError
 
 _LOAD_SECONDS = 30.0
 _SAVE_SECONDS = 1.5

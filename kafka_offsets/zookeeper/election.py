@@ -15,6 +15,7 @@ from kafka_offsets.zookeeper import cluster_znodes as znodes
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
+from kafka_offsets.zookeeper.operations import Operation, UnavailableError, names_of
 from kafka_offsets.zookeeper.requests import (
     ANY_VERSION,
     Children,
@@ -28,7 +29,6 @@ from kafka_offsets.zookeeper.requests import (
     Watch,
     Znode,
 )
-from kafka_offsets.zookeeper.steps import Steps, UnavailableError, names_of
 
 _RETRY_SECONDS = 1.0
 _ATTEMPTS = 20
@@ -54,10 +54,10 @@ class View(NamedTuple):
     live: frozenset[int] = frozenset()
 
 
-# -- steps
+# -- operations
 
 
-def join(new_cluster_id: str) -> Steps[str]:
+def join(new_cluster_id: str) -> Operation[str]:
     """Create what every cluster has; return the id of the cluster. Raises StorageError if that cannot be read."""
     yield [Multi((Create(path, b""),)) for path in znodes.PARENTS]
     yield [
@@ -68,7 +68,7 @@ def join(new_cluster_id: str) -> Steps[str]:
     return (yield from _cluster_id())
 
 
-def _cluster_id() -> Steps[str]:
+def _cluster_id() -> Operation[str]:
     (found,) = yield [Get(znodes.CLUSTER_ID)]
     if not isinstance(found, Znode):
         raise StorageError("this znode is missing", f"ZooKeeper: {znodes.CLUSTER_ID}")
@@ -78,7 +78,7 @@ def _cluster_id() -> Steps[str]:
         raise StorageError(str(error), f"ZooKeeper: {znodes.CLUSTER_ID}") from error
 
 
-def register(broker_id: int, data: bytes, session_id: int, watch: Watch) -> Steps[bool]:
+def register(broker_id: int, data: bytes, session_id: int, watch: Watch) -> Operation[bool]:
     """Register a broker; False while it is registered in another session, whose end calls `watch`."""
     path = znodes.broker_path(broker_id)
     for _ in range(_ATTEMPTS):
@@ -94,7 +94,7 @@ def register(broker_id: int, data: bytes, session_id: int, watch: Watch) -> Step
     raise StorageError("this znode cannot be written", f"ZooKeeper: {path}")
 
 
-def elect(broker_id: int, session_id: int, watch: Watch) -> Steps[ControllerTerm | int]:
+def elect(broker_id: int, session_id: int, watch: Watch) -> Operation[ControllerTerm | int]:
     """Return the controller, or the term of this broker if it was elected; `watch` is called at its end.
 
     Raises StorageError for znodes that cannot be understood.
@@ -123,7 +123,9 @@ def elect(broker_id: int, session_id: int, watch: Watch) -> Steps[ControllerTerm
     raise StorageError("this znode cannot be written", f"ZooKeeper: {znodes.CONTROLLER}")
 
 
-def look(cluster_id: str, broker_id: int, registration: bytes, session_id: int, watch: Watch) -> Steps[View]:
+def look(
+    cluster_id: str, broker_id: int, registration: bytes, session_id: int, watch: Watch
+) -> Operation[View]:
     """Register, take part in the election, and return the view; `watch` is called when it changes.
 
     Raises StorageError if this is not ZooKeeper of the cluster: to follow an empty one is to delete all topics.
@@ -148,7 +150,7 @@ def look(cluster_id: str, broker_id: int, registration: bytes, session_id: int, 
     return View(is_registered=True, controller=controller, address=address, term=found, live=live)
 
 
-def resign(term: ControllerTerm) -> Steps[None]:
+def resign(term: ControllerTerm) -> Operation[None]:
     """End a term, if it has not ended yet."""
     yield [Multi((term.check, Delete(znodes.CONTROLLER, ANY_VERSION)))]
 

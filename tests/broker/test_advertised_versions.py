@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_offsets.broker.core.api_table import SERVED
-from kafka_offsets.broker.wire.api import AdvertisedRows, Apis
+from kafka_offsets.broker.wire.api import AdvertisedApis, Apis
 from kafka_offsets.protocol import messages
 
 VERSIONS = range(5)
@@ -26,25 +26,25 @@ def test_rows_are_encoded_as_objects_are_each_time(version):
     apis = Apis(SERVED)
     wanted = messages.encode(response(keys_of(apis)), version)
     for _ in range(2):
-        assert messages.encode(response(AdvertisedRows(apis)), version) == wanted
+        assert messages.encode(response(AdvertisedApis(apis)), version) == wanted
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_another_table_has_its_own_list(version):
     apis = Apis(SERVED)
-    messages.encode(response(AdvertisedRows(apis)), version)
+    messages.encode(response(AdvertisedApis(apis)), version)
     fewer = Apis(replace(each, versions=(each.min_version, each.min_version)) for each in list(SERVED)[3:])
     wanted = messages.encode(response(keys_of(fewer)), version)
-    assert messages.encode(response(AdvertisedRows(fewer)), version) == wanted
+    assert messages.encode(response(AdvertisedApis(fewer)), version) == wanted
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_list_that_was_changed_is_encoded_as_it_is(version):
     apis = Apis(SERVED)
-    messages.encode(response(AdvertisedRows(apis)), version)
-    rows, objects = AdvertisedRows(apis), keys_of(apis)
+    messages.encode(response(AdvertisedApis(apis)), version)
+    rows, objects = AdvertisedApis(apis), keys_of(apis)
     rows[2].max_version = objects[2].max_version = 77
     assert messages.encode(response(rows), version) == messages.encode(response(objects), version)
-    assert messages.encode(response(AdvertisedRows(apis)), version) != messages.encode(
+    assert messages.encode(response(AdvertisedApis(apis)), version) != messages.encode(
         response(objects), version
     )

@@ -129,7 +129,7 @@ def play(core: BrokerCore, chance: random.Random) -> int:
         try:
             core.receive(connection, data)
         except ProtocolError as error:
-            core.answers.refuse(connection, error)
+            core.responses.refuse(connection, error)
         core.end_turn()
         answer = core.drain(connection)
         if connection.closing:

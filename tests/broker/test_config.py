@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kafka_offsets.broker.config.configured_values import _ALIASES
 from kafka_offsets.broker.config.environment import environment_settings
-from kafka_offsets.broker.config.given_values import _ALIASES
 from kafka_offsets.broker.config.keys import KEYS, Config, config_table
 from kafka_offsets.broker.config.listeners import Endpoint, Listener, known_form
 from kafka_offsets.broker.config.properties import read_properties

@@ -85,9 +85,9 @@ def test_an_answer_to_a_connection_that_has_closed_is_dropped() -> None:
     client = joining()
     parked = client.connection.unanswered[0]
     client.core.disconnect(client.connection)
-    client.core.answers.reply_encoded(parked, b"late")
+    client.core.responses.respond_encoded(parked, b"late")
     client.core.end_turn()
-    assert client.connection not in client.core.answers.take_output()
+    assert client.connection not in client.core.responses.take_output()
 
 
 def test_a_request_of_this_process_is_freed_without_the_garbage_collector(without_gc: None) -> None:
@@ -95,7 +95,7 @@ def test_a_request_of_this_process_is_freed_without_the_garbage_collector(withou
     inner = InnerPeer(core, messages.ListGroupsRequest(), 4)
     inner.send()
     core.end_turn()
-    for connection in core.answers.take_output():
+    for connection in core.responses.take_output():
         connection.owner.flush()
     assert inner.answer.result().error_code == 0
     freed = weakref.ref(inner)

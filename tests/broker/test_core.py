@@ -489,7 +489,7 @@ def test_a_peer_that_asks_for_much_and_reads_nothing_is_not_answered_without_end
     client.turn()
     assert client.connection.output == []
     client.connection.is_blocked = False
-    core.answers.unblock(client.connection)
+    core.responses.unblock(client.connection)
     while len(answers) < 100:
         client.turn()
         answers += client.take()

@@ -9,8 +9,8 @@ import pytest
 from kafka_offsets import cli
 from kafka_offsets.broker.config import images
 from kafka_offsets.broker.config.advice import OF_TOPICS, advice_on
+from kafka_offsets.broker.config.configured_values import is_known
 from kafka_offsets.broker.config.environment import environment_settings
-from kafka_offsets.broker.config.given_values import is_known
 from kafka_offsets.broker.config.images import InitialTopic, initial_topics
 from kafka_offsets.broker.config.keys import KEYS, Config
 from kafka_offsets.broker.config.listeners import Listener

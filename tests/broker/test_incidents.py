@@ -61,7 +61,7 @@ def test_what_is_kept_of_refused_clients_has_a_bound() -> None:
         client.call(join("g" * 30_000 + str(number), 10_000, 1000, "", None, "", offered), 3)
         coordinator = messages.FindCoordinatorRequest(key_type=7, coordinator_keys=["k" * 30_000] * 20)
         client.call(coordinator, 4)
-    kept = list(client.core.answers.incidents)
+    kept = list(client.core.responses.incidents)
     assert 2 <= len(kept) <= MOST
     assert max(len(each.text(name)) for each in kept for name in each.fields) == LONGEST + 1
     assert kept[0].text("group").startswith("ggg") and kept[0].text("group").endswith("…")

@@ -52,7 +52,7 @@ def send(channel, answers) -> None:
 
 def answer_all(core, network) -> None:
     core.end_turn()
-    for connected in core.answers.take_output():
+    for connected in core.responses.take_output():
         connected.owner.flush()
     network.deliver()
 

@@ -8,7 +8,7 @@ from kafka_offsets.errors import ErrorCode, StorageError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import batch_headers, encode_batch
 from kafka_offsets.storage.directory.data_directory import DataDirectory
-from kafka_offsets.storage.directory.starts import STARTS
+from kafka_offsets.storage.directory.start_count import STARTS
 from kafka_offsets.storage.files.checked_lines import encode_line
 from kafka_offsets.storage.files.checkpoints import encode_uuid
 from kafka_offsets.storage.files.files import MemoryFiles

@@ -510,7 +510,7 @@ def test_a_parked_fetch_waits_for_as_much_as_before_a_compaction(core: BrokerCor
     assert client.take() == []
     for expected in (0, 1):
         log.append(bytearray(batch))
-        core.growth.note(partition)
+        core.appends.record(partition)
         client.turn()
         assert len(client.take()) == expected
 

@@ -83,7 +83,7 @@ def test_a_connection_is_read_again_after_its_turn_although_nothing_is_sent() ->
         client.send_bytes(request_frame(request, 7))
     while core.end_turn():
         pass
-    writable = core.answers.take_output()
+    writable = core.responses.take_output()
     assert all(client.connection in writable for client in clients[broker_core.TURN_MS :])
 
 
@@ -98,7 +98,7 @@ def test_a_request_behind_one_that_waits_asks_for_no_turns() -> None:
     client.send_bytes(ASKED + request_frame(joins, 2) + ASKED)
     for _ in range(5):
         core.end_turn()
-        for connection in core.answers.take_output():
+        for connection in core.responses.take_output():
             core.drain(connection)
     assert client.connection.unanswered, "the group waits for more members"
     assert client.connection.reader.buffered_bytes == len(ASKED)
@@ -115,10 +115,10 @@ def test_what_is_due_waits_for_requests_that_have_arrived(monkeypatch: pytest.Mo
             run_due: Callable[[], None] = core.run_due
             monkeypatch.setattr(core, "run_due", lambda: (events.append("due"), run_due()))
             connection = next(iter(core.connections))
-            core.answers.resumable[connection] = None
+            core.responses.resumable[connection] = None
             server._run_due()  # type: ignore[attr-defined]
             events.append("waits")
-            core.answers.resumable.clear()
+            core.responses.resumable.clear()
 
         host, _, port = broker.bootstrap_servers.rpartition(":")
         with socket.create_connection((host, int(port)), 10):
@@ -156,7 +156,7 @@ def test_what_is_due_waits_for_a_time_not_for_rounds() -> None:
             connection = CoreClient(core).connection
             rounds = 0
             while len(ran_ms) < 3:
-                core.answers.resumable[connection] = None
+                core.responses.resumable[connection] = None
                 server._timer.cancel()  # it has fired
                 server._run_due()
                 rounds += 1
@@ -165,7 +165,7 @@ def test_what_is_due_waits_for_a_time_not_for_rounds() -> None:
             assert 0 < ran_ms[0] <= 140, "requests that have arrived are decided first, for some rounds"
             assert ran_ms[1:] == [ran_ms[0] + 80, ran_ms[0] + 160], "the others wait no second time"
         finally:
-            core.answers.resumable.clear()
+            core.responses.resumable.clear()
             await server.stop()
 
     asyncio.run(play())
@@ -182,7 +182,7 @@ def test_writes_of_a_turn_are_bounded_too(monkeypatch: pytest.MonkeyPatch) -> No
         def write(server: object) -> tuple[bool, int]:
             core = server.core  # type: ignore[attr-defined]
             for size, connection in enumerate(core.connections, 1):
-                core.answers.send(connection, b"x" * (1000 - size))
+                core.responses.send(connection, b"x" * (1000 - size))
             monkeypatch.setattr(server, "_clock", TickingClock())
             done = server._flush()  # type: ignore[attr-defined]
             monkeypatch.setattr(server, "_clock", core.clock)

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_offsets.broker.api.topic_admin import create_topic
 from kafka_offsets.broker.core.core import BrokerCore
-from kafka_offsets.broker.groups import growth
+from kafka_offsets.broker.groups import appends
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
@@ -138,10 +138,10 @@ def test_a_repeat_of_an_accepted_batch_is_answered_as_before() -> None:
 @pytest.fixture
 def small_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A machine of 16 MiB."""
-    growth.default_max_bytes.cache_clear()
-    monkeypatch.setattr(growth, "machine_bytes", lambda: 16 * MIB)
+    appends.default_max_bytes.cache_clear()
+    monkeypatch.setattr(appends, "machine_bytes", lambda: 16 * MIB)
     yield 16 * MIB
-    growth.default_max_bytes.cache_clear()
+    appends.default_max_bytes.cache_clear()
 
 
 def test_without_the_key_it_is_a_quarter_of_the_machine(small_machine: int) -> None:

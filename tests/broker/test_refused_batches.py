@@ -18,7 +18,7 @@ class Refusals:
     def __init__(self) -> None:
         self.refused: list[tuple[int, ErrorCode]] = []
 
-    def reply(self, context: RequestContext, response: Any) -> None:
+    def respond(self, context: RequestContext, response: Any) -> None:
         raise AssertionError("nothing was written")
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
@@ -34,7 +34,7 @@ def test_batches_of_one_turn_are_undone_from_the_last_and_answered_from_the_firs
     hosted = core.runtime.shard_of("g", now)
     refusals = Refusals()
     undone: list[int] = []
-    monkeypatch.setattr(hosted, "_replies", refusals)
+    monkeypatch.setattr(hosted, "_sender", refusals)
 
     def refuse(batch: bytes, last_offset: int, max_timestamp: int) -> None:
         raise StorageError("no space left", hosted.log.directory)

@@ -124,7 +124,7 @@ def replicate_one_record(node) -> None:
     """Append a record to orders-0, have broker 2 fetch it, and wait until the high watermark is stored."""
     node.create("orders", [1, 2])
     node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
-    node.core.growth.note(node.partition())
+    node.core.appends.record(node.partition())
     node.core.end_turn()
     node.fetched_by(2, "orders", 1)
     node.pass_time(5000)
@@ -634,7 +634,7 @@ def test_a_refused_proposal_is_not_sent_again_in_each_turn():
     with closing(Node(fsync="interval")) as node:
         node.create("orders", [1, 2])
         node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
-        node.core.growth.note(node.partition())
+        node.core.appends.record(node.partition())
         node.core.end_turn()
         change(node, "orders", isr=(1,))
         proposed = []
@@ -647,7 +647,7 @@ def test_a_refused_proposal_is_not_sent_again_in_each_turn():
         CoreClient(node.core).send((follower_fetch(node, 1, 0), 17))
         for _ in range(5):
             node.core.end_turn()
-        assert node.core.growth.unsynced
+        assert node.core.appends.unsynced
         assert proposed == [(1, 2)]
 
 
@@ -658,7 +658,7 @@ def test_a_follower_whose_fetch_waits_is_in_sync_until_there_is_a_record(node):
     CoreClient(node.core).send((follower_fetch(node), 17))
     node.pass_time(60_000)
     node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
-    node.core.growth.note(node.partition())
+    node.core.appends.record(node.partition())
     node.pass_time(20_000)
     assert node.membership.image.state("orders", 0).isr == (1, 2)
     node.pass_time(30_000)
@@ -669,7 +669,7 @@ def new_leader_with_one_record(node):
     """Lead orders-0 in a second epoch, with a record that the high watermark has not passed here."""
     node.create("orders", [1, 2])
     node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
-    node.core.growth.note(node.partition())
+    node.core.appends.record(node.partition())
     node.core.end_turn()
     state = node.metadata.image.state("orders", 0)
     again = state._replace(leader_epoch=state.leader_epoch + 1, partition_epoch=state.partition_epoch + 1)
@@ -722,7 +722,7 @@ def test_a_fenced_broker_outside_the_isr_does_not_delay_the_high_watermark(node)
     for follower in (2, 3):
         node.fetched_by(follower, "orders", 0)
     node.partition().append_marker(7, 0, 0, node.clock.now(), is_commit=True)
-    node.core.growth.note(node.partition())
+    node.core.appends.record(node.partition())
     node.core.end_turn()
     outcomes = []
     node.core.replicas.acknowledgements.wait(ends(node.partition()), 1000, outcomes.append)
@@ -736,7 +736,7 @@ def test_a_fenced_broker_outside_the_isr_does_not_delay_the_high_watermark(node)
 def append(node, name):
     """Append one record to partition 0 of a topic that this broker leads."""
     node.partition(name).append_marker(7, 0, 0, node.clock.now(), is_commit=True)
-    node.core.growth.note(node.partition(name))
+    node.core.appends.record(node.partition(name))
 
 
 @pytest.mark.parametrize("other", ["orders", "payments"])

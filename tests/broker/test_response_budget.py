@@ -45,14 +45,14 @@ def test_a_fetch_returns_less_the_less_is_free_and_always_a_batch() -> None:
     for client in clients:
         client.send((fetch_all(), FETCH_VERSION))
     core.end_turn()
-    held = core.answers.responses.held_bytes
+    held = core.responses.budget.unsent_bytes
     assert held == sum(client.connection.output_bytes for client in clients)
     assert LIMIT // 2 < held < LIMIT + len(clients) * 65_536
     sizes = [records_of(client.take()[0]) for client in clients]
     assert sizes[0] > 20 * BATCH
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] > BATCH
-    assert core.answers.responses.held_bytes == 0
+    assert core.responses.budget.unsent_bytes == 0
     clients[-1].send((fetch_all(), FETCH_VERSION))
     core.end_turn()
     assert records_of(clients[-1].take()[0]) == sizes[0]
@@ -63,17 +63,17 @@ def test_fetches_that_one_append_wakes_share_the_budget() -> None:
     fill(core)
     request = fetch_all()
     request.max_wait_ms, request.min_bytes = 10_000, 50_000_000
-    core.answers.responses.limit_bytes = 10**9  # with much free they wait for more than there is
+    core.responses.budget.limit_bytes = 10**9  # with much free they wait for more than there is
     clients = [CoreClient(core) for _ in range(50)]
     for client in clients:
         client.send((request, FETCH_VERSION))
     core.end_turn()
     assert all(client.connection.unanswered for client in clients)
-    core.answers.responses.limit_bytes = LIMIT
+    core.responses.budget.limit_bytes = LIMIT
     core.clock.advance(10_000)
     core.run_due()
     core.end_turn()
-    assert LIMIT // 2 < core.answers.responses.held_bytes < LIMIT + len(clients) * 65_536
+    assert LIMIT // 2 < core.responses.budget.unsent_bytes < LIMIT + len(clients) * 65_536
 
 
 def test_a_connection_that_closes_gives_back_what_it_holds() -> None:
@@ -81,9 +81,9 @@ def test_a_connection_that_closes_gives_back_what_it_holds() -> None:
     fill(core)
     client = CoreClient(core)
     client.send((fetch_all(), FETCH_VERSION))
-    assert core.answers.responses.held_bytes > BATCH
+    assert core.responses.budget.unsent_bytes > BATCH
     core.disconnect(client.connection)
-    assert core.answers.responses.held_bytes == 0
+    assert core.responses.budget.unsent_bytes == 0
 
 
 class Reader:
@@ -127,10 +127,10 @@ def test_clients_that_do_not_read_leave_memory_and_time_to_those_that_do() -> No
         await reading.send(5)
         sizes = [await reading.receive() for _ in range(5)]
         assert min(sizes) > BATCH
-        assert LIMIT // 2 < server.core.answers.responses.held_bytes < LIMIT + len(silent) * 200_000
+        assert LIMIT // 2 < server.core.responses.budget.unsent_bytes < LIMIT + len(silent) * 200_000
         for each in reversed(silent):
             assert min([await each.receive() for _ in range(3)]) > BATCH
-        assert server.core.answers.responses.held_bytes == 0
+        assert server.core.responses.budget.unsent_bytes == 0
         for each in (reading, *silent):
             each.theirs.close()
         await server.stop()

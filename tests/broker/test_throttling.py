@@ -169,7 +169,7 @@ def test_a_quota_applies_from_its_change_on_and_after_a_start() -> None:
     client, admin = CoreClient(core, APP), CoreClient(core, "admin")
     assert produce(client, 20_000) > 0
     set_quota(admin, "producer_byte_rate", None)
-    assert core.answers.throttle is None
+    assert core.responses.throttle is None
     assert produce(CoreClient(core, APP), 20_000) == 0
 
 
@@ -186,7 +186,7 @@ def test_a_connection_that_closes_while_it_is_muted_leaves_nothing() -> None:
     at.core.disconnect(at.client.connection)
     assert deadline.callback is None
     at.advance(60_000)
-    assert at.client.connection not in at.core.answers.writable
+    assert at.client.connection not in at.core.responses.writable
 
 
 # -- consumer_byte_rate
@@ -420,5 +420,5 @@ def test_a_client_that_has_the_name_of_a_broker_is_not_exempt() -> None:
 def test_without_quotas_nothing_is_recorded() -> None:
     at = Throttled("producer_byte_rate", 1.0)
     set_quota(at.admin, "producer_byte_rate", None)
-    assert at.core.answers.throttle is None
+    assert at.core.responses.throttle is None
     assert not at.core.throttling.is_active and not at.core.throttling.times_requests

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from kafka_offsets.client.consumer.actions import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.client.consumer.classic import ClassicMembership
 from kafka_offsets.client.consumer.modern import ModernMembership
 from kafka_offsets.client.consumer.settings import ConsumerSettings, parse_settings
-from kafka_offsets.client.consumer.steps import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.consumer import heartbeat
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_offsets.client.consumer.steps import Assign, Deassign
+from kafka_offsets.client.consumer.actions import Assign, Deassign
 from kafka_offsets.errors import RefusedError
 from kafka_offsets.protocol import messages
 from tests.client.group_world import HEARTBEAT_MS, SESSION_MS, MemberInWorld, World

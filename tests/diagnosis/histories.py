@@ -109,7 +109,7 @@ def history(seed: int, steps: int = 40) -> Findings:
     rng = random.Random(seed)
     clock = ManualClock()
     core = make_core(clock=clock, group_initial_rebalance_delay_ms=rng.choice([0, 3000]))
-    core.answers.observer = Observation(Consumption(), core.topics.topic_name)
+    core.responses.observer = Observation(Consumption(), core.topics.topic_name)
     topic_admin.create_topic(core.broker, "t", PARTITIONS, {})
     producer = CoreClient(core, "producer")
     readers: list[Reader] = []

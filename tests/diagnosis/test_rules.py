@@ -122,5 +122,5 @@ def test_a_rebalance_of_a_consumer_group_is_kept_with_who_began_it() -> None:
     core = make_core()
     topic_admin.create_topic(core.broker, "t", 1, {})
     Consumer(core).join()
-    (incident,) = core.answers.incidents
+    (incident,) = core.responses.incidents
     assert (incident.kind, incident.fields) == ("rebalance", {"group": "g", "reason": "'a' joined"})

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper import operations
+from kafka_offsets.zookeeper.operations import Operation
 from kafka_offsets.zookeeper.requests import SessionState
-from kafka_offsets.zookeeper.steps import Steps
 from tests.drivers.zookeeper import MemoryServer, MemoryZooKeeper
 
 T = TypeVar("T")
@@ -34,13 +34,13 @@ class PlayedSession:
         self.is_connected = state is SessionState.CONNECTED
         self.on_state(state)
 
-    def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
-        steps.run(wanted, self.client.submit, ended)
+    def begin(self, wanted: Operation[T], ended: Callable[[T | Exception], None]) -> None:
+        operations.run(wanted, self.client.submit, ended)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         self.due.append(call)
 
-    def run(self, wanted: Steps[T], timeout_s: float = 20.0) -> T:
+    def run(self, wanted: Operation[T], timeout_s: float = 20.0) -> T:
         found: list[T | Exception] = []
         self.begin(wanted, found.append)
         if not found:

@@ -82,7 +82,7 @@ class CoreClient:
         try:
             self.core.receive(self.connection, data)
         except ProtocolError as error:
-            self.core.answers.refuse(self.connection, error)
+            self.core.responses.refuse(self.connection, error)
 
     def turn(self) -> None:
         """End a turn of the loop, then carry out what is due."""

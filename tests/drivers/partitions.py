@@ -73,7 +73,7 @@ class PartitionCore:
 
     def _take(self) -> None:
         """Take the answers that there are, without ending the turn."""
-        self.core.answers.release()
+        self.core.responses.release()
         for name, client in self.clients.items():
             self.answers += [(name, answer) for answer in client.take()]
 

@@ -1,6 +1,6 @@
 """The driver of the replicas of one broker: other brokers are played by the test."""
 
-from kafka_offsets.broker.cluster.rows import ClusterRows
+from kafka_offsets.broker.cluster.apis import ClusterApis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.partition.partitions import Partition
@@ -53,7 +53,7 @@ class Node:
         membership = InProcessMembership(self.metadata, 1)
         self.core.replicas.membership = membership
         self.core.topics.cluster = ClusterTopics(membership, self.core.config, lambda name: 0)
-        self.core.broker.apis = ClusterRows(membership).table(self.core.broker.apis)
+        self.core.broker.apis = ClusterApis(membership).table(self.core.broker.apis)
         membership.on_change = self.core.replicas.apply
         self.metadata.join(membership, "localhost", 9001)
         for other in (2, 3):

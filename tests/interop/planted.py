@@ -45,7 +45,7 @@ def wrong_marker() -> None:
 
 def lost_answers() -> None:
     """No bug, but what idempotence is for: answers to Produce are lost with their connections."""
-    reply = Durability.reply_when_on_disk
+    reply = Durability.respond_when_on_disk
     number = itertools.count(1)
 
     def lose(self: Durability, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
@@ -55,7 +55,7 @@ def lost_answers() -> None:
         else:
             reply(self, context, response, logs)
 
-    Durability.reply_when_on_disk = lose  # type: ignore[method-assign]
+    Durability.respond_when_on_disk = lose  # type: ignore[method-assign]
 
 
 def repeated_batches() -> None:

@@ -80,11 +80,11 @@ class ObservedCore(BrokerCore):
         """Put a wrapper around each method that decides or answers; it notes the call and then makes it."""
         self._decide_frame, self._when_durable = self.requests._decide, self.durability.when_durable
         self._decide_transactional, self._decide_result = self.shards.decide_transactional, self.shards.decide
-        self._reply, self._reply_encoded = self.answers.reply, self.answers.reply_encoded
+        self._reply, self._reply_encoded = self.responses.respond, self.responses.respond_encoded
         replace(self.requests, _decide=self._observe_frame)
         replace(self.durability, when_durable=self._observe_waiting)
         replace(self.shards, decide=self._observe_result, decide_transactional=self._observe_marker)
-        replace(self.answers, reply=self._observe_reply, reply_encoded=self._observe_encoded)
+        replace(self.responses, respond=self._observe_reply, respond_encoded=self._observe_encoded)
 
     def _observe_frame(self, connection: ClientConnection, frame: bytes, now: Now) -> None:
         self.deciding = int.from_bytes(frame[4:8], "big")

@@ -25,7 +25,7 @@ def reply_before_the_append(patch: pytest.MonkeyPatch) -> None:
     def answered_at_once(self: HostedShard, result: Any) -> None:
         if isinstance(result, Result) and result.records:
             for reply in result.replies:
-                self._replies.reply(reply.context, reply.response)
+                self._sender.respond(reply.context, reply.response)
             result = result._replace(replies=())
         decide(self, result)
 

@@ -16,7 +16,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.groups import loading
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_offsets.broker.wire.reply_aggregator import Part
+from kafka_offsets.broker.wire.response_aggregator import Part
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.coordinator.shard import Shard
 from kafka_offsets.coordinator.state.consumer_group import ConsumerGroup
@@ -579,7 +579,7 @@ class World:
     def _read(self) -> bool:
         """Let clients read their answers; return whether there were any."""
         any_read = False
-        for connection in list(self.core.answers.take_output()):
+        for connection in list(self.core.responses.take_output()):
             client = connection.owner
             require(
                 not connection.closing or client.connection is not connection,

@@ -39,7 +39,7 @@ class OwnLine:
         try:
             self._client.core.receive(self._client.connection, data)
         except ProtocolError as error:
-            self._client.core.answers.refuse(self._client.connection, error)
+            self._client.core.responses.refuse(self._client.connection, error)
         self._client.turn()
 
     def receive(self) -> Frame | None:

@@ -10,7 +10,7 @@ def test_members_that_crash_are_forgotten_with_their_connection() -> None:
     # A member that crashes leaves no group: a broker for a whole session of tests remembered each for ever.
     core = make_core(group_initial_rebalance_delay_ms=0)
     observed = Observation(Consumption(), core.topics.topic_name)
-    core.answers.observer = observed
+    core.responses.observer = observed
     classic = GroupMember(core)
     classic.send_join()
     classic.client.turn()
@@ -23,8 +23,8 @@ def test_members_that_crash_are_forgotten_with_their_connection() -> None:
         "h", "m", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
     )
     assert modern.call(joins, 1).assignment.topic_partitions
-    assert (len(observed._kept), len(observed._told)) == (1, 1)
+    assert (len(observed._kept), len(observed._assigned)) == (1, 1)
     for client in (classic.client, modern):
         core.disconnect(client.connection)
     assert not observed._kept
-    assert not observed._told
+    assert not observed._assigned

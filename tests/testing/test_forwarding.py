@@ -11,7 +11,7 @@ import pytest
 
 import kafka_offsets
 from kafka_offsets.broker.cluster import forwarding
-from kafka_offsets.broker.core.api_table import row_of
+from kafka_offsets.broker.core.api_table import api_of
 from kafka_offsets.broker.wire.channel import Channel, broker_client_id
 from kafka_offsets.client import commits
 from kafka_offsets.client import connection as client_connection
@@ -352,10 +352,10 @@ def test_those_that_wait_for_the_controller_are_bounded_too(monkeypatch: pytest.
     failed: list[int] = []
     monkeypatch.setattr(forwarding, "_MOST_UNDER_WAY", 2)
     monkeypatch.setattr(forwarding, "pass_on", lambda _, context, __: failed.append(context.correlation_id))
-    row, request = row_of(core.apis, 8), commits.request("late", {PLACE: 1}, {})
+    api, request = api_of(core.apis, 8), commits.request("late", {PLACE: 1}, {})
     for number in range(4):
-        context = RequestContext(client.connection, row.key, commits.VERSION, number, "client", "", request)
-        passed_on.decide(core, row, request, context, lambda _: core.node.id + 1)
+        context = RequestContext(client.connection, api.key, commits.VERSION, number, "client", "", request)
+        passed_on.decide(core, api, request, context, lambda _: core.node.id + 1)
     assert failed == [2, 3]
     membership.is_reachable = False
     for decide in membership.calls:

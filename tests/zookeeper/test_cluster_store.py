@@ -22,8 +22,8 @@ from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_store import ZooKeeperStore
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
+from kafka_offsets.zookeeper.operations import Operation, RequestRefusedError, UnavailableError
 from kafka_offsets.zookeeper.requests import ANY_VERSION, Create, Delete, Get, Multi, SetData, Sync, Znode
-from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
 from tests.storage.test_client_settings import TOKEN
@@ -51,7 +51,7 @@ class Cluster:
         return Controller(store.load(), store=store)
 
     def ask(self, *requests):
-        def steps() -> Steps[list]:
+        def steps() -> Operation[list]:
             return (yield list(requests))
 
         return self.sessions[-1].run(steps(), 20)

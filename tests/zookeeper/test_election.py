@@ -9,8 +9,8 @@ from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_changes import ControllerTerm
 from kafka_offsets.zookeeper.cluster_znodes import Endpoints, encode_broker
 from kafka_offsets.zookeeper.election import Election, View
+from kafka_offsets.zookeeper.operations import UnavailableError
 from kafka_offsets.zookeeper.requests import Multi, SessionState
-from kafka_offsets.zookeeper.steps import UnavailableError
 from tests.drivers.cluster_session import PlayedSession
 from tests.drivers.zookeeper import MemoryServer
 

@@ -75,10 +75,10 @@ class ListenerStores:
         """Return the keys that are set, as in a DescribeConfigs response; no value of a password."""
         found = []
         for name, value in self._stored.listener_stores.items():
-            key, rest = _key_of(name)
+            key, own_name = _key_of(name)
             shown = None if key.kind is Type.PASSWORD else shown_text(key.parse(value))
             source = ConfigSource.DYNAMIC_BROKER
-            synonyms = (Synonym(name, shown, source), *self._config.synonyms(rest))
+            synonyms = (Synonym(name, shown, source), *self._config.synonyms(own_name))
             found.append(Described(name, shown, True, source, key.kind, synonyms, key.doc))
         return found
 
@@ -94,6 +94,6 @@ class ListenerStores:
 
 def _key_of(name: str) -> tuple[Key, str]:
     """Return the key that a name with the prefix of a listener sets, and its own name."""
-    rest = _NAME.fullmatch(name)
-    assert rest is not None
-    return KEYS[rest[2]], rest[2]
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    return KEYS[match[2]], match[2]

@@ -2,7 +2,7 @@
 
 As in Kafka since 2.0 (KIP-219), the response leaves at once and says for how long the client is throttled. The
 connection is muted for that time on the broker's clock: it is not read, and its further requests are not decided.
-While no client has a quota, `Answers.throttle` is None and nothing is recorded.
+While no client has a quota, `Responses.throttle` is None and nothing is recorded.
 Source: RequestHandlerHelper, KafkaApis and ConnectionQuotas of Kafka 4.3.
 """
 
@@ -24,8 +24,8 @@ from kafka_offsets.security.sasl.authentication import AuthenticationState
 if TYPE_CHECKING:
     from kafka_offsets.broker.config.keys import Config
     from kafka_offsets.broker.turn.scheduler import Scheduler
-    from kafka_offsets.broker.wire.answers import Answers
     from kafka_offsets.broker.wire.connection import ClientConnection
+    from kafka_offsets.broker.wire.responses import Responses
     from kafka_offsets.storage.directory.client_settings import Quotas
 
 _PRODUCE, _FETCH = 0, 1
@@ -52,9 +52,9 @@ class Throttling:
         self,
         config: Config,
         scheduler: Scheduler,
-        answers: Answers,
+        responses: Responses,
         is_broker: Callable[[RequestContext], bool],
-        row_of: Callable[[int], Api],
+        api_of: Callable[[int], Api],
     ) -> None:
         windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
         of_controller = Windows(
@@ -66,9 +66,9 @@ class Throttling:
         self._mutations = MutationQuota("controller_mutation_rate", of_controller)
         self._connections = ConnectionQuota("connection_creation_rate", windows)
         self._scheduler = scheduler
-        self._answers = answers
+        self._responses = responses
         self._is_broker = is_broker
-        self._row_of = row_of
+        self._api_of = api_of
         self._handling: ClientConnection | None = None
         self._started_ns = 0
         self.time_ns: Callable[[], int] = monotonic_ns
@@ -81,7 +81,7 @@ class Throttling:
             each.set(quotas)
         self.is_active = any(each.is_set for each in of_clients)
         self.times_requests = self._requests.is_set
-        self._answers.throttle = self._replied if self.is_active else None
+        self._responses.throttle = self._replied if self.is_active else None
 
     # -- connections
 
@@ -92,7 +92,7 @@ class Throttling:
     def _throttle(self, context: RequestContext, ms: int) -> None:
         """Note that a client is throttled, and mute its connection."""
         client = {"client": context.client_id, "host": context.client_host.removeprefix("/")}
-        noted = self._answers.incidents.add(THROTTLED, self._scheduler.clock.now().wall_ms, **client)
+        noted = self._responses.incidents.add(THROTTLED, self._scheduler.clock.now().wall_ms, **client)
         noted.fields["ms"] = max(noted.number("ms"), ms)
         self._mute(context.connection, ms)
 
@@ -108,8 +108,8 @@ class Throttling:
 
     def _unmute(self, connection: ClientConnection, now: Now) -> None:
         connection.muted = None
-        self._answers.unblock(connection)
-        self._answers.writable[connection] = None  # the owner of its socket reads from it again
+        self._responses.unblock(connection)
+        self._responses.writable[connection] = None  # the owner of its socket reads from it again
 
     # -- the time of handlers
 
@@ -121,7 +121,7 @@ class Throttling:
         """Note the time of a request that is answered later."""
         elapsed_ns = self.time_ns() - self._started_ns
         self._handling = None
-        if connection.unanswered and connection.unanswered[-1].answer is None:
+        if connection.unanswered and connection.unanswered[-1].encoded is None:
             connection.unanswered[-1].handler_ns = elapsed_ns
 
     def _record_time(
@@ -158,7 +158,7 @@ class Throttling:
             return response
         self._throttle(context, throttle_ms)
         if response is context.request:
-            response = self._row_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
+            response = self._api_of(context.api_key).fail(response, ErrorCode.NONE, context.api_version)
         if context.api_key != _DESCRIBE_QUORUM:
             response.throttle_time_ms = throttle_ms
         return response

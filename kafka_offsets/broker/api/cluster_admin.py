@@ -40,8 +40,8 @@ def describe_log_dirs(
     """
     answer = messages.DescribeLogDirsResponse
     if not context.sender.may(AclOperation.DESCRIBE, ResourceType.CLUSTER):
-        is_told = context.api_version >= _LOG_DIRS_ERROR_SINCE
-        return answer(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if is_told else answer()
+        has_error = context.api_version >= _LOG_DIRS_ERROR_SINCE
+        return answer(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if has_error else answer()
     topics = []
     for name, indexes in _asked_logs(broker, request).items():
         topic = broker.topics.get(name)

@@ -72,7 +72,7 @@ class ParkedFetch:
     plan        what it reads
     missing     bytes that its partitions must grow by
     denied      errors of partitions that the sender may not read, which do not end the wait of the others
-    is_held_back  enough was appended, but in open transactions: any growth makes it read again
+    is_held_back  enough was appended, but in open transactions: any append makes it read again
     partitions  where it is parked; each has the number of its further bytes that count
     """
 
@@ -183,7 +183,7 @@ def _with_denials(
 
     def refuse(topic: str, index: int) -> ErrorCode:
         if not sender.may(AclOperation.READ, ResourceType.TOPIC, topic):
-            return _DENIED  # before it is told who leads it
+            return _DENIED  # before the response names the leader
         return ErrorCode.NONE if refuses is None else refuses(topic, index)
 
     return refuse
@@ -221,8 +221,8 @@ def fetch(
     if version >= TOPIC_IDS_SINCE and _confuses_kafka(plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     reading = _read(broker, request, plan, version, (), refuses)
-    if broker.answers.observer is not None and _follower(request, version)[0] < 0:
-        broker.answers.observer.fetched(context, _positions(plan, reading))
+    if broker.responses.observer is not None and _follower(request, version)[0] < 0:
+        broker.responses.observer.fetched(context, _positions(plan, reading))
     least = reading.least
     if reading.is_final or not reading.watched or reading.size >= least or request.max_wait_ms <= 0:
         _reply(broker, context, plan, reading, now)
@@ -302,7 +302,7 @@ def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
 
 def wake(broker: Context, now: Now) -> None:
     """Answer parked fetches for which there is now enough in partitions that may have grown."""
-    partitions, broker.growth.partitions = broker.growth.partitions, {}
+    partitions, broker.appends.partitions = broker.appends.partitions, {}
     for partition in partitions:
         if not partition.parked:
             continue
@@ -354,15 +354,15 @@ def end_wait(broker: Context, connection: object, now: Now) -> None:
     for parked in tuple(broker.topics.waiting.get(connection, ())):
         if _follower(parked.request, parked.context.api_version)[0] >= 0:
             _end(broker, parked)
-            broker.answers.reply(parked.context, messages.FetchResponse())
+            broker.responses.respond(parked.context, messages.FetchResponse())
         elif broker.config.fetch_wait_ends_at_next_request:
             _answer(broker, parked, now)
 
 
 def cancel(broker: Context, connection: ClientConnection) -> None:
     """Forget the fetches of a connection that has closed."""
-    if broker.answers.observer is not None:
-        broker.answers.observer.left(connection)
+    if broker.responses.observer is not None:
+        broker.responses.observer.left(connection)
     for parked in broker.topics.waiting.pop(connection, {}):
         _unpark(parked)
 
@@ -390,7 +390,7 @@ def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Readi
     if broker.access.throttling.is_active:
         throttled = _throttled(broker, context, plan, reading)
         if throttled is not None:
-            broker.answers.reply(context, throttled)
+            broker.responses.respond(context, throttled)
             return
     response = broker.fetch_sessions.answer(plan, reading.answers, context.api_version, now)
     is_old = context.api_version < _DIVERGING_SINCE
@@ -398,13 +398,13 @@ def _reply(broker: Context, context: RequestContext, plan: Plan, reading: _Readi
         # A request of a newer version, which has the last fetched epoch, began this session.
         response = fail_fetch(context.request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     if reading.size < _ASIDE_BYTES:
-        broker.answers.reply(context, response)
+        broker.responses.respond(context, response)
         return
     asides = _asides(response)
     codecs = context.codecs
     tagged = codecs.has_tagged_response_header
     parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
-    broker.answers.reply_encoded(context, parts)
+    broker.responses.respond_encoded(context, parts)
 
 
 def _set_aside(reading: _Reading) -> None:
@@ -489,9 +489,7 @@ class _Reader:
         self.refuses = refuses
         self.broker = broker
         self.version = version
-        self.left = min(
-            request.max_bytes, broker.config.fetch_max_bytes, broker.answers.responses.fetch_bytes
-        )
+        self.left = min(request.max_bytes, broker.config.fetch_max_bytes, broker.responses.budget.fetch_bytes)
         self.least = min(request.min_bytes, self.left)
         self.at_least_one = True
         self.reads_all = self.follower[0] >= 0 or self.follower[0] == _FUTURE_REPLICA

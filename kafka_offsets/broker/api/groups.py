@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.groups.runtime import HostedShard
 from kafka_offsets.broker.wire.api import LATER, Later, Response
-from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
+from kafka_offsets.broker.wire.response_aggregator import ResponseAggregator
 from kafka_offsets.broker.wire.rights import DESCRIBE_GROUPS, Right
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
@@ -131,8 +131,10 @@ def _undescribed(
     if kind is None:
         return {}
     error, message = DENIALS[kind]
-    told = message if version < _COORDINATORS_SINCE else ""
-    return {key: (error, told) for key in set(keys) if not sender.may(AclOperation.DESCRIBE, kind, key)}
+    shown_message = message if version < _COORDINATORS_SINCE else ""
+    return {
+        key: (error, shown_message) for key in set(keys) if not sender.may(AclOperation.DESCRIBE, kind, key)
+    }
 
 
 def _coordinator_error(broker: Context, key_type: int, api_version: int, now: Now) -> ErrorCode:
@@ -263,11 +265,11 @@ def _read_offsets(
             return  # already answered, with the error of another shard
         remaining = 0 if error else remaining - 1
         if error:
-            broker.answers.fail(context, error)
+            broker.responses.fail(context, error)
         elif not remaining:
             response = fetched(now)
             if response is not LATER:
-                broker.answers.reply(context, response)
+                broker.responses.respond(context, response)
 
     for hosted in waiting:
         broker.groups.shards.decide(hosted, settled)
@@ -635,8 +637,8 @@ def delete_groups(
     def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
         return answer.DeletableGroupResult(names[index], error)
 
-    aggregator = ReplyAggregator(
-        broker.answers.reply, context, len(names), lambda results: answer(results=results), refused
+    aggregator = ResponseAggregator(
+        broker.responses.respond, context, len(names), lambda results: answer(results=results), refused
     )
     return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), finishes=True)
 
@@ -644,7 +646,7 @@ def delete_groups(
 def _deletions(
     broker: Context,
     names: list[str],
-    aggregator: ReplyAggregator[messages.DeleteGroupsResponse.DeletableGroupResult],
+    aggregator: ResponseAggregator[messages.DeleteGroupsResponse.DeletableGroupResult],
     now: Now,
 ) -> Steps[Later]:
     """Decide about each group, those of one shard one after the other. The answer is sent after the last of them."""
@@ -653,7 +655,7 @@ def _deletions(
     for index, name in enumerate(names):
         hosted = broker.groups.shards.shard_of(name, now)
         if isinstance(hosted, ErrorCode):
-            broker.answers.fail(aggregator.part(index), hosted)
+            broker.responses.fail(aggregator.part(index), hosted)
         else:
             by_shard.setdefault(hosted, []).append(index)
         if budget.spend(_NAME_US):

@@ -97,12 +97,12 @@ class KeptResponses:
         answer = self.find(frame, body)
         if answer is None:
             return False
-        self._broker.answers.reply_encoded(context, answer)
+        self._broker.responses.respond_encoded(context, answer)
         return True
 
     def learn(self, context: RequestContext, response: Response | Later, frame: bytes, body: int) -> None:
         """Keep a response, if it may be repeated."""
-        answer, condition_of = context.answer, self._condition_of
+        answer, condition_of = context.encoded, self._condition_of
         if response is LATER or not isinstance(answer, bytearray):
             return
         if condition_of is None:

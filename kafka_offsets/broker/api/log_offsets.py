@@ -311,7 +311,7 @@ def delete_records(
     def ended(outcomes: Mapping[Partition, Deleted]) -> None:
         for partition, outcome in outcomes.items():
             deleted[partition].error_code, deleted[partition].low_watermark = outcome
-        broker.answers.reply(context, answer)
+        broker.responses.respond(context, answer)
 
     starts = {partition: each.low_watermark for partition, each in deleted.items()}
     broker.replicas.deletions.wait(starts, request.timeout_ms, ended)
@@ -353,6 +353,6 @@ def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorC
     if offset > log.log_start_offset:
         partition.delete_records_before(offset)
         free_deleted(log)
-        broker.growth.note_deletion(partition)
+        broker.appends.record_deletion(partition)
         broker.topics.directory.checkpoint_log_starts()
     return ErrorCode.NONE

@@ -14,7 +14,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.partition.partitions import INTERNAL_TOPICS, Topic
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, Collisions, invalid_topic_name
-from kafka_offsets.broker.wire.api import AdvertisedRows, Later
+from kafka_offsets.broker.wire.api import AdvertisedApis, Later
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.offset_table import NO_TOPIC_ID
 from kafka_offsets.coordinator.state.result import RequestContext
@@ -26,7 +26,7 @@ from kafka_offsets.security.acls import AclOperation, ResourceType
 from kafka_offsets.security.authorizer import Sender
 from kafka_offsets.storage.directory.catalogue import NewTopic
 from kafka_offsets.storage.directory.data_directory import DataDirectory
-from kafka_offsets.storage.directory.starts import stored_epoch
+from kafka_offsets.storage.directory.start_count import stored_epoch
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
@@ -139,10 +139,14 @@ def _asked_topics(
                 (name, described_ms) for name in absent if broker.topics.get(name)
             )
 
-    def told(name: str) -> Topic | None:
-        return None if _is_untold(broker, name, now) else broker.topics.get(name)
+    def described_topic(name: str) -> Topic | None:
+        return None if _is_hidden(broker, name, now) else broker.topics.get(name)
 
-    return (yield from _described(broker, asked, told, lambda name: _unknown_topic(name, failed.get(name))))
+    return (
+        yield from _described(
+            broker, asked, described_topic, lambda name: _unknown_topic(name, failed.get(name))
+        )
+    )
 
 
 def _may_see_id(broker: Context, sender: Sender, topic_id: bytes) -> bool:
@@ -183,7 +187,7 @@ def _described(
     return described
 
 
-def _is_untold(broker: Context, name: str, now: Now) -> bool:
+def _is_hidden(broker: Context, name: str, now: Now) -> bool:
     """Whether a topic that Metadata created is too new to be described."""
     described_ms = broker.undescribed_topics.get(name)
     if described_ms is None:
@@ -231,9 +235,9 @@ def _create_some(broker: Context, new: list[NewTopic]) -> list[str]:
     try:
         broker.topics.create_several(new)
     except StorageError as error:
-        rest = [topic for topic in new if broker.topics.get(topic.name) is None]
-        if len(rest) < len(new):  # another broker has created some of them
-            return _create_some(broker, rest)
+        missing = [topic for topic in new if broker.topics.get(topic.name) is None]
+        if len(missing) < len(new):  # another broker has created some of them
+            return _create_some(broker, missing)
         names = [topic.name for topic in new]
         logger.error("topics were not created: %s: %s", ", ".join(names), error)
         return names
@@ -421,7 +425,7 @@ def api_versions(
     if context.api_version >= _FEATURES_FROM_0_SINCE:
         supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
     return answer(
-        api_keys=cast("list[messages.ApiVersionsResponse.ApiVersion]", AdvertisedRows(broker.apis)),
+        api_keys=cast("list[messages.ApiVersionsResponse.ApiVersion]", AdvertisedApis(broker.apis)),
         supported_features=supported,
         finalized_features_epoch=0,
         finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],

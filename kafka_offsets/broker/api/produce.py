@@ -137,7 +137,7 @@ def produce(broker: Context, request: messages.ProduceRequest, context: RequestC
         for partition in joining:
             partition.joining -= 1
         if error:
-            broker.answers.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
+            broker.responses.fail(context, ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
             _append_all(broker, request, context, broker.clock.now(), invalid)
 
@@ -249,7 +249,7 @@ def _refuse_all(
     if request.acks == 0:
         _finish_unanswered(broker, context, response.responses)
     else:
-        broker.answers.reply(context, response)
+        broker.responses.respond(context, response)
 
 
 def fail_produce(
@@ -321,12 +321,12 @@ def _append_all(
     if request.acks == 0:
         _finish_unanswered(broker, context, responses)
     elif broker.replicas is not None and request.acks == ACKS_ALL:
-        _reply_when_replicated(broker, request, context, messages.ProduceResponse(responses), appends.logs)
+        _respond_when_replicated(broker, request, context, messages.ProduceResponse(responses), appends.logs)
     else:
-        broker.durability.reply_when_on_disk(context, messages.ProduceResponse(responses), appends.logs)
+        broker.durability.respond_when_on_disk(context, messages.ProduceResponse(responses), appends.logs)
 
 
-def _reply_when_replicated(
+def _respond_when_replicated(
     broker: Context,
     request: messages.ProduceRequest,
     context: RequestContext,
@@ -347,7 +347,7 @@ def _reply_when_replicated(
         for partition, error in outcomes.items():
             if error:
                 answers[partition].error_code = error
-        broker.durability.reply_when_on_disk(context, response, logs)
+        broker.durability.respond_when_on_disk(context, response, logs)
 
     assert broker.replicas is not None
     offsets = {partition: partition.log.log_end_offset for partition in answers}
@@ -360,7 +360,7 @@ def _finish_unanswered(
     responses: list[messages.ProduceResponse.TopicProduceResponse],
 ) -> None:
     broker.access.throttling.unanswered(context)
-    broker.answers.reply_encoded(context, b"")
+    broker.responses.respond_encoded(context, b"")
     errors = [
         f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
         for topic in responses
@@ -369,7 +369,7 @@ def _finish_unanswered(
     ]
     if errors:  # the producer gets no other sign of an error
         logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
 
 
 class _Appends:
@@ -443,8 +443,8 @@ class _Appends:
                 self._broker, self._request, self._context, partition, header, self._now
             )
         else:
-            told = self._verified.get((topic.name, partition.index), ErrorCode.NONE)
-            error = _told_error(told, self._context)
+            verified = self._verified.get((topic.name, partition.index), ErrorCode.NONE)
+            error = _producer_error(verified, self._context)
         if not error:
             return None
         refusal = _refusal(partition.index, error)
@@ -473,7 +473,7 @@ class _Appends:
                 return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
             if found:
                 return answer(index, found, -1, -1, log.log_start_offset)
-        problem = self._broker.growth.memory.refuses(log, len(checked) + CHECKED_POSITION)
+        problem = self._broker.appends.memory.refuses(log, len(checked) + CHECKED_POSITION)
         if problem is not None:
             return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)
         base_offset = log.append_checked(
@@ -482,7 +482,7 @@ class _Appends:
         if producers is not None:
             producers.add(header, base_offset, max_timestamp, now.wall_ms)
         self.logs.append(log)
-        self._broker.growth.note(partition)
+        self._broker.appends.record(partition)
         return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 
@@ -520,10 +520,10 @@ def _join_transaction(
     error = broker.transactions.add_or_verify(
         request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
     )
-    return _told_error(error, context)
+    return _producer_error(error, context)
 
 
-def _told_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
+def _producer_error(error: ErrorCode, context: RequestContext) -> ErrorCode:
     """Return an error of the transaction coordinator as a producer receives it."""
     if error is ErrorCode.CONCURRENT_TRANSACTIONS and context.api_version < _ADDS_SINCE:
         return ErrorCode.NOT_ENOUGH_REPLICAS  # older clients retry this error

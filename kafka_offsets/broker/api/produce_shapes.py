@@ -101,7 +101,7 @@ class ProduceShapes:
             return False
         if producers is not None and producers.check(header) is not ErrorCode.NONE:
             return False
-        if broker.growth.memory.refuses(log, len(checked) + CHECKED_POSITION) is not None:
+        if broker.appends.memory.refuses(log, len(checked) + CHECKED_POSITION) is not None:
             return False
         try:
             offset = log.append_checked(
@@ -113,10 +113,10 @@ class ProduceShapes:
         else:
             if producers is not None:
                 producers.add(header, offset, max_timestamp, now.wall_ms)
-            broker.growth.note(partition)
+            broker.appends.record(partition)
             numbers = _NUMBERS.pack(0, offset, append_time, log.log_start_offset)
         answer = b"".join((shape.before, frame[4:8], shape.middle, numbers, shape.after))
-        broker.answers.reply_encoded(context, answer)
+        broker.responses.respond_encoded(context, answer)
         return True
 
     def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:

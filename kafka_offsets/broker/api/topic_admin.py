@@ -134,7 +134,7 @@ def topic_deleted(broker: Context, name: str) -> None:
         broker.groups.expiry.topic_deleted(name)
 
 
-def _once(keys: Iterable[_Key]) -> set[_Key]:
+def _unique_keys(keys: Iterable[_Key]) -> set[_Key]:
     """Return the keys that occur exactly once. Duplicates are refused before rights and the time-out are checked."""
     return {key for key, times in Counter(keys).items() if times == 1}
 
@@ -230,7 +230,7 @@ def create_topics(
 ) -> messages.CreateTopicsResponse:
     """Create the topics that the sender may create, each by itself."""
     sender = context.sender
-    names = sorted(_once(topic.name for topic in request.topics) - {CLUSTER_METADATA_TOPIC})
+    names = sorted(_unique_keys(topic.name for topic in request.topics) - {CLUSTER_METADATA_TOPIC})
     may_all = sender.sees(AclOperation.CREATE, ResourceType.CLUSTER)
     denied = [n for n in names if not (may_all or sender.may(AclOperation.CREATE, ResourceType.TOPIC, n))]
     topics = [topic for topic in request.topics if topic.name not in denied]
@@ -244,7 +244,9 @@ def _create_topics(
     broker: Context, request: messages.CreateTopicsRequest, context: RequestContext, now: Now
 ) -> messages.CreateTopicsResponse:
     """Create topics. All names are checked before the first topic is created."""
-    if is_too_late(request.timeout_ms) and _once(t.name for t in request.topics) - {CLUSTER_METADATA_TOPIC}:
+    if is_too_late(request.timeout_ms) and _unique_keys(t.name for t in request.topics) - {
+        CLUSTER_METADATA_TOPIC
+    }:
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     plans = _plans(broker, request.topics)
     quota = MutationsOfRequest(broker.access.throttling, context, now, _CREATION_IS_STRICT_SINCE)
@@ -504,11 +506,11 @@ def _undeletable(
     named = [topic.name for topic in request.topics if topic.name and not any(topic.topic_id)]
     refused: list[tuple[str | None, bytes]] = [
         (name, NO_TOPIC_ID)
-        for name in sorted(_once([*request.topic_names, *named]))
+        for name in sorted(_unique_keys([*request.topic_names, *named]))
         if not sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
         or (broker.topics.get(name) and not sender.may(AclOperation.DELETE, ResourceType.TOPIC, name))
     ]
-    ids = _once(topic.topic_id for topic in request.topics if topic.name is None)
+    ids = _unique_keys(topic.topic_id for topic in request.topics if topic.name is None)
     for topic_id in sorted(ids - {NO_TOPIC_ID}):
         name = broker.topics.topic_name(topic_id)
         if name is not None and not sender.may(AclOperation.DELETE, ResourceType.TOPIC, name):
@@ -522,7 +524,7 @@ def _delete_topics(
 ) -> messages.DeleteTopicsResponse:
     """Delete topics, each for itself."""
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
-    if is_too_late(request.timeout_ms) and _once(keys):
+    if is_too_late(request.timeout_ms) and _unique_keys(keys):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     found, results = _topics_to_delete(broker, request)
     quota = MutationsOfRequest(broker.access.throttling, context, now, _DELETION_IS_STRICT_SINCE)
@@ -604,7 +606,7 @@ def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
         logger.error("deleted topics leave folders until the next start: %s: %s", ", ".join(names), error)
     for name in names:
         topic_deleted(broker, name)
-        broker.answers.incidents.add(DELETED, broker.clock.now().wall_ms, topic=name)
+        broker.responses.incidents.add(DELETED, broker.clock.now().wall_ms, topic=name)
     return [_FINE] * len(topics)
 
 
@@ -622,7 +624,9 @@ def create_partitions(
 ) -> messages.CreatePartitionsResponse:
     """Add partitions to the topics that the sender may alter, each by itself."""
     may_alter = partial(context.sender.may, AclOperation.ALTER, ResourceType.TOPIC)
-    denied = [name for name in sorted(_once(topic.name for topic in request.topics)) if not may_alter(name)]
+    denied = [
+        name for name in sorted(_unique_keys(topic.name for topic in request.topics)) if not may_alter(name)
+    ]
     topics = [topic for topic in request.topics if topic.name not in denied]
     response = _create_partitions(broker, _with_topics(request, topics), context, now)
     result, error = (
@@ -638,7 +642,7 @@ def _create_partitions(
 ) -> messages.CreatePartitionsResponse:
     answer = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
-    if is_too_late(request.timeout_ms) and _once(topic.name for topic in request.topics):
+    if is_too_late(request.timeout_ms) and _unique_keys(topic.name for topic in request.topics):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
     results = []
     totals: dict[str, int] = {}

@@ -16,7 +16,7 @@ from kafka_offsets.broker.groups.transactions import transactional_ids
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC, invalid_topic_name
 from kafka_offsets.broker.wire.api import LATER, Later
-from kafka_offsets.broker.wire.reply_aggregator import ReplyAggregator
+from kafka_offsets.broker.wire.response_aggregator import ResponseAggregator
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.patterns import Pattern, PatternError
 from kafka_offsets.coordinator.state.result import RequestContext, TransactionalResult
@@ -249,16 +249,18 @@ def write_markers(
 
     if not asked:
         return _markers_answer(request, [{} for _ in request.markers])
-    aggregator = ReplyAggregator(broker.answers.reply, context, len(asked), build, lambda index, error: error)
+    aggregator = ResponseAggregator(
+        broker.responses.respond, context, len(asked), build, lambda index, error: error
+    )
     for at, (number, place) in enumerate(asked):
         marker = request.markers[number]
         error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, place, logs, now)
         is_whole = marker.transaction_version != _UNKNOWN_VERSION
         has_failed = has_failed or (error is ErrorCode.UNKNOWN_SERVER_ERROR and is_whole)
         if error is None:
-            _write_to_shard(broker, marker, place[1], partial(broker.answers.reply, aggregator.part(at)))
+            _write_to_shard(broker, marker, place[1], partial(broker.responses.respond, aggregator.part(at)))
         else:
-            broker.durability.reply_when_durable(aggregator.part(at), error, logs)
+            broker.durability.respond_when_durable(aggregator.part(at), error, logs)
     return LATER
 
 
@@ -298,7 +300,7 @@ def _write_marker(
                 now,
                 is_commit=marker.transaction_result,
             )
-            broker.growth.note(partition)
+            broker.appends.record(partition)
             logs.append(partition.log)
     except LogLoadingError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

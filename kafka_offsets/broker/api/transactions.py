@@ -92,7 +92,7 @@ def init_producer_id(
         response = messages.InitProducerIdResponse(
             producer_id=given.producer_id, producer_epoch=given.producer_epoch
         )
-    broker.durability.reply_when_durable(context, response, logs)
+    broker.durability.respond_when_durable(context, response, logs)
     return LATER
 
 
@@ -151,7 +151,7 @@ def add_partitions(
             now,
         )
         answer = response(results_by_topic_v3_and_below=by_topic)
-        broker.durability.reply_when_durable(context, answer, logs)
+        broker.durability.respond_when_durable(context, answer, logs)
         return LATER
     # Of transactions with one id Kafka takes the last one's partitions for each, and answers with the first one's.
     last = {asked.transactional_id: asked.topics for asked in request.transactions}
@@ -166,7 +166,7 @@ def add_partitions(
             by_topic, logs = _add(broker, name, producer, last[name], first[name], context, now)
             waiting += logs
         results.append(response.AddPartitionsToTxnResult(name, by_topic))
-    broker.durability.reply_when_durable(context, response(results_by_transaction=results), waiting)
+    broker.durability.respond_when_durable(context, response(results_by_transaction=results), waiting)
     return LATER
 
 
@@ -300,7 +300,7 @@ def add_offsets(
         )
 
     error, _, logs = broker.transactions.decide(request.transactional_id, decide, now)
-    broker.durability.reply_when_durable(
+    broker.durability.respond_when_durable(
         context, messages.AddOffsetsToTxnResponse(error_code=_client_error(error, context)), logs
     )
     return LATER
@@ -336,7 +336,7 @@ def commit_offsets(
             error = outcomes.get(place, ErrorCode.NONE)
             if error:
                 answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
-                broker.answers.reply(context, transactional_offsets.answer(request, known, answered))
+                broker.responses.respond(context, transactional_offsets.answer(request, known, answered))
             else:
                 _commit_added(broker, request, context, hosted, known, ErrorCode.NONE)
 
@@ -364,14 +364,14 @@ def _commit_added(
 ) -> None:
     """Decide the commit when the group's partition has joined the transaction; otherwise answer with `failed`."""
     if failed:
-        broker.answers.reply(context, fail_commit_offsets(request, failed, context.api_version))
+        broker.responses.respond(context, fail_commit_offsets(request, failed, context.api_version))
         return
     decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
     if decided.records:
         broker.groups.shards.decide_transactional(hosted, decided)
         return
     (reply,) = decided.replies
-    broker.answers.reply(context, reply.response)
+    broker.responses.respond(context, reply.response)
 
 
 def client_error(error: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
@@ -428,5 +428,5 @@ def end_transaction(
         state = before if ended is None else transactions.complete(ended, now)
         assert state is not None
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch
-    broker.durability.reply_when_durable(context, response, logs)
+    broker.durability.respond_when_durable(context, response, logs)
     return LATER

@@ -78,7 +78,7 @@ def _envelope(
     if not is_between_brokers(broker, context):
         # as at a listener of Kafka that is not for controllers
         error = ProtocolError(f"API key {_ENVELOPE} is not served at this listener", 0)
-        broker.answers.refuse(context.connection, error)
+        broker.responses.refuse(context.connection, error)
         return LATER
     if not is_trusted(broker, context):
         return messages.EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -112,7 +112,7 @@ ENVELOPE = Api(
     pipelined=True,
     is_between_brokers=True,
 )
-"""The row of brokers of a cluster; ApiVersions does not list it."""
+"""The Envelope API of brokers of a cluster; ApiVersions does not list it."""
 
 
 def _decoded(data: bytes) -> Principal:
@@ -133,13 +133,13 @@ class _Opened:
         self, broker: Context, envelope: RequestContext, frame: bytes, principal: Principal, host: str
     ) -> None:
         key, version = read_api_key_and_version(frame)
-        rows = envelope.connection.apis
-        found = (broker.apis if rows is None else rows).by_key.get(key)
+        apis = envelope.connection.apis
+        found = (broker.apis if apis is None else apis).by_key.get(key)
         codecs = None if found is None else found.codecs(version)
         if found is None or codecs is None:
             raise ProtocolError(f"API key {key} is not served in version {version}", 0)
         self.is_forwardable = found.forwarded
-        if rows is not None:  # a connection within this process has rows that do not check rights
+        if apis is not None:  # a connection within this process has APIs that do not check rights
             (found,) = authorized(broker.access.authorizer, Apis([found]))
         self._broker, self._envelope, self._api, self._codecs = broker, envelope, found, codecs
         correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)

@@ -134,14 +134,14 @@ class _Forwarded:
         if not named.keys(request):
             self._there(node_id, request, done)
             return
-        part, rest = named.split_by_key(request, lambda group: self._coordinator_of(group) == node_id)
-        if rest is None:
+        part, other_part = named.split_by_key(request, lambda group: self._coordinator_of(group) == node_id)
+        if other_part is None:
             self._there(node_id, part, done)
             return
 
         def answered(answer: Response) -> None:
             """Decide the other groups, and join the answers in the order of the request."""
-            self.decide(rest, now, lambda other: done(named.join_by_key(request, answer, other)))
+            self.decide(other_part, now, lambda other: done(named.join_by_key(request, answer, other)))
 
         self._there(node_id, part, answered)
 

@@ -8,7 +8,7 @@ Source: KafkaDockerWrapper.scala, KIP-975.
 from collections.abc import Iterator, Mapping
 
 from kafka_offsets.broker.config.advice import advice_on, advice_on_variable
-from kafka_offsets.broker.config.given_values import is_known
+from kafka_offsets.broker.config.configured_values import is_known
 from kafka_offsets.broker.config.images import (
     NAMES_OF_LISTENERS,
     TAKEN,

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from kafka_offsets.broker.config.checks import known_assignors, known_policy, one_directory
 from kafka_offsets.broker.config.combinations import check_together
-from kafka_offsets.broker.config.given_values import given_values
+from kafka_offsets.broker.config.configured_values import configured_values
 from kafka_offsets.broker.config.security_keys import SecurityKeys, take_listener_values
 from kafka_offsets.broker.config.types import (
     ConfigSource,
@@ -601,7 +601,7 @@ class Config(SecurityKeys):
         """
         if profile is not None:
             overrides = {"profile": profile} | dict(overrides or {})
-        values = given_values(KEYS, properties_file, overrides or {}, warns=warns)
+        values = configured_values(KEYS, properties_file, overrides or {}, warns=warns)
         given = frozenset(values)
         if values.get("profile") == "kafka":
             values = {name: key.kafka_default for name, key in KEYS.items()} | values

@@ -114,8 +114,8 @@ def _other_kind(text: str) -> str | None:
         if first in ("{", "[") or first.startswith('{"'):
             return "a file like JSON"
     if any(_SECTION.fullmatch(line.strip()) for line in lines):
-        rest = [line for line in lines if not _SECTION.fullmatch(line.strip())]
-        return "a TOML file" if rest and all(map(_QUOTED.fullmatch, rest)) else "an INI file"
+        settings = [line for line in lines if not _SECTION.fullmatch(line.strip())]
+        return "a TOML file" if settings and all(map(_QUOTED.fullmatch, settings)) else "an INI file"
     if first == "---" or _is_nested(lines):
         return "a YAML file"
     # One value in quotes may be meant so.

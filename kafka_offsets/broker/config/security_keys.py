@@ -388,10 +388,10 @@ def listener_key(name: str) -> str | None:
 
 def key_of_listener(keys: Mapping[str, Key], name: str) -> Key | None:
     """Return the key that a name with the prefix of a listener sets there; None for any other name."""
-    rest = listener_key(name)
-    if rest is None:
+    key = listener_key(name)
+    if key is None:
         return None
-    return keys.get(rest) or keys.get(rest.partition(".")[2])
+    return keys.get(key) or keys.get(key.partition(".")[2])
 
 
 def take_listener_values(values: dict[str, object]) -> Mapping[str, object]:

@@ -135,7 +135,7 @@ def _decided_later(
             yield Until(partial(opener.when_changed, timeout_ms=left_ms))
     if roles == [_role(broker, *each) for each in loading]:
         return decided(clock.now(), *more)
-    broker.answers.fail(context, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the role was checked before the wait
+    broker.responses.fail(context, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the role was checked before the wait
     return LATER
 
 

@@ -12,9 +12,9 @@ from kafka_offsets.broker.config.group import GroupConfigs
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.interfaces import Replicas
+from kafka_offsets.broker.groups.appends import Appends
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.groups.expiry import Expiry
-from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
@@ -23,10 +23,10 @@ from kafka_offsets.broker.offset_manager.interface import OffsetManager
 from kafka_offsets.broker.partition.log_opener import LogOpener
 from kafka_offsets.broker.partition.partitions import Topics
 from kafka_offsets.broker.turn.scheduler import Scheduler
-from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.broker.wire.fetch_sessions import FetchSessions
+from kafka_offsets.broker.wire.responses import Responses
 from kafka_offsets.clock import Clock
 from kafka_offsets.security.authorizer import Authorizer
 from kafka_offsets.storage.directory.data_directory import DataDirectory
@@ -99,10 +99,10 @@ class Context:
     clock: Clock
     scheduler: Scheduler
     apis: Apis
-    answers: Answers
+    responses: Responses
     directory: DataDirectory
     topics: Topics
-    growth: Growth
+    appends: Appends
     durability: Durability
     settings: SharedSettings
     fetch_sessions: FetchSessions

@@ -45,11 +45,11 @@ def run_incrementally(
         """Send the response, or the error that the exception becomes."""
         if isinstance(error, StorageError):
             logger.error("%s: %s", task.name, error)
-            broker.answers.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
+            broker.responses.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
         elif error is not None:
-            broker.answers.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            broker.responses.fail(context, ErrorCode.UNKNOWN_SERVER_ERROR)
         elif task.result is not LATER:
-            broker.answers.reply(context, task.result)
+            broker.responses.respond(context, task.result)
 
     task = BackgroundTask(
         f"a request of API {context.api_key}",

@@ -28,7 +28,7 @@ def fail_request(broker: Context, api: Api, context: RequestContext, error: Exce
     else:
         logger.error("%s: %s v%d failed", *what, exc_info=error)
         code = ErrorCode.UNKNOWN_SERVER_ERROR
-    broker.answers.fail(context, code)
+    broker.responses.fail(context, code)
 
 
 def pass_on(broker: Context, context: RequestContext, response: Response) -> None:
@@ -36,9 +36,9 @@ def pass_on(broker: Context, context: RequestContext, response: Response) -> Non
     if context.connection.closing:
         return
     if isinstance(response, ENCODED):
-        broker.answers.reply_encoded(context, response)
+        broker.responses.respond_encoded(context, response)
     else:
-        broker.answers.reply(context, response)
+        broker.responses.respond(context, response)
 
 
 def decide_for(
@@ -88,7 +88,7 @@ def refuse_unanswered(
     """
     if served_part is not None:
         decide_for(broker, api, served_part, context.held(served_part, lambda _: None), now)
-    broker.answers.close_connection(context.connection)
+    broker.responses.close_connection(context.connection)
     return LATER
 
 

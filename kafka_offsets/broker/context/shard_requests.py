@@ -29,7 +29,7 @@ def in_shard(decide: ShardHandle) -> Handle:
         elif found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not groups.loader.commit(
             decide, request, context, now
         ):
-            broker.answers.fail(context, found)
+            broker.responses.fail(context, found)
         return LATER
 
     return handle

@@ -131,7 +131,7 @@ SERVED = Apis((
     Api(75, "DescribeTopicPartitions", (0, 0), metadata.describe_topic_partitions, rights.BY_HANDLER),
 ))
 # fmt: on
-"""All served APIs. An API without a row is not advertised."""
+"""All served APIs. An API that is not here is not advertised."""
 
 _REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}
 """First versions of Kafka 4.3, for APIs of which this broker serves older versions as well (KIP-896)."""
@@ -141,17 +141,17 @@ _REMOVED_FROM_KAFKA_4 = {8: 2, 9: 1}
 def served_apis(profile: str) -> Apis:
     """Return the table for a configuration profile: `kafka` advertises what Kafka 4.3 does and no more.
 
-    All brokers of a process share it, and the codecs in its rows.
+    All brokers of a process share it, and the codecs of its APIs.
     """
     if profile != "kafka":
         return SERVED
-    rows = []
-    for row in SERVED:
-        first = _REMOVED_FROM_KAFKA_4.get(row.key, row.min_version)
-        rows.append(replace(row, versions=(first, row.max_version)))
-    return Apis(rows)
+    apis = []
+    for api in SERVED:
+        first = _REMOVED_FROM_KAFKA_4.get(api.key, api.min_version)
+        apis.append(replace(api, versions=(first, api.max_version)))
+    return Apis(apis)
 
 
-def row_of(apis: Apis, key: int) -> Api:
-    """Return the row of an accepted request, also when its API has been withheld since."""
+def api_of(apis: Apis, key: int) -> Api:
+    """Return the API of an accepted request, also when it has been withheld since."""
     return apis.by_key.get(key) or SERVED.by_key[key]

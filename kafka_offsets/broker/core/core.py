@@ -23,16 +23,16 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.config.settings import SharedSettings
 from kafka_offsets.broker.context.broker_peers import is_broker
 from kafka_offsets.broker.context.context import Access, Context, Groups, Node
-from kafka_offsets.broker.core.api_table import row_of, served_apis
+from kafka_offsets.broker.core.api_table import api_of, served_apis
 from kafka_offsets.broker.core.incident_log import log_incident
 from kafka_offsets.broker.core.metrics import Metrics
 from kafka_offsets.broker.core.requests import RequestDispatcher
 from kafka_offsets.broker.gates.gate import authorized
 from kafka_offsets.broker.gates.token_expiry import start_expiry
+from kafka_offsets.broker.groups.appends import Appends, MemoryLimit
 from kafka_offsets.broker.groups.dead_records import DeadRecords
 from kafka_offsets.broker.groups.durability import Durability
 from kafka_offsets.broker.groups.expiry import Expiry, Services
-from kafka_offsets.broker.groups.growth import Growth, MemoryLimit
 from kafka_offsets.broker.groups.runtime import CoordinatorRuntime
 from kafka_offsets.broker.groups.shard_loader import ShardLoader
 from kafka_offsets.broker.groups.shards import Shards
@@ -46,12 +46,12 @@ from kafka_offsets.broker.partition.recovery_points import RecoveryPoints
 from kafka_offsets.broker.replicas.manager import ReplicaManager
 from kafka_offsets.broker.turn.scheduler import Scheduler
 from kafka_offsets.broker.turn.workers import Background, Sync, Workers, run_inline, sync_inline
-from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.broker.wire.channel import Channel
 from kafka_offsets.broker.wire.connection import ClientConnection
 from kafka_offsets.broker.wire.fetch_sessions import FetchSessions
 from kafka_offsets.broker.wire.idle_connections import IdleConnections
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
+from kafka_offsets.broker.wire.responses import Responses
 from kafka_offsets.clock import Clock, ManualClock, Now, SystemClock
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
@@ -123,9 +123,11 @@ class BrokerCore:
         self.workers = Workers(sync, background, loads)
         self.scheduler = Scheduler(self.clock)
         self.connections: dict[ClientConnection, None] = {}
-        self.responses = ResponseBudget(config.queued_max_response_bytes)
-        self.answers = Answers(self.responses, lambda key: row_of(self.broker.apis, key), self.clock)
-        self.answers.incidents.on_new = log_incident
+        self.response_budget = ResponseBudget(config.queued_max_response_bytes)
+        self.responses = Responses(
+            self.response_budget, lambda key: api_of(self.broker.apis, key), self.clock
+        )
+        self.responses.incidents.on_new = log_incident
         self._turn_began_ms: int | None = None
         self._turn_ms = (
             math.inf if isinstance(self.clock, ManualClock) else TURN_MS
@@ -140,15 +142,15 @@ class BrokerCore:
             keep_valid=config.recovery == "keep-valid",
         )
         self.topics = Topics(self.directory, config, is_replicated=cluster is not None)
-        self.growth = Growth(
+        self.appends = Appends(
             MemoryLimit(config, self.directory.files, lambda: len(self.broker.node.broker_ids))
         )
         self.durability = Durability(
             config,
             self.scheduler,
             self.workers,
-            self.answers,
-            self.growth,
+            self.responses,
+            self.appends,
             lambda logs: self.recovery_points.sync_ended(logs),  # noqa: PLW0108 - created below
         )
         self._compose_coordination()
@@ -202,9 +204,9 @@ class BrokerCore:
         self.throttling = Throttling(
             self.config,
             self.scheduler,
-            self.answers,
+            self.responses,
             lambda context: is_broker(self.broker, context),
-            lambda key: row_of(self.broker.apis, key),
+            lambda key: api_of(self.broker.apis, key),
         )
         self.settings.on_quotas = self.throttling.set
         self.throttling.set(self.directory.clients.quotas)
@@ -216,7 +218,7 @@ class BrokerCore:
         self.authorizer = config.authorizer()
         self.settings = SharedSettings(self.directory, self.group_configs, self.authorizer)
         self.runtime = self._new_runtime()
-        self.shards = Shards(config, self.topics, self.scheduler, self.runtime, self.growth)
+        self.shards = Shards(config, self.topics, self.scheduler, self.runtime, self.appends)
         self.loader = ShardLoader(
             config, self.topics, self.scheduler, self.workers, self.runtime, self.shards
         )
@@ -225,10 +227,10 @@ class BrokerCore:
             config,
             self.topics,
             self.scheduler,
-            self.growth,
+            self.appends,
             self.durability,
             self.shards,
-            self.answers.incidents,
+            self.responses.incidents,
         )
         cleanup = self.offset_manager.cleanup
         services = Services(config, self.scheduler, self.runtime, self.shards, self.end_turn, cleanup)
@@ -244,7 +246,7 @@ class BrokerCore:
             self.config,
             self._new_zookeeper(self.config),
             self.scheduler,
-            self.answers,
+            self.responses,
             self.topics,
             self.runtime,
             self.shards,
@@ -257,7 +259,7 @@ class BrokerCore:
         """Make what works in the background."""
         config = self.config
         self._idle_connections = IdleConnections(
-            config.connections_max_idle_ms, self.scheduler, self.answers, self.connections
+            config.connections_max_idle_ms, self.scheduler, self.responses, self.connections
         )
         self.log_cleaner = LogCleaner(
             config, self.topics, self.scheduler, self.workers, self.runtime.give_up_failed
@@ -272,7 +274,7 @@ class BrokerCore:
         self.dead_records: DeadRecords | None = None
         if not self.directory.files.outlives_process:
             self.dead_records = DeadRecords(config, self.topics, self.runtime, self.log_cleaner)
-        self.log_cleaner.on_deleted.append(self.growth.note_deletion)
+        self.log_cleaner.on_deleted.append(self.appends.record_deletion)
 
     def _new_runtime(self) -> CoordinatorRuntime:
         config = self.config
@@ -280,14 +282,14 @@ class BrokerCore:
             group_settings(config),
             self.group_configs.settings,
             self.topics,
-            self.answers,
+            self.responses,
             self.topics.offsets_log,
             lambda prefix: f"{prefix}-{uuid.uuid4()}",
             Compression(config.offsets_topic_compression_codec),
             config.message_max_bytes,
             self.clock,
             commits_while_loading=config.offsets_commit_while_loading,
-            incidents=self.answers.incidents,
+            incidents=self.responses.incidents,
         )
 
     def _new_context(self, inter_broker: InterBrokerSecurity | None) -> Context:
@@ -298,10 +300,10 @@ class BrokerCore:
             clock=self.clock,
             scheduler=self.scheduler,
             apis=authorized(self.authorizer, served_apis(config.profile)),
-            answers=self.answers,
+            responses=self.responses,
             directory=directory,
             topics=self.topics,
-            growth=self.growth,
+            appends=self.appends,
             durability=self.durability,
             settings=self.settings,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots),
@@ -343,7 +345,7 @@ class BrokerCore:
     def disconnect(self, connection: ClientConnection) -> None:
         """Forget a connection; its remaining answers are dropped."""
         connection.release()
-        self.answers.forget(connection)
+        self.responses.forget(connection)
         self.connections.pop(connection, None)
         fetch.cancel(self.broker, connection)
         if self.replicas is not None:
@@ -362,7 +364,7 @@ class BrokerCore:
         if now.mono_ms - self._turn_began_ms < self._turn_ms:
             self.requests.serve(connection, now)
         else:
-            self.answers.resumable[connection] = None
+            self.responses.resumable[connection] = None
             self._is_behind = True
 
     def end_turn(self) -> bool:
@@ -373,14 +375,14 @@ class BrokerCore:
                 self.shards.append(now)
             if self.replicas is not None:
                 self.replicas.end_turn(now)
-            if self.dead_records is not None and self.growth.unsynced:
-                self.dead_records.drop(self.growth.unsynced, now)
+            if self.dead_records is not None and self.appends.unsynced:
+                self.dead_records.drop(self.appends.unsynced, now)
             self.durability.start_sync()
-            if self.growth.partitions:
+            if self.appends.partitions:
                 fetch.wake(self.broker, now)
-            if self.answers.answered:
-                self.answers.release()
-            if not self.answers.resumable and not self.durability.is_awaited:
+            if self.responses.ready:
+                self.responses.release()
+            if not self.responses.resumable and not self.durability.is_awaited:
                 break
             if not self._resume(now):
                 break
@@ -389,7 +391,10 @@ class BrokerCore:
 
     def _resume(self, began: Now) -> bool:
         """Decide requests of connections that wait for their turn; return whether there is time for more of them."""
-        arrived, self.answers.resumable = self.answers.resumable, {}  # first those that have waited longest
+        arrived, self.responses.resumable = (
+            self.responses.resumable,
+            {},
+        )  # first those that have waited longest
         resumable = {each: None for each in arrived if each.reader.buffered_bytes and not each.closing}
         order = list(resumable)
         if self._is_behind:
@@ -407,7 +412,7 @@ class BrokerCore:
             del resumable[longest]
             self._serve_waiting(longest, began)
         self._is_behind = bool(resumable)
-        self.answers.resumable = resumable | self.answers.resumable
+        self.responses.resumable = resumable | self.responses.resumable
         return False
 
     def _serve_waiting(self, connection: ClientConnection, now: Now) -> None:
@@ -415,21 +420,21 @@ class BrokerCore:
         waiting = connection.reader.buffered_bytes
         self.requests.serve_resumed(connection, now)
         if connection.reader.buffered_bytes < waiting:
-            self.answers.writable[connection] = None  # it may be read again, also if nothing is sent
+            self.responses.writable[connection] = None  # it may be read again, also if nothing is sent
 
     @property
     def has_work(self) -> bool:
         """Whether another turn is needed."""
-        return bool(self.answers.resumable or self.shards.dirty or self.growth.partitions)
+        return bool(self.responses.resumable or self.shards.dirty or self.appends.partitions)
 
     @property
     def is_quiet(self) -> bool:
         """Whether `end_turn` has nothing to do: there was no request, record or answer since the last turn."""
         return not (
             self.has_work
-            or self.answers.answered
-            or self.answers.writable
-            or self.growth.unsynced
+            or self.responses.ready
+            or self.responses.writable
+            or self.appends.unsynced
             or self.durability.is_awaited
         )
 
@@ -443,9 +448,9 @@ class BrokerCore:
         A caller that cannot send them yet must report that to `responses`.
         """
         pieces = connection.take_output()
-        if connection.held_bytes:
-            self.responses.hold(connection, 0)
-        self.answers.unblock(connection)
+        if connection.unsent_bytes:
+            self.response_budget.set_unsent(connection, 0)
+        self.responses.unblock(connection)
         return pieces
 
     @property

@@ -40,7 +40,7 @@ class RequestDispatcher:
 
     def __init__(self, broker: Context) -> None:
         self._broker = broker
-        self._answers = broker.answers
+        self._responses = broker.responses
         self._throttling = broker.access.throttling
         self._shortcuts: dict[int, Shortcut] = {}
 
@@ -49,8 +49,8 @@ class RequestDispatcher:
         try:
             self._decide_frames(connection, now)
         finally:  # a request may close the connection: earlier responses are still sent
-            if self._answers.answered:
-                self._answers.release()
+            if self._responses.ready:
+                self._responses.release()
 
     def _decide_frames(self, connection: ClientConnection, now: Now) -> None:
         unanswered, next_frame = connection.unanswered, connection.reader.next_frame
@@ -68,10 +68,10 @@ class RequestDispatcher:
             else:
                 frame = next_frame(key)
             if frame is None:
-                if unanswered and unanswered[0].answer is None and connection.reader.buffered_bytes:
+                if unanswered and unanswered[0].encoded is None and connection.reader.buffered_bytes:
                     self._end_wait(connection, now)
-                if unanswered and self._answers.answered:
-                    self._answers.release()
+                if unanswered and self._responses.ready:
+                    self._responses.release()
                     if not unanswered:
                         continue
                 return
@@ -81,15 +81,15 @@ class RequestDispatcher:
                 self._throttling.handler_ends(connection)
             else:
                 self._decide(connection, frame, now)
-            if len(unanswered) >= _ANSWERED_TOGETHER and self._answers.answered:
-                self._answers.release()
+            if len(unanswered) >= _ANSWERED_TOGETHER and self._responses.ready:
+                self._responses.release()
 
     def serve_resumed(self, connection: ClientConnection, now: Now) -> None:
         """As `serve`, but close the connection here if its peer broke the protocol."""
         try:
             self.serve(connection, now)
         except ProtocolError as error:
-            self._answers.refuse(connection, error)
+            self._responses.refuse(connection, error)
 
     def _end_wait(self, connection: ClientConnection, now: Now) -> None:
         """Tell the API of a request that waits that another one has arrived behind it."""
@@ -136,7 +136,7 @@ class RequestDispatcher:
                 raise bug
             response = api.handle(broker, context.request, context, now)
             if response is not LATER:
-                self._answers.reply(context, response)
+                self._responses.respond(context, response)
             if shortcut is not None:
                 shortcut.learn(context, response, frame, body)
         except Exception as error:  # noqa: BLE001 - fail_request logs it
@@ -183,7 +183,7 @@ class RequestDispatcher:
 
     def _note_unserved(self, connection: ClientConnection, what: str, served: str) -> None:
         known = connection.known_header
-        self._answers.incidents.add(
+        self._responses.incidents.add(
             UNSERVED,
             self._broker.clock.now().wall_ms,
             client="" if known is None else known.client_id,
@@ -207,4 +207,4 @@ class RequestDispatcher:
             connection, api.key, 0, correlation_id, client_id, connection.host, request, api.codecs(0)
         )
         connection.unanswered.append(context)
-        self._answers.reply(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))
+        self._responses.respond(context, api.fail(request, ErrorCode.UNSUPPORTED_VERSION, 0))

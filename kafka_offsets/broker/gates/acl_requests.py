@@ -54,7 +54,7 @@ def describe_acls(
     """Describe the ACLs that a filter selects, those of each resource together."""
     answer = messages.DescribeAclsResponse
     if not _is_readable_filter(request):
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
         return LATER
     if broker.access.authorizer is None:
         message = "No Authorizer is configured on the broker"
@@ -82,7 +82,7 @@ def create_acls(
         for code in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
     ]
     if not _is_readable(*codes):
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
         return LATER
     if broker.access.authorizer is None:
         return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
@@ -116,7 +116,7 @@ def delete_acls(
     answer = messages.DeleteAclsResponse
     result = answer.DeleteAclsFilterResult
     if not all(map(_is_readable_filter, request.filters)):
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
         return LATER
     if broker.access.authorizer is None:
         return answer(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])

@@ -44,7 +44,7 @@ def admits(broker: Context, connection: ClientConnection, frame: bytes, now: Now
     if refusal is not None:
         if authentication.state is AuthenticationState.COMPLETE:  # Kafka closes an expired session at once
             logger.warning("%s: connection closed: %s", connection.peer, refusal)
-            broker.answers.close_connection(connection)
+            broker.responses.close_connection(connection)
         else:
             api = broker.apis.by_key.get(key) if authentication.answers_refusals else None
             _refuse_request(broker, connection, api, version, frame, refusal)
@@ -86,7 +86,7 @@ def _exchange_bare(
         _fail(broker, connection, str(error))
         return
     _note_principal(broker, connection, authentication)
-    broker.answers.send(connection, len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
+    broker.responses.send(connection, len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
 
 
 def sasl_handshake(
@@ -157,9 +157,9 @@ def _fail(
         if connection.closing:
             return
         if context is not None:
-            broker.answers.reply(context, response)
-            broker.answers.release()
-        broker.answers.close_connection(connection)
+            broker.responses.respond(context, response)
+            broker.responses.release()
+        broker.responses.close_connection(connection)
 
     delay_ms = broker.config.connection_failed_authentication_delay_ms
     broker.scheduler.client_timeout(delay_ms, close)

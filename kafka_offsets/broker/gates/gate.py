@@ -1,4 +1,4 @@
-"""The gate: a request passes it when its sender has the rights that the row of its API states.
+"""The gate: a request passes it when its sender has the rights that its API states.
 
 The whole request is refused, or each of its groups and topics by itself; what is left is decided, and both responses
 are joined. The gate stands before the leaders and coordinators of a cluster and before the shard of a group: nobody
@@ -57,7 +57,7 @@ def _decide(
             if name is None or not sender.may(right.operation, right.resource_type, name):
                 _note_denied(broker, api, context, right, name or "")
                 refused = api.fail(request, right.error, version)
-                return _decide_rest(api, broker, request, context, now, refused, None)
+                return _decide_served_part(api, broker, request, context, now, refused, None)
     if needed.each is None:
         return api.handle(broker, request, context, now, *more)
     if needed.each.resource_type is ResourceType.TOPIC:
@@ -84,7 +84,7 @@ def _decide_keys(
     refused_part, served_part = named.split_by_key(request, denied.__contains__)
     refused = api.fail(refused_part, right.error, context.api_version)
     join = partial(named.join_by_key, request, refused)
-    return _decide_rest(api, broker, request, context, now, refused, served_part, join)
+    return _decide_served_part(api, broker, request, context, now, refused, served_part, join)
 
 
 def _decide_topics(
@@ -118,17 +118,17 @@ def _decide_topics(
 
     if served_part is not None and _is_whole(broker, request):
         return join(api.fail(served_part, ErrorCode.OPERATION_NOT_ATTEMPTED, version))
-    return _decide_rest(api, broker, request, context, now, refused, served_part, join)
+    return _decide_served_part(api, broker, request, context, now, refused, served_part, join)
 
 
 def _note_denied(broker: Context, api: Api, context: RequestContext, right: rights.Right, name: str) -> None:
     fields = sender(api.name, context) | {"error": right.error.name, "principal": str(context.principal)}
     if right.resource_type is not ResourceType.CLUSTER:
         fields[right.resource_type.name.lower()] = name
-    broker.answers.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
+    broker.responses.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
 
 
-def _decide_rest(
+def _decide_served_part(
     api: Api,
     broker: Context,
     request: messages.MessageValue,
@@ -140,7 +140,7 @@ def _decide_rest(
 ) -> Response | Later:
     """Decide the part of a request that is not refused, None for nothing, and join both responses."""
     if api.rights.message is not None:
-        _tell(refused, api.rights.message)
+        _set_messages(refused, api.rights.message)
     if getattr(request, "acks", None) == 0:
         return refuse_unanswered(broker, api, served_part, context, now)
     if served_part is None or join is None:
@@ -148,7 +148,7 @@ def _decide_rest(
     return decide_and_change(broker, api, served_part, context, now, join)
 
 
-def _tell(value: Any, message: str) -> None:
+def _set_messages(value: Any, message: str) -> None:
     """Set the message beside every error of a response."""
     for name in value.__slots__:
         each = getattr(value, name)
@@ -156,7 +156,7 @@ def _tell(value: Any, message: str) -> None:
             setattr(value, name, message)
         for element in each if isinstance(each, list) else ():
             if isinstance(element, messages.Value):
-                _tell(element, message)
+                _set_messages(element, message)
 
 
 def _is_whole(broker: Context, request: messages.MessageValue) -> bool:

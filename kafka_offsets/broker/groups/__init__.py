@@ -15,7 +15,7 @@ benchmarks/load.py compares both ways with Kafka's loader.
 
 In memory the logs of the internal topics are cleaned as they double, the active segment included: dead_records.py
 decides when, at the end of a turn, and storage/cleaner/memory_cleaning.py what stays. The offset table says which
-offsets are in force, so that most batches are dropped by their headers. growth.py limits what all logs in memory take
+offsets are in force, so that most batches are dropped by their headers. appends.py limits what all logs in memory take
 together.
 
 expiry.py takes the small decisions of coordinator/offsets/expiry.py, each after the previous one has taken effect.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kafka_offsets.broker.groups.growth import Growth
+from kafka_offsets.broker.groups.appends import Appends
 from kafka_offsets.broker.turn.workers import Workers
-from kafka_offsets.broker.wire.answers import Answers
+from kafka_offsets.broker.wire.responses import Responses
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, StorageError
@@ -38,15 +38,15 @@ class Durability:
         config: Config,
         scheduler: Scheduler,
         workers: Workers,
-        answers: Answers,
-        growth: Growth,
+        responses: Responses,
+        appends: Appends,
         sync_ended: Callable[[Iterable[Log]], None],
     ) -> None:
         self._config = config
         self._scheduler = scheduler
         self._workers = workers
-        self._answers = answers
-        self._unsynced = growth.unsynced
+        self._responses = responses
+        self._unsynced = appends.unsynced
         self._sync_ended = sync_ended
         self.replicate: Callable[[Iterable[Log], Callable[[ErrorCode], None]], None] | None = None
         self._syncing = False
@@ -58,31 +58,31 @@ class Durability:
         """Whether a response or callback waits for a sync that has not begun."""
         return bool(self._waiting) and not self._syncing
 
-    def reply_when_durable(self, context: RequestContext, response: object, logs: Iterable[Log]) -> None:
+    def respond_when_durable(self, context: RequestContext, response: object, logs: Iterable[Log]) -> None:
         """Respond once `logs` are replicated and as durable as the `fsync` policy says, or with an error."""
         if self.replicate is None:
-            self.reply_when_on_disk(context, response, logs)
+            self.respond_when_on_disk(context, response, logs)
             return
         kept = tuple(logs)
 
         def replicated(error: ErrorCode) -> None:
             """Respond with the error, or wait for the disk."""
             if error:
-                self._answers.fail(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                self._responses.fail(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
-                self.reply_when_on_disk(context, response, kept)
+                self.respond_when_on_disk(context, response, kept)
 
         self.replicate(kept, replicated)
 
-    def reply_when_on_disk(self, context: RequestContext, response: object, logs: Iterable[Log]) -> None:
+    def respond_when_on_disk(self, context: RequestContext, response: object, logs: Iterable[Log]) -> None:
         """Respond once `logs` are as durable as the `fsync` policy says, whatever other replicas have."""
 
         def on_disk(error: ErrorCode) -> None:
             """Respond, with the error if there is one."""
             if error:
-                self._answers.fail(context, error)
+                self._responses.fail(context, error)
             else:
-                self._answers.reply(context, response)
+                self._responses.respond(context, response)
 
         self._when_on_disk(on_disk, logs)
 

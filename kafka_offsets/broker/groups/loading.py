@@ -55,12 +55,12 @@ def _has_numpy(log: Log, size: int) -> bool:
     if find_spec("numpy") is not None:
         return True
     if size >= NUMPY_PAYS_FROM_BYTES:
-        _tell_of_numpy(f"{log.directory} of {size >> 20} MiB")
+        _warn_without_numpy(f"{log.directory} of {size >> 20} MiB")
     return False
 
 
 @cache
-def _tell_of_numpy(log: str) -> None:
+def _warn_without_numpy(log: str) -> None:
     logger.warning(
         "%s is loaded record by record; with numpy that takes a fifth of the time: %s",
         log,

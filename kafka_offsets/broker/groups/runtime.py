@@ -67,15 +67,15 @@ def coordinator_error(error: StorageError) -> ErrorCode:
     return ErrorCode.UNKNOWN_SERVER_ERROR if isinstance(error, TooLargeError) else ErrorCode.NOT_COORDINATOR
 
 
-class Replies(Protocol):
-    """Sends answers."""
+class ResponseSender(Protocol):
+    """Sends responses to clients."""
 
-    def reply(self, context: RequestContext, response: object) -> None:
-        """Send an answer."""
+    def respond(self, context: RequestContext, response: object) -> None:
+        """Send a response."""
         ...
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
-        """Send an error instead of an answer."""
+        """Send an error instead of a response."""
         ...
 
 
@@ -112,11 +112,11 @@ class HostedShard:
     """Whether a request is decided when it arrives, and not after something has been read."""
 
     def __init__(
-        self, shard: Shard, log: Log, replies: Replies, compression: Compression, max_batch_bytes: int
+        self, shard: Shard, log: Log, sender: ResponseSender, compression: Compression, max_batch_bytes: int
     ) -> None:
         self.shard = shard
         self.log = log
-        self._replies = replies
+        self._sender = sender
         self._compression = compression
         self._max_batch_bytes = max_batch_bytes
         self.durable_offset = log.log_end_offset
@@ -349,7 +349,7 @@ class HostedShard:
         """Replay what is durable and replicated, and send its replies, in the order of the decisions."""
         appended = self._appended
         self._latest = None
-        replay, answer = self._replay, self._replies.reply
+        replay, respond = self._replay, self._sender.respond
         limit = min(self.durable_offset, self.log.high_watermark)
         while appended and appended[0][1] <= limit:
             offset, _, results = appended.popleft()
@@ -366,7 +366,7 @@ class HostedShard:
                         replay(record, offset)
                         offset += 1
                 for context, response in replies:
-                    answer(context, response)
+                    respond(context, response)
 
     def time_out(self, end_offset: int) -> None:
         """Answer COORDINATOR_NOT_AVAILABLE to what was decided up to an offset; its records may take effect later."""
@@ -377,7 +377,7 @@ class HostedShard:
             for result in results:
                 if isinstance(result, Result):
                     for reply in result.replies:
-                        self._replies.fail(reply.context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                        self._sender.fail(reply.context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
                     left.append(result._replace(replies=()))
                 else:
                     left.append(result)
@@ -403,7 +403,7 @@ class HostedShard:
         self._decided.clear()
         self._refuse(lost, error)
         for context, response in self.shard.unload().replies:
-            self._replies.reply(context, response)
+            self._sender.respond(context, response)
 
     def _refuse(self, decided: Sequence[Decided], error: ErrorCode) -> None:
         self.refusals += 1
@@ -416,7 +416,7 @@ class HostedShard:
                 result(error)
                 continue
             for reply in result.replies:
-                self._replies.fail(reply.context, error)
+                self._sender.fail(reply.context, error)
 
 
 class CoordinatorRuntime:
@@ -439,7 +439,7 @@ class CoordinatorRuntime:
         settings: GroupSettings,
         own_settings: Mapping[str, GroupSettings],
         topics: TopicView,
-        replies: Replies,
+        sender: ResponseSender,
         open_log: Callable[[int], Log],
         new_member_id: Callable[[str], str],
         compression: Compression,
@@ -450,10 +450,10 @@ class CoordinatorRuntime:
         incidents: Incidents | None = None,
     ) -> None:
         self._commits_while_loading = commits_while_loading
-        self.new_host: Callable[[Shard, Log, Replies, Compression, int], HostedShard] = HostedShard
+        self.new_host: Callable[[Shard, Log, ResponseSender, Compression, int], HostedShard] = HostedShard
         self._settings, self._own_settings = settings, own_settings
         self._topics = topics
-        self._replies = replies
+        self._sender = sender
         self._open_log = open_log
         self._new_member_id = new_member_id
         self._compression = compression
@@ -598,7 +598,7 @@ class CoordinatorRuntime:
 
     def _new_hosted(self, partition: int) -> HostedShard:
         shard, log = self._new_shard(partition), self._open_log(partition)
-        return self.new_host(shard, log, self._replies, self._compression, self._max_batch_bytes)
+        return self.new_host(shard, log, self._sender, self._compression, self._max_batch_bytes)
 
     def _new_shard(self, partition: int) -> Shard:
         shard = Shard(

@@ -4,7 +4,7 @@ A decision makes its shard dirty; `append` writes the decisions of dirty shards 
 """
 
 from kafka_offsets.broker.config.keys import Config
-from kafka_offsets.broker.groups.growth import Growth
+from kafka_offsets.broker.groups.appends import Appends
 from kafka_offsets.broker.groups.runtime import (
     CoordinatorRuntime,
     HostedShard,
@@ -42,14 +42,14 @@ class Shards:
         topics: Topics,
         scheduler: Scheduler,
         runtime: CoordinatorRuntime,
-        growth: Growth,
+        appends: Appends,
     ) -> None:
         self._config = config
         self._only_names = config.offset_storage == "zookeeper"
         self._topics = topics
         self._scheduler = scheduler
         self._runtime = runtime
-        self._growth = growth
+        self._appends = appends
         self.dirty: dict[HostedShard, None] = {}
         self._work = ShardWork(scheduler, self.touch)
 
@@ -136,9 +136,9 @@ class Shards:
             before = log.log_end_offset
             hosted.append(now)
             if log.log_end_offset > before:
-                self._growth.unsynced[log] = hosted
+                self._appends.unsynced[log] = hosted
                 if self._topics.waiting:
-                    self._note_growth(hosted)
+                    self._record_append(hosted)
             if not waits:
                 hosted.durable_offset = log.log_end_offset
             hosted.take_effect()
@@ -165,8 +165,8 @@ class Shards:
 
         hosted.deadline = self._scheduler.at(due_ms, tick)
 
-    def _note_growth(self, hosted: HostedShard) -> None:
+    def _record_append(self, hosted: HostedShard) -> None:
         """Wake the fetches parked at a partition of the offsets topic."""
         partition = self._topics.partition(OFFSETS_TOPIC, hosted.shard.partition)
         if partition is not None and partition.parked:
-            self._growth.partitions[partition] = None
+            self._appends.partitions[partition] = None

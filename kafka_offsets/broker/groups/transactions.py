@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kafka_offsets.broker.config.keys import Config
+from kafka_offsets.broker.groups.appends import Appends
 from kafka_offsets.broker.groups.durability import Durability
-from kafka_offsets.broker.groups.growth import Growth
 from kafka_offsets.broker.groups.runtime import TooLargeError, coordinator_error
 from kafka_offsets.broker.groups.shards import Shards
 from kafka_offsets.broker.groups.transaction_peers import TransactionPeers
@@ -76,7 +76,7 @@ class TransactionCoordinator:
         config: Config,
         topics: Topics,
         scheduler: Scheduler,
-        growth: Growth,
+        appends: Appends,
         durability: Durability,
         shards: Shards,
         incidents: Incidents,
@@ -84,7 +84,7 @@ class TransactionCoordinator:
         self.config = config
         self.topics = topics
         self.scheduler = scheduler
-        self.growth = growth
+        self.appends = appends
         self.durability = durability
         self.shards = shards
         self.incidents = incidents
@@ -281,7 +281,7 @@ class TransactionCoordinator:
         except StorageError as error:
             logger.error("transactional id %s: %s", transactional_id, error)
             return coordinator_error(error)
-        self.growth.note(partition)
+        self.appends.record(partition)
         if self.topics.is_replicated:
             self._pending[index][transactional_id] = following
             self._await_replicas(index, transactional_id, following)
@@ -454,7 +454,7 @@ class _Ending:
             del self._left[each]
             return
         partition.append_marker(*producer, coordinator_epoch, now, is_commit=prepared.commits)
-        self._coordinator.growth.note(partition)
+        self._coordinator.appends.record(partition)
         self._awaited += 1
         self._await_marker(each, partition.log)
 

@@ -75,7 +75,7 @@ class InnerChannel:
         try:
             server.core.receive(self._connection, frame)
         except ProtocolError as error:
-            server.core.answers.refuse(self._connection, error)
+            server.core.responses.refuse(self._connection, error)
         server.request_turn()
 
     def flush(self) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 from kafka_offsets.terminal import printable
 
-_HELD_BYTES = 1 << 20
+_MOST_QUEUED_BYTES = 1 << 20
 """The size of the buffer."""
 
 _WINDOW_SECONDS = 10.0
@@ -134,7 +134,7 @@ class LogWriter(logging.Handler):
         self._window_end = monotonic() + _WINDOW_SECONDS
         self._changed = threading.Condition()
         self._lines: deque[bytes] = deque()
-        self._held_bytes = 0
+        self._queued_bytes = 0
         self._dropped = 0
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="kafka-offsets-log", daemon=True)
@@ -165,11 +165,11 @@ class LogWriter(logging.Handler):
 
     def _put(self, line: str) -> None:
         data = f"{line}\n".encode(errors="backslashreplace")
-        if self._held_bytes + len(data) > _HELD_BYTES:
+        if self._queued_bytes + len(data) > _MOST_QUEUED_BYTES:
             self._dropped += 1
         else:
             self._lines.append(data)
-            self._held_bytes += len(data)
+            self._queued_bytes += len(data)
 
     def _end_window_when_due(self) -> None:
         now = self._monotonic()
@@ -197,7 +197,7 @@ class LogWriter(logging.Handler):
             if not self._lines:
                 return None
             data = self._lines.popleft()
-            self._held_bytes -= len(data)
+            self._queued_bytes -= len(data)
             if not self._lines and self._dropped:
                 self._dropped, dropped = 0, self._dropped
                 self._put(self._own(f"{dropped} lines of the log were dropped: standard error was not read"))

@@ -61,7 +61,7 @@ _MOST_DELAYED_MS = 100
 """What is due waits so long at most while requests that have arrived wait, and is then carried out before them."""
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_TELL_MS = 1000
+_REPORT_EACH_MS = 1000
 
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ class Peer(asyncio.Protocol):
         try:
             core.receive(self.connection, data)
         except ProtocolError as error:
-            core.answers.refuse(self.connection, error)
+            core.responses.refuse(self.connection, error)
         if self.connection.output_bytes >= _WRITE_AT_ONCE_BYTES:
             self.flush()
         if not self._may_read():
@@ -148,14 +148,14 @@ class Peer(asyncio.Protocol):
         if self.connection is None:
             return
         is_holding = self._writer.is_holding
-        self._server.core.answers.responses.hold(
+        self._server.core.responses.budget.set_unsent(
             self.connection, self._writer.unsent_bytes if is_holding else 0
         )
         if is_holding:
             self._schedule_step()
         else:
             self.connection.is_blocked = False
-            self._server.core.answers.unblock(self.connection)
+            self._server.core.responses.unblock(self.connection)
             self._server.request_turn()
             self.resume()
 
@@ -183,7 +183,7 @@ class Peer(asyncio.Protocol):
         waits = (
             connection.unanswered
             or connection.output_bytes
-            or connection in self._server.core.answers.resumable
+            or connection in self._server.core.responses.resumable
         )
         return not waits or connection.reader.buffered_bytes <= _PAUSE_READING_BYTES
 
@@ -203,7 +203,7 @@ class Peer(asyncio.Protocol):
                 self.pause_writing()
                 self._schedule_step()
             if self.connection.is_blocked:
-                self._server.core.answers.responses.hold(self.connection, self._writer.unsent_bytes)
+                self._server.core.responses.budget.set_unsent(self.connection, self._writer.unsent_bytes)
         if self.connection.muted is not None:
             self.pause_reading()
         if not self.connection.closing:
@@ -265,7 +265,7 @@ class Server:
         self._closed = asyncio.Event()
         self._stopping = False
         self._tasks = 0
-        self._told_ms = -_TELL_MS
+        self._reported_ms = -_REPORT_EACH_MS
         self._config = config
         self.refuses: Callable[[], None] | None = None
         self._time_driver = self.new_time_driver()
@@ -506,8 +506,8 @@ class Server:
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in _NO_RESOURCES and "socket" in context:
             now_ms = self._clock.now().mono_ms
-            if now_ms - self._told_ms >= _TELL_MS:
-                self._told_ms = now_ms
+            if now_ms - self._reported_ms >= _REPORT_EACH_MS:
+                self._reported_ms = now_ms
                 logger.error("no connection can be accepted: %s", error.strerror)
             return
         if (
@@ -613,7 +613,7 @@ class Server:
 
     def _flush(self) -> bool:
         """Write what connections have to send, little first; return whether there was time for all of them."""
-        writable = self.core.answers.take_output()
+        writable = self.core.responses.take_output()
         began_ms = self._clock.now().mono_ms
         for connection in sorted(writable, key=lambda each: each.output_bytes):
             del writable[connection]
@@ -625,8 +625,8 @@ class Server:
         longest = next(iter(writable))  # many that have little do not keep it waiting for ever
         del writable[longest]
         longest.owner.flush()
-        self.core.answers.writable = writable | self.core.answers.writable
-        return not self.core.answers.writable
+        self.core.responses.writable = writable | self.core.responses.writable
+        return not self.core.responses.writable
 
     def _schedule_timer(self) -> None:
         """Keep the timer set to the core's next deadline."""
@@ -635,7 +635,7 @@ class Server:
     def _run_due(self) -> None:
         """Run what is due, but first decide the requests that have arrived: the heartbeats of sessions that end now."""
         now_ms = self._clock.now().mono_ms
-        if self.core.answers.resumable and not isinstance(self._clock, ManualClock):
+        if self.core.responses.resumable and not isinstance(self._clock, ManualClock):
             if self._delayed_until_ms is None:
                 self._delayed_until_ms = now_ms + _MOST_DELAYED_MS
             if now_ms < self._delayed_until_ms:

@@ -12,7 +12,7 @@ from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.server import Server
 from kafka_offsets.broker.network.tcp_channel import ChannelLimits, TcpChannel
-from kafka_offsets.broker.nodes import part
+from kafka_offsets.broker.nodes import cluster_connection
 from kafka_offsets.broker.nodes.controller_link import Address, ControllerLink
 from kafka_offsets.broker.wire.channel import broker_client_id
 from kafka_offsets.metadata.image import Delta
@@ -67,7 +67,7 @@ class NodeServer(Server):
     def new_core(self, files: Files | None) -> BrokerCore:
         """Create the broker core, which decides through the membership."""
         core = super().new_core(files)
-        part.connect(core, self._membership)
+        cluster_connection.connect(core, self._membership)
         return core
 
     def _channel_to(self, target: int) -> TcpChannel:
@@ -100,7 +100,7 @@ class NodeServer(Server):
         """Take a port, take part in the cluster, and let clients connect. Raises OSError."""
         await super().start(host, port, others)
         await self.take_part()
-        part.catch_up(self.core)
+        cluster_connection.catch_up(self.core)
         self.request_turn()
         if self.before_clients is not None:
             await self.before_clients()

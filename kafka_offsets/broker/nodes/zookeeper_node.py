@@ -25,7 +25,7 @@ from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_session import ClusterSession
 from kafka_offsets.zookeeper.cluster_znodes import Address, Endpoints
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
-from kafka_offsets.zookeeper.steps import UnavailableError
+from kafka_offsets.zookeeper.operations import UnavailableError
 
 _EVERY_INTERFACE = ("", "0.0.0.0", "::")  # noqa: S104 - no address to listen at
 

@@ -16,8 +16,8 @@ from kafka_offsets.coordinator.state import stored
 from kafka_offsets.coordinator.state.classic_group import ClassicGroup
 from kafka_offsets.coordinator.state.result import CoordinatorRecord, Result
 from kafka_offsets.logs import new_logger
-from kafka_offsets.zookeeper import steps
-from kafka_offsets.zookeeper.steps import RequestRefusedError, Steps, UnavailableError
+from kafka_offsets.zookeeper import operations
+from kafka_offsets.zookeeper.operations import Operation, RequestRefusedError, UnavailableError
 from kafka_offsets.zookeeper.znodes import UnreadableZnodeError
 
 logger = new_logger(__name__)
@@ -33,11 +33,13 @@ class _Waiting(NamedTuple):
     generation: int
 
 
-def _write(group: str, waiting: _Waiting) -> Steps[None]:
+def _write(group: str, waiting: _Waiting) -> Operation[None]:
     data, generation = waiting
-    yield from steps.write_metadata(group, data, lambda found: group_metadata.is_newer(found, generation))
+    yield from operations.write_metadata(
+        group, data, lambda found: group_metadata.is_newer(found, generation)
+    )
     if data is None:
-        yield from steps.remove_empty(group)
+        yield from operations.remove_empty(group)
 
 
 class PublishedGroups:
@@ -84,7 +86,7 @@ class PublishedGroups:
                 logger.error("group %s: its metadata was not written", group, exc_info=outcome)
             self.write()
 
-        steps.run(_write(group, waiting), self._submit, ended)
+        operations.run(_write(group, waiting), self._submit, ended)
 
     def restore(self, shard: Shard, group_id: str, data: bytes | None, now: Now) -> Result:
         """Restore a group that its previous coordinator published, unless this broker knows it as well or better.

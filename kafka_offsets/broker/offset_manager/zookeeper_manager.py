@@ -21,8 +21,8 @@ from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.broker.offset_manager.session import ZooKeeperSession
 from kafka_offsets.broker.offset_manager.zookeeper_shard import Ask, ZooKeeperShard
 from kafka_offsets.broker.turn.scheduler import Scheduler
-from kafka_offsets.broker.wire.answers import Answers
 from kafka_offsets.broker.wire.api import LATER, GroupRequest, Later, Response, ShardHandle
+from kafka_offsets.broker.wire.responses import Responses
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator import group_requests
 from kafka_offsets.coordinator.state.result import Reply, RequestContext, Result
@@ -30,19 +30,19 @@ from kafka_offsets.coordinator.state.shard_state import TopicView
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol import conditions, messages
-from kafka_offsets.zookeeper import steps, znodes
-from kafka_offsets.zookeeper.requests import ZooKeeper
-from kafka_offsets.zookeeper.steps import (
+from kafka_offsets.zookeeper import operations, znodes
+from kafka_offsets.zookeeper.operations import (
     GroupTree,
+    Operation,
     RequestRefusedError,
-    Steps,
     StoredOffset,
     UnavailableError,
 )
+from kafka_offsets.zookeeper.requests import ZooKeeper
 from kafka_offsets.zookeeper.znodes import OffsetName
 
 if TYPE_CHECKING:
-    from kafka_offsets.broker.groups.runtime import HostedShard, Replies
+    from kafka_offsets.broker.groups.runtime import HostedShard, ResponseSender
     from kafka_offsets.coordinator.shard import Shard
     from kafka_offsets.protocol.compression import Compression
     from kafka_offsets.storage.log.log import Log
@@ -68,14 +68,14 @@ class ZooKeeperOffsetManager:
         config: Config,
         client: ZooKeeper,
         scheduler: Scheduler,
-        answers: Answers,
+        responses: Responses,
         topics: TopicView,
         runtime: CoordinatorRuntime,
         shards: Shards,
         loader: ShardLoader,
     ) -> None:
         self._scheduler = scheduler
-        self._answers = answers
+        self._responses = responses
         self._topics = topics
         self._runtime = runtime
         self._shards = shards
@@ -94,7 +94,7 @@ class ZooKeeperOffsetManager:
         )
 
     def new_shard(
-        self, shard: Shard, log: Log, replies: Replies, compression: Compression, max_batch_bytes: int
+        self, shard: Shard, log: Log, sender: ResponseSender, compression: Compression, max_batch_bytes: int
     ) -> HostedShard:
         """Return a new shard of the offsets topic."""
         submit = self._session.submit
@@ -103,7 +103,7 @@ class ZooKeeperOffsetManager:
         return ZooKeeperShard(
             shard,
             log,
-            replies,
+            sender,
             compression,
             max_batch_bytes,
             submit=submit,
@@ -143,11 +143,11 @@ class ZooKeeperOffsetManager:
             if remaining:
                 return
             if failed:
-                self._answers.fail(context, failed)
+                self._responses.fail(context, failed)
                 return
             response = read(request, context, self._scheduler.clock.now())
             if response is not LATER:
-                self._answers.reply(context, response)
+                self._responses.respond(context, response)
 
         for group, names in wanted.items():
             hosted = self._shards.shard_of(group, now)
@@ -220,7 +220,7 @@ class ZooKeeperOffsetManager:
                 hosted.refresh_names(some, found)
                 ready(_readable(found))
 
-        steps.run(steps.read_offsets(some), self._session.submit, ended)
+        operations.run(operations.read_offsets(some), self._session.submit, ended)
 
     # -- commits and deletions
 
@@ -262,7 +262,7 @@ class ZooKeeperOffsetManager:
                 partition.unknown_tags = unknown_tags
             return decide(hosted.shard, request, context, self._scheduler.clock.now())
 
-        refuse, removes = partial(self._answers.fail, context), context.api_key == _OFFSET_DELETE
+        refuse, removes = partial(self._responses.fail, context), context.api_key == _OFFSET_DELETE
         hosted.ask(Ask(request.group_id, names if is_known else None, decide_again, refuse, removes))
 
     def delete_group(self, hosted: HostedShard, group_id: str, context: RequestContext, now: Now) -> int:
@@ -275,7 +275,7 @@ class ZooKeeperOffsetManager:
                 return Result(replies=(Reply(context, answer(group_id, ErrorCode.NON_EMPTY_GROUP)),))
             return group_requests.delete_group(hosted.shard, group_id, context, self._scheduler.clock.now())
 
-        refuse = partial(self._answers.fail, context)
+        refuse = partial(self._responses.fail, context)
         hosted.ask(Ask(group_id, None, decide, refuse, removes=True))
         return 0
 
@@ -287,7 +287,7 @@ class ZooKeeperOffsetManager:
         def answer() -> None:
             response = read()
             if response is not LATER:
-                self._answers.reply(context, response)
+                self._responses.respond(context, response)
 
         self._list_groups(lambda listed: self._visit(self._unknown(listed), answer))
         return LATER
@@ -327,7 +327,7 @@ class ZooKeeperOffsetManager:
                 logger.error("the groups in ZooKeeper were not listed", exc_info=listed)
             done(())
 
-        steps.run(steps.list_groups(), self._session.submit, ended)
+        operations.run(operations.list_groups(), self._session.submit, ended)
 
     def _visit(self, groups: list[str], done: Callable[[], None]) -> None:
         """Read the offsets of groups into the tables, and remove their znodes if they have none; then call `done`."""
@@ -354,14 +354,14 @@ class ZooKeeperOffsetManager:
             """Begin to remove the group from ZooKeeper if it, or one of its topics, has no offsets."""
             assert tree is not None
             if tree.exists and (not tree.offsets or tree.empty_topics):
-                steps.run(self._remove(group), self._session.submit, partial(_report, group))
+                operations.run(self._remove(group), self._session.submit, partial(_report, group))
             ready(ErrorCode.NONE)
             return Result()
 
         hosted.ask(Ask(group, None, refreshed, ready))
 
-    def _remove(self, group: str) -> Steps[None]:
-        if (yield from steps.remove_empty(group)):
+    def _remove(self, group: str) -> Operation[None]:
+        if (yield from operations.remove_empty(group)):
             logger.info("group %s has no offsets in ZooKeeper: its znodes are removed", group)
 
     def _cleaned(self) -> None:

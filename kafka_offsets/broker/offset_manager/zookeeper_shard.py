@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kafka_offsets.broker.groups.runtime import HostedShard, Replies
+from kafka_offsets.broker.groups.runtime import HostedShard, ResponseSender
 from kafka_offsets.broker.groups.shared_batches import Read
 from kafka_offsets.broker.offset_manager.published_groups import PublishedGroups
 from kafka_offsets.clock import Now
@@ -29,12 +29,12 @@ from kafka_offsets.errors import ErrorCode, KafkaOffsetsError
 from kafka_offsets.logs import new_logger
 from kafka_offsets.protocol.compression import Compression
 from kafka_offsets.storage.log.log import Log
-from kafka_offsets.zookeeper import steps, znodes
-from kafka_offsets.zookeeper.steps import (
+from kafka_offsets.zookeeper import operations, znodes
+from kafka_offsets.zookeeper.operations import (
     ContendedError,
     GroupTree,
+    Operation,
     RequestRefusedError,
-    Steps,
     StoredOffset,
     UnavailableError,
 )
@@ -111,7 +111,7 @@ class ZooKeeperShard(HostedShard):
         self,
         shard: Shard,
         log: Log,
-        replies: Replies,
+        sender: ResponseSender,
         compression: Compression,
         max_batch_bytes: int,
         *,
@@ -120,7 +120,7 @@ class ZooKeeperShard(HostedShard):
         now: Callable[[], Now],
         published: PublishedGroups | None,
     ) -> None:
-        super().__init__(shard, log, replies, compression, max_batch_bytes)
+        super().__init__(shard, log, sender, compression, max_batch_bytes)
         self._submit = submit
         self._touch = touch
         self._now = now
@@ -235,7 +235,7 @@ class ZooKeeperShard(HostedShard):
             elif isinstance(item, Ask):
                 self._queue.popleft()
                 self._under_way = (item,)
-                steps.run(self._asked(item), self._submit, self._ended)
+                operations.run(self._asked(item), self._submit, self._ended)
             else:
                 self._queue.popleft()
                 super().decide(item)
@@ -245,7 +245,7 @@ class ZooKeeperShard(HostedShard):
         writes: list[_Write] = []
         size = 0
         while self._queue and isinstance(item := self._queue[0], _Write):
-            size += steps.size_of(item.wanted)
+            size += operations.size_of(item.wanted)
             if writes and (size > _TOGETHER_BYTES or item.deletes or writes[0].deletes):
                 break
             writes.append(item)
@@ -255,18 +255,18 @@ class ZooKeeperShard(HostedShard):
     def _write(self, writes: list[_Write]) -> None:
         self._under_way = tuple(writes)
         wanted = {name: offset for write in writes for name, offset in write.wanted.items()}
-        steps.run(self._written(writes, wanted), self._submit, self._ended)
+        operations.run(self._written(writes, wanted), self._submit, self._ended)
 
-    def _written(self, writes: list[_Write], wanted: dict[OffsetName, int | None]) -> Steps[list[_Done]]:
+    def _written(self, writes: list[_Write], wanted: dict[OffsetName, int | None]) -> Operation[list[_Done]]:
         table = self.shard.offsets
         known = {name: entry.log_offset for name in wanted if (entry := table.get(*name)) is not None}
         versions: dict[OffsetName, int] = {}
         kept: dict[OffsetName, StoredOffset] = {}
         try:
             if writes[0].deletes:
-                kept = yield from steps.delete_unchanged(known)
+                kept = yield from operations.delete_unchanged(known)
             else:
-                versions = yield from steps.write_offsets(wanted, known)
+                versions = yield from operations.write_offsets(wanted, known)
         except Exception:
             self._forget(wanted)
             raise
@@ -274,16 +274,16 @@ class ZooKeeperShard(HostedShard):
             yield from self._remove_empty({name.group for name in wanted if name not in kept})
         return [_Done(write.result, versions, kept) for write in writes]
 
-    def _asked(self, item: Ask) -> Steps[list[_Done]]:
+    def _asked(self, item: Ask) -> Operation[list[_Done]]:
         for _ in range(_ATTEMPTS):
             tree: GroupTree | None = None
             if item.names is None:
-                tree = yield from steps.read_group(item.group)
+                tree = yield from operations.read_group(item.group)
                 found = tree.offsets
                 self._refresh(item.group, None, found)
                 self._restore(item.group, tree)
             else:
-                found = yield from steps.read_offsets(item.names)
+                found = yield from operations.read_offsets(item.names)
                 self._refresh(item.group, item.names, found)
             result = item.decide(tree)
             wanted = {
@@ -294,7 +294,7 @@ class ZooKeeperShard(HostedShard):
             try:
                 if not all(znodes.is_name(name.topic) for name in wanted):
                     raise RequestRefusedError(f"group {item.group}: a topic cannot be the name of a znode")
-                versions = yield from steps.write_if_unchanged(
+                versions = yield from operations.write_if_unchanged(
                     wanted, {name: each.version for name, each in found.items()}
                 )
             except Exception:
@@ -315,11 +315,11 @@ class ZooKeeperShard(HostedShard):
                 super().decide(restored)
                 self._touch(self)
 
-    def _remove_empty(self, groups: set[str]) -> Steps[None]:
+    def _remove_empty(self, groups: set[str]) -> Operation[None]:
         """Remove znodes that lead to no offset. What is not removed now is removed by the next cleanup."""
         try:
             for group in groups:
-                yield from steps.remove_empty(group)
+                yield from operations.remove_empty(group)
         except KafkaOffsetsError as error:
             logger.warning("znodes of %d groups without offsets are removed later: %s", len(groups), error)
 
@@ -354,10 +354,10 @@ class ZooKeeperShard(HostedShard):
     def _take(self, done: _Done) -> None:
         """Put the offsets of a decision into the table; append its other records, and reply."""
         shard, (result, versions, kept) = self.shard, done
-        rest: list[CoordinatorRecord] = []
+        other_records: list[CoordinatorRecord] = []
         for record in result.records:
             if record.offset_key is None:
-                rest.append(record)
+                other_records.append(record)
                 continue
             name = OffsetName(*record.offset_key)
             version = versions.get(name)
@@ -373,7 +373,7 @@ class ZooKeeperShard(HostedShard):
             self.refresh_names(list(kept), kept)
             result.undo()
             return
-        super().decide(Result(rest, result.replies, result.undo))
+        super().decide(Result(other_records, result.replies, result.undo))
 
     def _fail_queue(self, error: ErrorCode) -> None:
         items, self._queue = self._queue, deque()
@@ -386,7 +386,7 @@ class ZooKeeperShard(HostedShard):
         for item in items:
             if isinstance(item, _Write):
                 for reply in item.result.replies:
-                    self._replies.fail(reply.context, error)
+                    self._sender.fail(reply.context, error)
             elif isinstance(item, Ask):
                 item.refuse(error)
             else:

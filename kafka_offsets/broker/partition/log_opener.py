@@ -69,7 +69,7 @@ class LogOpener:
         self._scheduler = scheduler
         self._workers = workers
         self._wanted: dict[Key, None] = {}
-        self._rest: deque[Key] = deque()
+        self._unopened: deque[Key] = deque()
         self._refused: dict[Key, StorageError] = {}
         self._opening: _Opening | None = None
         self._others: BackgroundTask | None = None
@@ -189,7 +189,7 @@ class LogOpener:
     def forget(self, names: Container[str]) -> None:
         """Do not open logs of topics that are about to be deleted; on return no log of them is being opened."""
         self._wanted = {key: None for key in self._wanted if key[0] not in names}
-        self._rest = deque(key for key in self._rest if key[0] not in names)
+        self._unopened = deque(key for key in self._unopened if key[0] not in names)
         self._refused = {key: error for key, error in self._refused.items() if key[0] not in names}
         opening = self._opening
         if opening is not None and opening.key[0] in names:
@@ -218,11 +218,11 @@ class LogOpener:
                 yield Pause(_AGAIN_MS)
                 self._looks_again = True
                 continue
-            while self._rest:
+            while self._unopened:
                 if self._opening is not None:
                     yield Until(self.when_changed)
                     continue
-                name, index = key = self._rest.popleft()
+                name, index = key = self._unopened.popleft()
                 topic = self._topic_to_open(name, index)
                 if topic is None or key in self._refused:
                     continue
@@ -237,7 +237,7 @@ class LogOpener:
     def _find_unopened(self) -> bool:
         """Find the logs that are not open; return False if the directory cannot be listed."""
         try:
-            self._rest = deque(self._directory.unopened())
+            self._unopened = deque(self._directory.unopened())
         except StorageError as error:
             if self._directory.is_news(error) and str(error) != self._unlisted:
                 logger.error("logs that are not in use are not opened for now: %s", error)

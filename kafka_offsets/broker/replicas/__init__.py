@@ -2,7 +2,7 @@
 
 A single broker has none. In a cluster, the coordinator of a commit leads the partition of the offsets topic:
 
-1. broker/cluster/rows.py finds the leader of the group's partition in the metadata; every other broker answers
+1. broker/cluster/apis.py finds the leader of the group's partition in the metadata; every other broker answers
    NOT_COORDINATOR, or with `offsets.forward=true` passes the request on to that leader (broker/cluster/forwarding.py),
    in an Envelope with the principal and the address of the client (envelopes.py). A client that gives up may commit a
    later offset at another broker. So nothing of a closed connection is passed on or decided, nothing is passed on

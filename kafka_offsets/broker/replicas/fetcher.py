@@ -215,7 +215,7 @@ class ReplicaFetcher:
         log = partition.log
         if isinstance(decision, Append):
             partition.append_replicated(decision.records)
-            self._broker.growth.unsynced.setdefault(log, None)
+            self._broker.appends.unsynced.setdefault(log, None)
         elif isinstance(decision, Truncate):
             if decision.offset < log.log_end_offset:
                 logger.info("%s: truncated to offset %d, as its leader's log", partition, decision.offset)
@@ -223,7 +223,7 @@ class ReplicaFetcher:
         elif isinstance(decision, SetHighWatermark):
             log.replicated_to = decision.offset
             if partition.parked:
-                self._broker.growth.partitions[partition] = None
+                self._broker.appends.partitions[partition] = None
         elif isinstance(decision, SetLogStart):
             partition.expire_records_before(decision.offset)
             free_deleted(log)

@@ -462,7 +462,7 @@ class ReplicaManager:
         for fetcher in self._due:
             fetcher.send(now)
         self._due.clear()
-        unsynced = self._broker.growth.unsynced
+        unsynced = self._broker.appends.unsynced
         seen: dict[Log, int] = {}
         while grown := [log for log in unsynced if seen.get(log) != log.log_end_offset]:
             for log in grown:
@@ -478,7 +478,7 @@ class ReplicaManager:
         if partition.replica.log_end_offset == log.log_end_offset:
             return  # it grew in an earlier turn; only its sync is new
         if partition.parked:
-            self._broker.growth.partitions[partition] = None
+            self._broker.appends.partitions[partition] = None
             for parked in partition.parked:
                 partition.replica.on_waiting(parked.request.replica_state.replica_id, now.mono_ms)
         if partition.replica.on_append(log.log_end_offset, now.mono_ms):
@@ -511,7 +511,7 @@ class ReplicaManager:
         self.acknowledgements.settle(partition)
         self.coordinators.replicated(partition)
         if partition.parked:
-            self._broker.growth.partitions[partition] = None
+            self._broker.appends.partitions[partition] = None
 
     def _propose(self, partition: Partition, replica: LeaderReplica) -> None:
         """Send the in-sync replicas that a leader proposes to the controller, if they are not sent yet."""

@@ -1,4 +1,4 @@
-"""A row of the table: one API, its versions and codecs, and its handler."""
+"""An API of the table: its versions and codecs, and its handler."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Codecs(NamedTuple):
     encode                      (response, bytearray that grows)
     echo                        (request, bytearray that grows): the response that only repeats the request; of an API
                                 that is not `echoed` the same as `encode`
-    asides                      as in the row
+    asides                      as in the `Api`
     has_tagged_request_header   and of the response: header v2, header v1 (KIP-482)
     """
 
@@ -120,7 +120,7 @@ ShardHandle = Callable[["Shard", Any, RequestContext, Now], Result]
 
 @dataclass(frozen=True)
 class Api:
-    """One row of the table.
+    """One API of the table.
 
     rights     what its sender must be allowed to do before it is decided; its handler may ask for more
     versions   first and last version advertised; those that the schema lacks are advertised only, as in Kafka
@@ -156,7 +156,7 @@ class Api:
     end_wait: Callable[[Any, Any, Now], None] | None = None
 
     def handled_by(self, handle: Handle) -> Api:
-        """Return the row with another handler, which sees every request: no shortcut avoids it."""
+        """Return the API with another handler, which sees every request: no shortcut avoids it."""
         return replace(self, handle=handle, shortcut=None)
 
     @property
@@ -230,22 +230,22 @@ _VERSION = struct.Struct(">h")
 
 
 class Apis:
-    """The rows by key, in the order of their keys."""
+    """The APIs by key, in the order of their keys."""
 
-    def __init__(self, rows: Iterable[Api]) -> None:
-        self.by_key = {row.key: row for row in sorted(rows, key=lambda row: row.key)}
+    def __init__(self, apis: Iterable[Api]) -> None:
+        self.by_key = {api.key: api for api in sorted(apis, key=lambda api: api.key)}
         self._encoded: dict[bytes, bytearray] = {}
 
-    def encoded_versions(self, row: bytes, places: dict[str, int]) -> bytearray:
-        """Return the rows of all APIs in an ApiVersionsResponse; they are made once, as this table does not change."""
-        encoded = self._encoded.get(row)
+    def encoded_versions(self, element: bytes, slots: dict[str, int]) -> bytearray:
+        """Return the elements of an ApiVersionsResponse, made once: this table does not change."""
+        encoded = self._encoded.get(element)
         if encoded is None:
-            encoded = self._encoded[row] = bytearray()
+            encoded = self._encoded[element] = bytearray()
             for api in self.advertised:
-                one = bytearray(row)
-                _VERSION.pack_into(one, places["api_key"], api.key)
-                _VERSION.pack_into(one, places["min_version"], api.min_version)
-                _VERSION.pack_into(one, places["max_version"], api.max_version)
+                one = bytearray(element)
+                _VERSION.pack_into(one, slots["api_key"], api.key)
+                _VERSION.pack_into(one, slots["min_version"], api.min_version)
+                _VERSION.pack_into(one, slots["max_version"], api.max_version)
                 encoded += one
         return encoded
 
@@ -254,12 +254,12 @@ class Apis:
 
     @property
     def advertised(self) -> list[Api]:
-        """The rows that ApiVersions lists."""
+        """The APIs that ApiVersions lists."""
         return [api for api in self if not api.is_between_brokers]
 
 
 @final
-class AdvertisedRows(Rows):
+class AdvertisedApis(Rows):
     """The APIs of a table, as an ApiVersionsResponse lists them."""
 
     __slots__ = ("_apis",)
@@ -268,9 +268,9 @@ class AdvertisedRows(Rows):
         super().__init__()
         self._apis = apis
 
-    def mirrored(self, row: bytes, places: dict[str, int]) -> bytearray:
-        """Return the rows, which are encoded once."""
-        return self._apis.encoded_versions(row, places)
+    def mirrored(self, element: bytes, slots: dict[str, int]) -> bytearray:
+        """Return the elements, which are encoded once."""
+        return self._apis.encoded_versions(element, slots)
 
     def _made(self) -> list[messages.ApiVersionsResponse.ApiVersion]:
         made = messages.ApiVersionsResponse.ApiVersion

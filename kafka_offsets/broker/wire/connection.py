@@ -37,7 +37,7 @@ class ClientConnection:
     authentication what it may send, on a listener with SASL; None otherwise
     principal      the peer, as its listener has authenticated it; set before it sends requests that need rights
     output         answers to be sent, `output_bytes` in total
-    held_bytes     size of large answers in memory, as counted by `ResponseBudget`
+    unsent_bytes   size of large answers in memory, as counted by `ResponseBudget`
     decided_bytes  size of the requests in `unanswered`
     pipelined_key  API key of the last of them, if further requests of this API need not wait for it
     known_header   header of its last request
@@ -54,7 +54,6 @@ class ClientConnection:
         "closing",
         "decided_bytes",
         "fetched",
-        "held_bytes",
         "host",
         "is_blocked",
         "is_exempt",
@@ -70,6 +69,7 @@ class ClientConnection:
         "principal",
         "reader",
         "unanswered",
+        "unsent_bytes",
     )
 
     def __init__(self, peer: str, host: str, max_request_bytes: int, owner: Any = None) -> None:
@@ -82,7 +82,7 @@ class ClientConnection:
         self.unanswered: deque[RequestContext] = deque()
         self.output: list[bytes | bytearray | Parts] = []
         self.output_bytes = 0
-        self.held_bytes = 0
+        self.unsent_bytes = 0
         self.decided_bytes = 0
         self.pipelined_key: int | None = None
         self.known_header: KnownHeader | None = None

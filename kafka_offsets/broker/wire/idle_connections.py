@@ -10,8 +10,8 @@ from kafka_offsets.logs import new_logger
 
 if TYPE_CHECKING:
     from kafka_offsets.broker.turn.scheduler import Deadline, Scheduler
-    from kafka_offsets.broker.wire.answers import Answers
     from kafka_offsets.broker.wire.connection import ClientConnection
+    from kafka_offsets.broker.wire.responses import Responses
 
 _CHECK_MS = 1000
 """Minimum interval between two searches for idle connections."""
@@ -23,11 +23,15 @@ class IdleConnections:
     """Closes the idle connections of one broker."""
 
     def __init__(
-        self, limit_ms: int, scheduler: Scheduler, answers: Answers, connections: Collection[ClientConnection]
+        self,
+        limit_ms: int,
+        scheduler: Scheduler,
+        responses: Responses,
+        connections: Collection[ClientConnection],
     ) -> None:
         self._limit_ms = limit_ms
         self._scheduler = scheduler
-        self._answers = answers
+        self._responses = responses
         self._connections = connections
         self._deadline: Deadline | None = None
 
@@ -57,5 +61,5 @@ class IdleConnections:
         for connection in self._connections:
             if connection.last_used_ms <= oldest and not connection.unanswered and not connection.closing:
                 logger.info("%s: connection closed, idle for too long", connection.peer)
-                self._answers.close_connection(connection)
+                self._responses.close_connection(connection)
         self.watch(now)

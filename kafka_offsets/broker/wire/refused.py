@@ -72,7 +72,8 @@ def is_refused(api_key: int, response: Any) -> bool:
             if each.error_code:
                 return True
         return False
-    return response.error_code != 0
+    is_error: bool = response.error_code != 0
+    return is_error
 
 
 def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
@@ -81,16 +82,16 @@ def note(incidents: Incidents, api: str, context: RequestContext, response: Any,
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
             continue
         name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
-        told = {"topic": topic, "message": message, **_details(context.api_key, context.request, response)}
+        details = {"topic": topic, "message": message, **_details(context.api_key, context.request, response)}
         if code in _DENIALS:
-            told["principal"] = str(context.principal)
-        incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **told)
+            details["principal"] = str(context.principal)
+        incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **details)
 
 
 def sender(api: str, context: RequestContext) -> dict[str, str | int]:
     """Return the fields that say who asks, and for which group, member or transaction."""
     request = context.request
-    said: dict[str, str | int] = {
+    fields: dict[str, str | int] = {
         "api": api,
         "client": context.client_id,
         "host": context.client_host.removeprefix("/"),
@@ -98,11 +99,11 @@ def sender(api: str, context: RequestContext) -> dict[str, str | int]:
     for field in _OF_THE_SENDER:
         value = getattr(request, field, None)
         if isinstance(value, str) and value:
-            said[field.removesuffix("_id") if field != "transactional_id" else field] = value
+            fields[field.removesuffix("_id") if field != "transactional_id" else field] = value
     instance = getattr(request, "group_instance_id", None) or getattr(request, "instance_id", None)
     if isinstance(instance, str):
-        said["instance"] = instance
-    return said
+        fields["instance"] = instance
+    return fields
 
 
 def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:

@@ -20,19 +20,19 @@ class ResponseBudget:
     """Counts the large responses in memory, and limits the next Fetch.
 
     limit_bytes  for all connections together
-    held_bytes   in use
+    unsent_bytes  in use
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
+        self.unsent_bytes = 0
 
-    def hold(self, connection: ClientConnection, size: int) -> None:
+    def set_unsent(self, connection: ClientConnection, size: int) -> None:
         """Set how many bytes of responses a connection holds now."""
-        self.held_bytes += size - connection.held_bytes
-        connection.held_bytes = size
+        self.unsent_bytes += size - connection.unsent_bytes
+        connection.unsent_bytes = size
 
     @property
     def fetch_bytes(self) -> int:
         """The most that one Fetch may read now; its first batch may be larger (KIP-74)."""
-        return max((self.limit_bytes - self.held_bytes) // _SHARES, _LEAST_BYTES)
+        return max((self.limit_bytes - self.unsent_bytes) // _SHARES, _LEAST_BYTES)

@@ -1,4 +1,4 @@
-"""Rights: what the sender of a request must be allowed to do before it is decided, as the row of its API states it.
+"""Rights: what the sender of a request must be allowed to do before it is decided, as its API states it.
 
 These are the rights to the whole request, and to each group or topic that is then served or refused by itself. What
 else an API touches its handler knows, and asks the sender of its context.
@@ -21,7 +21,7 @@ NamesOf = Callable[[Any, int], Sequence[str | None]]
 class Right(NamedTuple):
     """An operation on the cluster, or on what a request names.
 
-    names  of the resources: the field of the request that has them, or a function; "" where the row says which
+    names  of the resources: the field of the request that has them, or a function; "" where the API says which
     """
 
     operation: AclOperation

@@ -13,8 +13,7 @@ from typing import Any
 
 from kafka_offsets.assignors import member_data
 from kafka_offsets.assignors.assignors import ASSIGNORS
-from kafka_offsets.client.consumer.settings import ConsumerSettings
-from kafka_offsets.client.consumer.steps import (
+from kafka_offsets.client.consumer.actions import (
     LOADING,
     MOVED,
     Assign,
@@ -25,6 +24,7 @@ from kafka_offsets.client.consumer.steps import (
     Step,
     refused,
 )
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -50,7 +50,7 @@ class Phase(Enum):
 
 
 class ClassicMembership:
-    """A member of a classic group. See `steps.GroupMembership`."""
+    """A member of a classic group. See `actions.GroupMembership`."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
         assert settings.group_id is not None

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self, overload
 
+from kafka_offsets.client.consumer.actions import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.client.consumer.classic import ClassicMembership
 from kafka_offsets.client.consumer.coordinator_link import CoordinatorLink
 from kafka_offsets.client.consumer.exceptions import (
@@ -25,7 +26,6 @@ from kafka_offsets.client.consumer.network import ConsumerNetwork
 from kafka_offsets.client.consumer.positions import Positions
 from kafka_offsets.client.consumer.record import ConsumerRecord
 from kafka_offsets.client.consumer.settings import parse_settings
-from kafka_offsets.client.consumer.steps import Assign, Deassign, GroupMembership, Refresh, Send
 from kafka_offsets.client.consumer.subscription import ConsumerSubscription, check_offset
 from kafka_offsets.clock import monotonic_ns
 from kafka_offsets.errors import CommitRefusedError, ConfigError

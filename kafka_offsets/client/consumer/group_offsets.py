@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafka_offsets.client import commits
+from kafka_offsets.client.consumer.actions import LOADING, MOVED, GroupMembership
 from kafka_offsets.client.consumer.coordinator_link import CoordinatorLink
 from kafka_offsets.client.consumer.settings import ConsumerSettings
-from kafka_offsets.client.consumer.steps import LOADING, MOVED, GroupMembership
 from kafka_offsets.errors import CommitRefusedError, ErrorCode, RefusedError
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic

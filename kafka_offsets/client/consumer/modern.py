@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from kafka_offsets.client.consumer.settings import ConsumerSettings
-from kafka_offsets.client.consumer.steps import (
+from kafka_offsets.client.consumer.actions import (
     LOADING,
     MOVED,
     Assign,
@@ -21,6 +20,7 @@ from kafka_offsets.client.consumer.steps import (
     Step,
     refused,
 )
+from kafka_offsets.client.consumer.settings import ConsumerSettings
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
@@ -34,7 +34,7 @@ Target = frozenset[tuple[bytes, int]]
 
 
 class ModernMembership:
-    """A member of a consumer group. See `steps.GroupMembership`.
+    """A member of a consumer group. See `actions.GroupMembership`.
 
     member_id  chosen by the consumer, for its whole life
     """

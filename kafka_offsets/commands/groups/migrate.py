@@ -40,10 +40,10 @@ from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.storage.directory.data_directory import CLUSTER_METADATA, DataDirectory
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, ReadOnlyFiles
 from kafka_offsets.storage.files.overlay import OverlayFiles
-from kafka_offsets.zookeeper import steps, znodes
+from kafka_offsets.zookeeper import operations, znodes
 from kafka_offsets.zookeeper.blocking import BlockingZooKeeper
 from kafka_offsets.zookeeper.kazoo_client import KazooZooKeeper
-from kafka_offsets.zookeeper.steps import RequestRefusedError
+from kafka_offsets.zookeeper.operations import RequestRefusedError
 from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
 
 _BROKER_DIRECTORY = re.compile(r"broker-[0-9]+")
@@ -256,14 +256,16 @@ def _group_to_zookeeper(
     for begin in range(0, len(names), _TOGETHER):
         some = names[begin : begin + _TOGETHER]
         try:
-            found = zookeeper.run(steps.read_offsets(some))
-            steps.check_readable(found)
+            found = zookeeper.run(operations.read_offsets(some))
+            operations.check_readable(found)
             chosen = _choose(
                 {name: source[name] for name in some}, {n: each.offset for n, each in found.items()}, options
             )
             if options.execute and chosen.write:
                 wanted = {name: source[name] for name in chosen.write}
-                zookeeper.run(steps.write_offsets(wanted, {n: each.version for n, each in found.items()}))
+                zookeeper.run(
+                    operations.write_offsets(wanted, {n: each.version for n, each in found.items()})
+                )
         except (RequestRefusedError, UnreadableZnodeError) as error:
             return result._replace(skipped=result.skipped + len(names) - begin, reason=str(error))
         result = result.plus(chosen.counts(group))._replace(reason=result.reason)
@@ -301,10 +303,10 @@ def to_log(
     """Copy offsets from ZooKeeper to a data directory, synced for each group; yields as `to_zookeeper` does."""
     total = Migrated("in all")
     with OffsetsLogs(files, config) as logs:
-        for group in filter(options.takes, zookeeper.run(steps.list_groups())):
+        for group in filter(options.takes, zookeeper.run(operations.list_groups())):
             try:
-                tree = zookeeper.run(steps.read_group(group))
-                steps.check_readable(tree.offsets)
+                tree = zookeeper.run(operations.read_group(group))
+                operations.check_readable(tree.offsets)
             except UnreadableZnodeError as error:
                 done = Migrated(group, skipped=1, reason=str(error))
             else:
@@ -321,7 +323,11 @@ def to_log(
 
 
 def _group_to_log(
-    tree: steps.GroupTree, group: str, logs: OffsetsLogs, options: MigrationOptions, now: Callable[[], Now]
+    tree: operations.GroupTree,
+    group: str,
+    logs: OffsetsLogs,
+    options: MigrationOptions,
+    now: Callable[[], Now],
 ) -> Migrated:
     shard = logs.shard_of(group, create=options.execute)
     found = {}
@@ -340,10 +346,10 @@ def _group_to_log(
     return chosen.counts(group)
 
 
-class _NoReplies:
+class _NoResponses:
     """There are no clients."""
 
-    def reply(self, context: object, response: object) -> None:
+    def respond(self, context: object, response: object) -> None:
         """Send nothing."""
 
     def fail(self, context: object, error: object) -> None:
@@ -415,6 +421,6 @@ class OffsetsLogs:
             shard = Shard(index, group_settings(config), lambda prefix: prefix, self._topics)
             loading.load(shard, log)
             compression = Compression(config.offsets_topic_compression_codec)
-            hosted = HostedShard(shard, log, _NoReplies(), compression, config.message_max_bytes)
+            hosted = HostedShard(shard, log, _NoResponses(), compression, config.message_max_bytes)
             self._hosted[index] = hosted
         return hosted

@@ -142,7 +142,7 @@ def warn_of_unused(options: argparse.Namespace, unused: Collection[str]) -> None
         return
     # Late: few commands get a key without effect.
     from kafka_offsets.broker.config.advice import is_of_clients
-    from kafka_offsets.broker.config.given_values import is_known
+    from kafka_offsets.broker.config.configured_values import is_known
     from kafka_offsets.broker.config.keys import config_table
     from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS
 

@@ -83,10 +83,10 @@ class RequestContext:
     connection   opaque to the coordinator
     api_key, api_version, correlation_id, client_id: from the request's header; a missing client id is ""
     client_host  the peer's address as DescribeGroups shows it
-    request      the decoded request, for the error answer of an append that failed
-    codecs       how the answer is encoded, opaque here
+    request      the decoded request, for the error response of an append that failed
+    codecs       how the response is encoded, opaque here
     frame_bytes  size of the request's frame
-    answer       the encoded response, once there is one; responses are sent in the order of their requests
+    encoded      the response in bytes, once there is one; responses are sent in the order of their requests
     sender       who asks, and what it may do
     handler_ns   time that its handler has taken, if it is answered later and a quota needs it
     receiver     gets the response instead of the connection
@@ -101,7 +101,7 @@ class RequestContext:
     request: Any = None
     codecs: Any = None
     frame_bytes: int = 0
-    answer: bytes | bytearray | Parts | None = None
+    encoded: bytes | bytearray | Parts | None = None
     handler_ns: int = 0
     sender: Sender = ANYBODY
     receiver: Receiver | None = None

@@ -30,9 +30,9 @@ from pyspark.sql import functions as sf
 
 from kafka_offsets.memory import freeze_modules, keep_freed_memory
 from kafka_offsets.spark.reader import options, outcomes, schema, segments
+from kafka_offsets.spark.reader.file_reader import UnreadableError
 from kafka_offsets.spark.reader.options import OptionError
 from kafka_offsets.spark.reader.outcomes import TransactionEnd
-from kafka_offsets.spark.reader.pieces import UnreadableError
 from kafka_offsets.spark.reader.query import Query
 from kafka_offsets.spark.reader.segments import LoadedFile, NoLogError, SegmentAt
 

@@ -22,7 +22,7 @@ from kafka_offsets.errors import (
 from kafka_offsets.protocol import messages
 from kafka_offsets.spark.reader import outcomes, segments
 from kafka_offsets.spark.reader.columnar import RecordSource
-from kafka_offsets.spark.reader.pieces import Pieces
+from kafka_offsets.spark.reader.file_reader import FileReader
 from kafka_offsets.spark.reader.query import Query, Rows
 from kafka_offsets.storage.files.files import File
 
@@ -269,7 +269,7 @@ def read(settings: ConnectionSettings, part: Range, query: Query) -> Iterator[pa
         for data in topic.fetch(part.log_partition, part.start, limit=part.stop):
             if ahead is None:
                 ahead = outcomes.Ahead(_markers(topic, part, data))
-            for piece in Pieces(_Fetched(path, data), 0, query, source, part.stop, part.start):
+            for piece in FileReader(_Fetched(path, data), 0, query, source, part.stop, part.start):
                 if isinstance(piece, pa.RecordBatch):
                     yield piece
                 else:

@@ -17,7 +17,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.memory import keep_freed_memory
 from kafka_offsets.spark.reader import columnar, outcomes, schema
 from kafka_offsets.spark.reader.columnar import RecordSource
-from kafka_offsets.spark.reader.pieces import Pieces, UnreadableError, following_batch
+from kafka_offsets.spark.reader.file_reader import FileReader, UnreadableError, following_batch
 from kafka_offsets.spark.reader.query import LATEST, RANGE_BYTES, Latest, Query, Rows
 from kafka_offsets.storage.files.files import File
 from kafka_offsets.storage.segments.segment import MAX_RELATIVE_OFFSET, BatchAt
@@ -301,7 +301,7 @@ def headers(
     """Yield the headers of the batches from a position on, as `read_headers`, also of those after damage.
 
     first_offset  no batch begins before this offset
-    is_last       as for `Pieces`
+    is_last       as for `FileReader`
     """
     while True:
         try:
@@ -380,15 +380,15 @@ def read_segment(
     for part, begin, first_offset in parts:
         rows = Rows(query, source, start, limit, latest)
         is_last = segment.is_last and part is file
-        pieces = Pieces(part, begin, query, source, stop, first_offset, is_last=is_last)
-        for piece in pieces:
+        reader = FileReader(part, begin, query, source, stop, first_offset, is_last=is_last)
+        for piece in reader:
             if isinstance(piece, pa.RecordBatch):
-                at = pieces.damage_offset
+                at = reader.damage_offset
                 if not is_continued or ((start is None or start <= at) and (stop is None or at < stop)):
                     yield piece
                 continue
             yield from rows.add(piece, ahead)
-            if segment.next_offset is not None and pieces.end_offset > segment.next_offset:
+            if segment.next_offset is not None and reader.end_offset > segment.next_offset:
                 yield _overlap(segment, segment.next_offset, piece.batches, query, source)
                 break
         yield from rows.finish()
@@ -443,7 +443,7 @@ def position_of(file: File, offset: int, first_offset: int, *, is_last: bool) ->
     """Return where the first batch, or the damage, begins that may hold an offset or a later one.
 
     first_offset  of the segment
-    is_last       as for `Pieces`
+    is_last       as for `FileReader`
     The result is a position and the offset after the batch before it.
     """
     position = 0

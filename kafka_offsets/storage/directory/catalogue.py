@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.directory import starts
+from kafka_offsets.storage.directory import start_count
 from kafka_offsets.storage.files.checked_lines import VERSION, decode_lines, encode_line
 from kafka_offsets.storage.files.checkpoints import decode_uuid, encode_uuid
 
@@ -41,7 +41,7 @@ class CatalogueTopic(NamedTuple):
     topic_id: bytes
     partition_count: int
     configs: Mapping[str, str] = MappingProxyType({})
-    counted_from: starts.CountedFrom = ()
+    counted_from: start_count.CountedFrom = ()
 
     def begun(self, first: int, start: int) -> "CatalogueTopic":
         """Return the topic with leader epochs that count from a start, from partition `first` on."""
@@ -105,7 +105,7 @@ def encode_catalogue(catalogue: Catalogue, known: dict[str, tuple[CatalogueTopic
 
 
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    return {"topic_id": decode_uuid(row["topic_id"]), "counted_from": starts.decode_counted_from(row)}
+    return {"topic_id": decode_uuid(row["topic_id"]), "counted_from": start_count.decode_counted_from(row)}
 
 
 def decode_catalogue(data: bytes, path: str) -> Catalogue:

@@ -5,7 +5,7 @@
                                        the directory of one broker of several
     topics                             the catalogue: names, ids, partition counts, configurations; see below
     *-offset-checkpoint                Kafka's checkpoints, one offset for each partition: offset_checkpoints.py
-    starts                             the number of starts, from the second one on: starts.py
+    starts                             the number of starts, from the second one on: start_count.py
     scram-credentials, client-quotas, acls, delegation-tokens, listener-stores
                                        settings of users, clients and listeners: client_settings.py
     .kafka_cleanshutdown               exists only after a clean stop
@@ -33,7 +33,7 @@ from functools import partial
 from types import MappingProxyType
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.directory import starts
+from kafka_offsets.storage.directory import start_count
 from kafka_offsets.storage.directory.catalogue import (
     CLUSTER_METADATA_TOPIC,
     DELETED_DIRECTORY,
@@ -90,7 +90,7 @@ _REPLACED = (
     *CHECKPOINTS,
     CREDENTIALS,
     QUOTAS,
-    starts.STARTS,
+    start_count.STARTS,
 )
 _HAS_REPLICAS = "cluster.replicas"
 DEFAULT_NODE_ID = 1
@@ -184,7 +184,7 @@ class DataDirectory:
             self.files.sync_directory("")  # a crash that follows new records must not restore it
         self._catalogue_file = KeptFile(self.files, CATALOGUE, exists=CATALOGUE in names)
         stored = self._catalogue_file.content
-        self._start = starts.count_start(self.files, names, is_used=stored is not None)
+        self._start = start_count.count_start(self.files, names, is_used=stored is not None)
         self._closed_segments = self._read_closed_segments(names)
         self._catalogue = Catalogue() if stored is None else decode_catalogue(stored, CATALOGUE)
         self.clients = ClientSettings(self.files, names)
@@ -376,7 +376,9 @@ class DataDirectory:
             if is_known:
                 continue
             with suppress(StorageError):  # the log then takes them from its batches
-                epochs[topic] = max(epochs.get(topic, NO_EPOCH), starts.stored_epoch(self.files, directory))
+                epochs[topic] = max(
+                    epochs.get(topic, NO_EPOCH), start_count.stored_epoch(self.files, directory)
+                )
             if topic in self.topics:
                 continue
             found = self._topic_id(directory)
@@ -392,7 +394,7 @@ class DataDirectory:
                 configs = dict(self._adopted_configs(name))
                 known = CatalogueTopic(name, ids.get(name) or self._new_id(), 0, configs)
             if count > known.partition_count:
-                origin = starts.origin_after(self._start, epochs.get(name, NO_EPOCH))
+                origin = start_count.origin_after(self._start, epochs.get(name, NO_EPOCH))
                 known = known.begun(known.partition_count, origin)._replace(partition_count=count)
             topics[name] = known
         if unsettled:
@@ -541,7 +543,7 @@ class DataDirectory:
 
     def leader_epoch(self, topic: str, partition: int, stored: int) -> int:
         """Return the epoch in which this start leads a partition; `stored` is the last one in its log, -1 for none."""
-        return starts.leader_epoch(self._start, self.topics[topic].counted_from, partition, stored)
+        return start_count.leader_epoch(self._start, self.topics[topic].counted_from, partition, stored)
 
     def unopened(self) -> list[tuple[str, int]]:
         """Return topic and partition of each folder that may hold a log of the catalogue that is not open."""

@@ -23,8 +23,8 @@ from kafka_offsets.storage.log.opening import (
     Loaded,
     load_segments,
     missing_at_end,
+    report_missing,
     restore_topic_id,
-    tell_missing,
     tidy,
 )
 from kafka_offsets.storage.log.readable_log import ReadableLog
@@ -234,7 +234,7 @@ class Log(ReadableLog):
         if not self._keep_valid:
             position = damage.position if self._segments else None
             raise StorageError(damage.reason, damage.path, position)
-        tell_missing(self.damages, damage)
+        report_missing(self.damages, damage)
         if self.log_end_offset < expected:
             self._create_segment(expected)
 

@@ -276,7 +276,7 @@ def missing_at_end(
     return Damage(active.path, position, 0, end_offset, max(end_offset, expected), problem), expected
 
 
-def tell_missing(damages: list[Damage], missing: Damage) -> None:
+def report_missing(damages: list[Damage], missing: Damage) -> None:
     """Add what is missing at the end of a log to its damages, or extend the last damage if it has no end."""
     last = damages[-1] if damages else None
     if last is not None and last.end_offset is None:

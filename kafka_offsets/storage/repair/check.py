@@ -49,7 +49,7 @@ from kafka_offsets.storage.directory.offset_checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from kafka_offsets.storage.directory.starts import STARTS, decode_starts
+from kafka_offsets.storage.directory.start_count import STARTS, decode_starts
 from kafka_offsets.storage.files.checkpoints import (
     decode_epochs,
     decode_offsets,

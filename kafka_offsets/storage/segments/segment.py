@@ -283,9 +283,9 @@ def _has_hole(file: File, position: int, stop: int, base_offset: int) -> bool:
         return True
     unwritten = bytes(_SECTOR_BYTES)
     position += len(head)
-    rest = (stop - position) % _SECTOR_BYTES
-    stop -= rest
-    if rest and stop + rest == file.size and not any(read_exactly(file, stop, rest)):
+    remainder = (stop - position) % _SECTOR_BYTES
+    stop -= remainder
+    if remainder and stop + remainder == file.size and not any(read_exactly(file, stop, remainder)):
         return True
     while position < stop:
         data = read_exactly(file, position, min(_SCAN_BYTES, stop - position))

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kafka_offsets.broker.cluster.rows import ClusterRows
+from kafka_offsets.broker.cluster.apis import ClusterApis
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.inner_channel import InnerChannel
 from kafka_offsets.broker.network.server import Peer
 from kafka_offsets.broker.network.virtual_time import TimeDriver
-from kafka_offsets.broker.nodes import part
+from kafka_offsets.broker.nodes import cluster_connection
 from kafka_offsets.broker.turn.scheduler import Deadline
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.broker.wire.channel import broker_client_id
@@ -64,7 +64,7 @@ class ClusterNode(InspectedServer):
         """Make the broker of this node; it takes part from `join` on."""
         core = super().new_core(files)
         self._membership = InProcessMembership(self._metadata, self.node_id)
-        part.connect(core, self._membership)
+        cluster_connection.connect(core, self._membership)
         if core.scheduler.real_time_fallback is not None:
             core.scheduler.real_time_fallback = self._real_time_fallback
         return core
@@ -85,7 +85,7 @@ class ClusterNode(InspectedServer):
         self._metadata.join(
             self._membership, node.host, node.port, was_clean=was_clean, listeners=node.addresses
         )
-        part.catch_up(self.core)
+        cluster_connection.catch_up(self.core)
 
     def _apply(self, delta: Delta) -> None:
         """Do what a change of the metadata requires; the end of the turn begins to fetch what this node follows now."""
@@ -95,7 +95,7 @@ class ClusterNode(InspectedServer):
 
     def served(self) -> Apis:
         """Return the table of APIs, with checks of leaders and coordinators."""
-        return ClusterRows(self._membership).table(super().served())
+        return ClusterApis(self._membership).table(super().served())
 
     def node_of(self, listener: int) -> int:
         """Return the id of this node."""

@@ -20,7 +20,7 @@ def of_offsets(
     found = {place: entry.offset for place, entry in core.shards.committed(group).items()}
     places = sorted({*expected, *found} if only else expected)
     different = [
-        f"{topic}-{index}: {_said('committed', found.get((topic, index)), expected.get((topic, index)))}"
+        f"{topic}-{index}: {_difference('committed', found.get((topic, index)), expected.get((topic, index)))}"
         for topic, index in places
         if found.get((topic, index)) != expected.get((topic, index))
     ]
@@ -31,7 +31,7 @@ def of_lag(core: BrokerCore, group: str, expected: Mapping[TopicPartition, int])
     """Return the partitions in which the lag of a group is another one."""
     found = lag(core, group, {topic: None for topic, _ in expected})
     different = [
-        f"{topic}-{index}: {_said('lag', found.get((topic, index)), wanted)}"
+        f"{topic}-{index}: {_difference('lag', found.get((topic, index)), wanted)}"
         for (topic, index), wanted in sorted(expected.items())
         if found.get((topic, index)) != wanted
     ]
@@ -101,7 +101,7 @@ def _nothing(what: str) -> str:
     return "not committed" if what == "committed" else "no such partition"
 
 
-def _said(what: str, found: int | None, expected: int | None) -> str:
+def _difference(what: str, found: int | None, expected: int | None) -> str:
     has = _nothing(what) if found is None else f"{what} {found}"
     wanted = _nothing(what) if expected is None else f"{expected}"
     if found is None or expected is None:

@@ -83,16 +83,16 @@ class ExpectedRecord(NamedTuple):
         )
 
     def __str__(self) -> str:
-        said = [
+        text = [
             f"{name} {_shown(pattern.data)}"
             for name, pattern in (("key", self.key), ("value", self.value))
             if pattern is not None
         ]
         if self.headers is not None:
-            said.append(_headers_shown([(name, pattern.data) for name, pattern in self.headers]))
-        said += [f"partition {self.partition}"] if self.partition is not None else []
-        said += [f"timestamp {self.timestamp}"] if self.timestamp is not None else []
-        return ", ".join(said)
+            text.append(_headers_shown([(name, pattern.data) for name, pattern in self.headers]))
+        text += [f"partition {self.partition}"] if self.partition is not None else []
+        text += [f"timestamp {self.timestamp}"] if self.timestamp is not None else []
+        return ", ".join(text)
 
 
 def expected_of(given: Any) -> list[ExpectedRecord]:
@@ -240,11 +240,11 @@ def _path(wanted: Any, found: Any, where: str) -> str:
 
 
 def _record_shown(found: ConsumedRecord) -> str:
-    said = f"{found.topic}-{found.partition} at {found.offset}: "
+    text = f"{found.topic}-{found.partition} at {found.offset}: "
     if found.key is not None:
-        said += f"key {_shown(found.key)}, "
-    said += f"value {_shown(found.value)}"
-    return said + (f", {_headers_shown(found.headers)}" if found.headers else "")
+        text += f"key {_shown(found.key)}, "
+    text += f"value {_shown(found.value)}"
+    return text + (f", {_headers_shown(found.headers)}" if found.headers else "")
 
 
 def _headers_shown(headers: Sequence[tuple[str, Data]]) -> str:

@@ -246,13 +246,13 @@ def wrong_total(
     is_beyond = any(each is not None and each < 0 for each in lags.values())
     more = "" if is_known else " and every lag known"
     more += " and no offset beyond an end" if is_beyond and total == expected else ""
-    said = f"group {group_id!r} lags by {total} in all, expected {expected}{more}"
+    text = f"group {group_id!r} lags by {total} in all, expected {expected}{more}"
     if total == expected and is_known and not is_beyond:
-        return [], said
+        return [], text
     return [
         f"{topic}-{index}: lag {'not known' if each is None else each}"
         for (topic, index), each in lags.items()
-    ], said
+    ], text
 
 
 def _topics_read(committed: Iterable[TopicPartition], view: GroupView | None) -> list[str]:
@@ -362,11 +362,11 @@ def _progress(
     ends: _KnownEnds,
 ) -> str:
     """Return what is committed in a partition, and the lag or why it is not known."""
-    said = "not committed" if entry is None else f"committed {entry.offset}"
+    text = "not committed" if entry is None else f"committed {entry.offset}"
     if place not in lags:
-        return f"{said}, the topic is gone"
+        return f"{text}, the topic is gone"
     late, known = lags[place], ends.of(place[0])[place]
     if late is None or known is None:
-        return f"{said}, lag not known: {ends.unknown[f'{place[0]}-{place[1]}']}"
+        return f"{text}, lag not known: {ends.unknown[f'{place[0]}-{place[1]}']}"
     skipped = rule.skipped(None if entry is None else entry.offset, known[0])
-    return f"{said}, lag {late}" + (f", {skipped} deleted before they were read" if skipped else "")
+    return f"{text}, lag {late}" + (f", {skipped} deleted before they were read" if skipped else "")

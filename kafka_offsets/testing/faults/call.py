@@ -25,7 +25,7 @@ class Call:
         self.client_id = context.client_id
         self.client_host = context.client_host.removeprefix("/")
         self.request = context.request
-        self._broker, self._row = broker, api
+        self._broker, self._api = broker, api
         owner = context.connection.owner
         self.node = broker.node.id if isinstance(owner, Peer) else None
 
@@ -37,20 +37,20 @@ class Call:
         """The groups that the request names."""
         if self.api == "FindCoordinator":
             return set(self._coordinator_keys(0))
-        return set(filter(None, self._row.named(self.version).ids(self.request, GROUP_ID)))
+        return set(filter(None, self._api.named(self.version).ids(self.request, GROUP_ID)))
 
     @property
     def transactional_ids(self) -> set[str]:
         """The transactional ids that the request names."""
         if self.api == "FindCoordinator":
             return set(self._coordinator_keys(1))
-        return set(filter(None, self._row.named(self.version).ids(self.request, TRANSACTIONAL_ID)))
+        return set(filter(None, self._api.named(self.version).ids(self.request, TRANSACTIONAL_ID)))
 
     @property
     def places(self) -> set[tuple[str, int]]:
         """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
         name_of = names_of(self._broker)
-        named = set(self._row.named(self.version).places(self.request, name_of))
+        named = set(self._api.named(self.version).places(self.request, name_of))
         if self.api == "Fetch":
             named.update(self._broker.fetch_sessions.places(self.request.session_id))
         return named

@@ -303,7 +303,7 @@ class Faults:
                 f"denied() takes exactly one of topic=, group= and transactional_id=, not {len(given)}"
             )
         ((kind, error),) = given
-        names = self._names([row.name for row in SERVED if partial_errors.names(row, kind)])
+        names = self._names([api.name for api in SERVED if partial_errors.names(api, kind)])
         fault = Fault(
             self,
             "denied",
@@ -352,17 +352,23 @@ class Faults:
         are no versions after it.
         """
         names = self._names(api)
-        served = [row for row in SERVED if names is None or row.name in names]
-        if after_version is not None and all(row.max_version <= after_version for row in served):
-            last = ", ".join(f"{row.name} {row.max_version}" for row in served) if names else "of every API"
+        served = [served_api for served_api in SERVED if names is None or served_api.name in names]
+        if after_version is not None and all(
+            served_api.max_version <= after_version for served_api in served
+        ):
+            last = (
+                ", ".join(f"{served_api.name} {served_api.max_version}" for served_api in served)
+                if names
+                else "of every API"
+            )
             raise ValueError(
                 f"nothing is served after version {after_version}; the last versions are: {last}"
             )
 
-        def narrow(row: Api) -> Api | None:
-            if names is not None and row.name not in names:
-                return row
-            return releases.narrowed(row, row.min_version, after_version)
+        def narrow(served_api: Api) -> Api | None:
+            if names is not None and served_api.name not in names:
+                return served_api
+            return releases.narrowed(served_api, served_api.min_version, after_version)
 
         description = "" if after_version is None else f"after version {after_version}"
         return self._add(WithheldVersions(self, description, narrow, keeps_features=True, apis=names))
@@ -419,7 +425,7 @@ class Faults:
             return None
         names = set()
         for each in [api] if isinstance(api, (str, int)) else api:
-            found = [row.name for row in SERVED if each in (row.name, row.key)]
+            found = [served_api.name for served_api in SERVED if each in (served_api.name, served_api.key)]
             if not found:
                 raise ValueError(f"{each!r} is no API that is served{_nearest(each)}")
             names.update(found)
@@ -517,16 +523,16 @@ class Faults:
             self._server.request_turn()  # for events that wait for this
 
     def _table(self, served: Apis) -> Apis:
-        rows: list[Api] = []
+        apis: list[Api] = []
         withheld = [fault for fault in self._faults if isinstance(fault, WithheldVersions)]
         by_name = self._by_name(served)
         for own in served:
-            row: Api | None = own
+            api: Api | None = own
             for fault in () if own.is_between_brokers else withheld:
-                row = None if row is None else fault.narrow(row)
-            if row is not None:
-                rows.append(self._row(row, withheld, by_name.get(own.name, [])))
-        return Apis(rows)
+                api = None if api is None else fault.narrow(api)
+            if api is not None:
+                apis.append(self._faulty_api(api, withheld, by_name.get(own.name, [])))
+        return Apis(apis)
 
     def _by_name(self, served: Apis) -> dict[str, list[Fault]]:
         """Return the faults of answers by the name of each API that they concern, in their order."""
@@ -534,17 +540,17 @@ class Faults:
         for fault in self._faults:
             if isinstance(fault, (DiskFault, WithheldVersions)) or fault.kind == "down":
                 continue
-            for name in [row.name for row in served] if fault.apis is None else fault.apis:
+            for name in [api.name for api in served] if fault.apis is None else fault.apis:
                 found.setdefault(name, []).append(fault)
         return found
 
-    def _row(self, row: Api, withheld: list[WithheldVersions], concerning: list[Fault]) -> Api:
-        if withheld and row.key == API_VERSIONS:
+    def _faulty_api(self, api: Api, withheld: list[WithheldVersions], concerning: list[Fault]) -> Api:
+        if withheld and api.key == API_VERSIONS:
             concerning = [*concerning, *withheld]
-            row = interception.telling_its_own(row)
+            api = interception.telling_its_own(api)
             if not all(fault.keeps_features for fault in withheld):
-                row = interception.featureless(row)
-        return Interception(row, concerning, self._in_loop).row() if concerning else row
+                api = interception.featureless(api)
+        return Interception(api, concerning, self._in_loop).intercepted() if concerning else api
 
     def _in_loop(self, function: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the broker has stopped, and no client waits for an answer
@@ -552,26 +558,26 @@ class Faults:
 
 
 def _addressing(*kinds: Addresses) -> list[str]:
-    return [row.name for row in SERVED if row.addresses in kinds]
+    return [api.name for api in SERVED if api.addresses in kinds]
 
 
 def _nearest(api: str | int) -> str:
     """Return the most similar API name, or the list of APIs."""
-    names = [row.name for row in SERVED]
+    names = [served_api.name for served_api in SERVED]
     near = difflib.get_close_matches(str(api), names, n=1)
     return f"; did you mean {near[0]}?" if near else f"; these are: {', '.join(names)}"
 
 
 def _check_choice(fault: Fault) -> None:
     """Raise ValueError if a fault selects by a field that no request of its APIs has."""
-    rows = [row for row in SERVED if row.name in (fault.apis or ())]
+    served = [api for api in SERVED if api.name in (fault.apis or ())]
     for what, kind in (("group", GROUP_ID), ("transactional_id", TRANSACTIONAL_ID), ("topic", "topic")):
         if (
-            rows
+            served
             and getattr(fault, what) is not None
-            and not any(partial_errors.names(row, kind) for row in rows)
+            and not any(partial_errors.names(api, kind) for api in served)
         ):
-            apis = ", ".join(row.name for row in rows)
+            apis = ", ".join(api.name for api in served)
             raise ValueError(f"{what}={getattr(fault, what)!r} strikes nothing: {apis} names no {what}")
 
 
@@ -599,11 +605,11 @@ def _serve_by(core: BrokerCore, apis: Apis) -> None:
     for connection in core.connections:
         known = connection.known_header
         if known is not None and connection.apis is None:
-            row = apis.by_key.get(known.api.key)
-            codecs = None if row is None else row.codecs(known.version)
+            api = apis.by_key.get(known.api.key)
+            codecs = None if api is None else api.codecs(known.version)
             connection.known_header = None
-            if row is not None and codecs is not None:
-                connection.known_header = known._replace(api=row, codecs=codecs, shortcut=None)
+            if api is not None and codecs is not None:
+                connection.known_header = known._replace(api=api, codecs=codecs, shortcut=None)
 
 
 def _close(core: BrokerCore, client_id: str | None) -> int:
@@ -615,7 +621,7 @@ def _close(core: BrokerCore, client_id: str | None) -> int:
         and (client_id is None or (connection.known_header or _NOBODY).client_id == client_id)
     ]
     for connection in chosen:
-        core.answers.close_connection(connection)
+        core.responses.close_connection(connection)
     return len(chosen)
 
 

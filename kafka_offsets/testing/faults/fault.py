@@ -203,7 +203,7 @@ class Fault:
 class WithheldVersions(Fault):
     """A fault that is a shorter table of APIs.
 
-    narrow  (row) -> the row with the remaining versions, or None
+    narrow  (api) -> the API with the remaining versions, or None
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Interception: faults replace rows in a broker's table of APIs, as long as there are faults.
+"""Interception: faults replace APIs in the table of a broker, as long as there are faults.
 
-The new row has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
+The new API has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
 without them, and otherwise only requests of those APIs pay. A fault receives the answer by a held context, which
 replaces the request's own context while that one waits in the order of its connection.
 """
@@ -56,8 +56,8 @@ class Interception:
         self._faults = faults
         self._in_loop = in_loop
 
-    def row(self) -> Api:
-        """Return the row that replaces the API's own."""
+    def intercepted(self) -> Api:
+        """Return the API whose handler checks the faults first."""
         return self._api.handled_by(self._handle)
 
     def _handle(self, broker: Context, request: Any, context: RequestContext, now: Now) -> Response | Later:
@@ -66,10 +66,10 @@ class Interception:
         for fault in concerning:
             if fault.observes:
                 fault.strike()
-        struck = [fault for fault in concerning if not fault.observes]
-        if not struck:
+        strikes = [fault for fault in concerning if not fault.observes]
+        if not strikes:
             return self._api.handle(broker, request, context, now)
-        _Struck(broker, self._api, context, call, struck, self._in_loop).begin(now)
+        _Struck(broker, self._api, context, call, strikes, self._in_loop).begin(now)
         return LATER
 
 
@@ -107,15 +107,15 @@ class _Struck:
             step()
         except StorageError as error:
             logger.error("%s: %s", where, error)
-            self._broker.answers.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
+            self._broker.responses.fail(self._context, ErrorCode.KAFKA_STORAGE_ERROR)
         except Exception:
             logger.exception("%s failed", where)
-            self._broker.answers.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._broker.responses.fail(self._context, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _decide(self, now: Now) -> None:
         for fault in self._faults:
             if fault.closes_before and fault.strike():
-                self._broker.answers.close_connection(self._context.connection)
+                self._broker.responses.close_connection(self._context.connection)
                 return
         self._decide_by(
             [fault for fault in self._faults if fault.decides], self._context.request, self._answer, now
@@ -174,12 +174,12 @@ class _Struck:
                 others, split.rest, lambda response: answer(join(request, refused, response)), now
             )
 
-    def _refuse_unanswered(self, others: list[Fault], rest: Any, now: Now) -> None:
+    def _refuse_unanswered(self, others: list[Fault], served_part: Any, now: Now) -> None:
         """Close the connection of a producer with acks=0: this is how a broker reports an error to it."""
-        if rest is not None:
-            self._decide_by(others, rest, lambda _: None, now)
-        self._broker.answers.reply_encoded(self._context, b"")
-        self._broker.answers.close_connection(self._context.connection)
+        if served_part is not None:
+            self._decide_by(others, served_part, lambda _: None, now)
+        self._broker.responses.respond_encoded(self._context, b"")
+        self._broker.responses.close_connection(self._context.connection)
 
     def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
@@ -216,7 +216,7 @@ class _Struck:
         elif isinstance(verdict, Future):
             self._wait_for(verdict, others, request, answer)
         elif isinstance(verdict, ConnectionError):
-            self._broker.answers.close_connection(self._context.connection)
+            self._broker.responses.close_connection(self._context.connection)
         elif isinstance(verdict, BaseException):
             raise verdict
         elif isinstance(verdict, ErrorCode):
@@ -266,41 +266,41 @@ def withhold_answer(broker: Context, context: RequestContext, answer: Any) -> No
 def close_instead(broker: Context, context: RequestContext, answer: Any) -> None:
     """Close the connection after the request is executed, without an answer."""
     if not context.connection.closing:
-        broker.answers.close_connection(context.connection)
+        broker.responses.close_connection(context.connection)
 
 
 def send_half(broker: Context, context: RequestContext, answer: Any) -> None:
     """Send the first half of the answer's bytes and close the connection."""
     pass_on(broker, context, answer)
-    if context.answer is None:
+    if context.encoded is None:
         return
-    whole = context.answer
+    whole = context.encoded
     if isinstance(whole, Parts):
         whole = b"".join(whole.pieces)
-    context.answer = bytes(whole[: max(len(whole) // 2, 1)])
-    broker.answers.close_connection(context.connection)
+    context.encoded = bytes(whole[: max(len(whole) // 2, 1)])
+    broker.responses.close_connection(context.connection)
 
 
-def telling_its_own(row: Api) -> Api:
-    """Return the row of ApiVersions that answers an unsupported version with the supported ones (KIP-511)."""
+def telling_its_own(api: Api) -> Api:
+    """Return an ApiVersions that answers an unsupported version with the supported ones (KIP-511)."""
 
     def fail(request: Any, error: ErrorCode, api_version: int) -> Any:
-        response: Any = row.fail(request, error, api_version)
+        response: Any = api.fail(request, error, api_version)
         for each in response.api_keys:
-            each.min_version, each.max_version = row.versions
+            each.min_version, each.max_version = api.versions
         return response
 
-    return replace(row, fail=fail)
+    return replace(api, fail=fail)
 
 
-def featureless(row: Api) -> Api:
-    """Return the row of ApiVersions for a release without features of transactions and groups."""
+def featureless(api: Api) -> Api:
+    """Return an ApiVersions for a release without features of transactions and groups."""
 
     def handle(broker: Context, request: Any, context: RequestContext, now: Now) -> Response:
-        response = row.handle(broker, request, context, now)
+        response = api.handle(broker, request, context, now)
         assert isinstance(response, messages.ApiVersionsResponse)
         response.supported_features, response.finalized_features = [], []
         response.finalized_features_epoch = -1
         return response
 
-    return row.handled_by(handle)
+    return api.handled_by(handle)

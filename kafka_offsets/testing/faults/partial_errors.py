@@ -2,7 +2,7 @@
 
 A broker may refuse one partition and serve the others of the same request, or one group of several. So a request is
 split into the refused part and the rest, which the broker decides as usual; then the two answers are joined in request
-order. The row of an API describes where its groups and partitions are. A request that cannot be split (JoinGroup,
+order. An API describes where its groups and partitions are. A request that cannot be split (JoinGroup,
 EndTxn) is refused as a whole.
 """
 

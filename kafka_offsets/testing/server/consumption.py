@@ -86,12 +86,12 @@ class Consumption:
 
 
 class Observation:
-    """The observer of one broker, which sees fetches and answers. See `broker.answers.Observer`.
+    """The observer of one broker, which sees fetches and answers. See `broker.wire.responses.Observer`.
 
     consumption  where it notes them; `consuming` reads it
     topic_name   topic id -> name
     _kept        by connection: the partitions that a member has kept when it joined
-    _told        by connection: the partitions that a member of a consumer group was last told
+    _assigned    by connection: the partitions that a member of a consumer group was assigned last
 
     Both end with their connection: a member that crashes does not leave its group. One that connects again begins anew,
     and its next Fetch tells its positions.
@@ -101,7 +101,7 @@ class Observation:
         self.consumption = consumption
         self._topic_name = topic_name
         self._kept: dict[object, _Places] = {}
-        self._told: dict[object, _Places] = {}
+        self._assigned: dict[object, _Places] = {}
 
     def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
         """Note the partitions that a client fetches without an error."""
@@ -111,10 +111,10 @@ class Observation:
         """Forget a connection that has closed."""
         self.consumption.left(connection)
         self._kept.pop(connection, None)
-        self._told.pop(connection, None)
+        self._assigned.pop(connection, None)
 
-    def answered(self, context: RequestContext, response: Any) -> None:
-        """Note what a member of a group is told."""
+    def responded(self, context: RequestContext, response: Any) -> None:
+        """Record what a member of a group is assigned."""
         if type(response) is bytes or response.error_code:
             return
         if context.api_key == _JOIN_GROUP:
@@ -122,7 +122,7 @@ class Observation:
         elif context.api_key == _SYNC_GROUP:
             self._synced(context, response)
         elif context.api_key == _CONSUMER_GROUP_HEARTBEAT:
-            self._told_by_heartbeat(context, response)
+            self._record_assignment(context, response)
 
     def _joined(self, context: RequestContext, response: Any) -> None:
         request = context.request
@@ -145,11 +145,11 @@ class Observation:
             return  # the group is not one of consumers
         self.consumption.assigned(_reader(context), places - kept)
 
-    def _told_by_heartbeat(self, context: RequestContext, response: Any) -> None:
+    def _record_assignment(self, context: RequestContext, response: Any) -> None:
         key = context.request.group_id, response.member_id or context.request.member_id
-        told = self._told.setdefault(context.connection, {})
+        assigned = self._assigned.setdefault(context.connection, {})
         if context.request.member_epoch <= 0:  # it joins, or leaves
-            told.pop(key, None)
+            assigned.pop(key, None)
         if response.assignment is None:
             return
         places = frozenset(
@@ -157,8 +157,8 @@ class Observation:
             for each in response.assignment.topic_partitions
             for index in each.partitions
         )
-        self.consumption.assigned(_reader(context), places - told.get(key, frozenset()))
-        told[key] = places
+        self.consumption.assigned(_reader(context), places - assigned.get(key, frozenset()))
+        assigned[key] = places
 
 
 def _reader(context: RequestContext) -> Reader:

@@ -218,7 +218,7 @@ def _topic_consumed(
 
 
 def _consumption(core: BrokerCore) -> Consumption:
-    observer = core.broker.answers.observer
+    observer = core.broker.responses.observer
     assert isinstance(observer, Observation)
     return observer.consumption
 
@@ -335,8 +335,8 @@ def _offsets(core: BrokerCore, group: str) -> dict[TopicPartition, int]:
 
 
 def _names(offsets: Mapping[TopicPartition, int]) -> str:
-    said = ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
-    return said or "no offset"
+    text = ", ".join(f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(offsets.items()))
+    return text or "no offset"
 
 
 def _describe(core: BrokerCore, group: str) -> str:

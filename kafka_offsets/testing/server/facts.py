@@ -55,7 +55,7 @@ def _cores(core: BrokerCore) -> list[BrokerCore]:
 
 
 def _incidents(core: BrokerCore) -> list[Incident]:
-    found = [each for node in _cores(core) for each in node.answers.incidents]
+    found = [each for node in _cores(core) for each in node.responses.incidents]
     return sorted(found, key=lambda each: each.last_ms)
 
 
@@ -69,7 +69,7 @@ def _transactions(core: BrokerCore) -> Iterator[Transaction]:
 
 
 def _consumption(core: BrokerCore) -> Consumption | None:
-    observer = next((node.answers.observer for node in _cores(core)), None)
+    observer = next((node.responses.observer for node in _cores(core)), None)
     return observer.consumption if isinstance(observer, Observation) else None
 
 

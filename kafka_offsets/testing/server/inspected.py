@@ -47,7 +47,7 @@ class InspectedServer(NetworkServer):
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker."""
         core = super().new_core(files)
-        core.answers.observer = Observation(self.consumption, core.topics.topic_name)
+        core.responses.observer = Observation(self.consumption, core.topics.topic_name)
         self._memory = files if isinstance(files, MemoryFiles) else None
         return core
 

@@ -232,9 +232,9 @@ class RecordedRequest:
             names.insert(0, f"node {self.node}")
         if (timestamp_ms := self._far_timestamp_ms()) is not None:
             names.append(f"records of {_date(timestamp_ms)}")
-        said = "; ".join((", ".join(names), ", ".join(errors))) if errors else ", ".join(names)
+        text = "; ".join((", ".join(names), ", ".join(errors))) if errors else ", ".join(names)
         return (
-            f"{clock}.{ms:03} {latency or 'unanswered':>10}  {self.client_id:<20} {api:<26} {said}".rstrip()
+            f"{clock}.{ms:03} {latency or 'unanswered':>10}  {self.client_id:<20} {api:<26} {text}".rstrip()
         )
 
     def _far_timestamp_ms(self) -> int | None:

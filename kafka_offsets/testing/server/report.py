@@ -43,17 +43,17 @@ def lines_of(
     faults    that were active in it
     state     what the broker holds, see `state_of`
     """
-    said = [f"why: {each}" for each in findings[:_MOST_FINDINGS]]
+    facts = [f"why: {each}" for each in findings[:_MOST_FINDINGS]]
     if len(findings) > _MOST_FINDINGS:
-        said.append(f"… and {len(findings) - _MOST_FINDINGS} more findings …")
+        facts.append(f"… and {len(findings) - _MOST_FINDINGS} more findings …")
     refused = _refused(requests)
-    said += _last(refused, _MOST_REFUSED, "refusals")
+    facts += _last(refused, _MOST_REFUSED, "refusals")
     faulty = [repr(fault) for fault in faults]
-    room = MOST_LINES - len(said) - min(len(state), MOST_LINES // 3) - len(faulty[-5:]) - 1
+    room = MOST_LINES - len(facts) - min(len(state), MOST_LINES // 3) - len(faulty[-5:]) - 1
     folded = _folded(requests)
-    said += _last(folded, min(max(room, 5), _MOST_REQUESTS), "lines of requests") or ["no requests"]
-    said += faulty[-5:]
-    return (said + list(state))[:MOST_LINES]
+    facts += _last(folded, min(max(room, 5), _MOST_REQUESTS), "lines of requests") or ["no requests"]
+    facts += faulty[-5:]
+    return (facts + list(state))[:MOST_LINES]
 
 
 def _last(lines: Sequence[str], most: int, what: str) -> list[str]:
@@ -87,12 +87,12 @@ def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
     left_out = 0
     kept = _without_polling(requests)
     before: dict[tuple[str, TopicPartition], int] = {}
-    told = {each.number: _facts(each, before) for each in requests}
+    facts_of = {each.number: _facts(each, before) for each in requests}
     open_runs: dict[tuple[str, str, str], int] = {}
     counts: dict[int, list[RecordedRequest]] = {}
     for each in kept:
         key = each.peer, each.client_id, each.api
-        if each.api in _FOLDED and not each.errors and not told[each.number]:
+        if each.api in _FOLDED and not each.errors and not facts_of[each.number]:
             at = open_runs.get(key)
             if at is not None:
                 counts[at].append(each)
@@ -101,7 +101,7 @@ def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
             counts[len(lines)] = [each]
         else:
             open_runs = {other: at for other, at in open_runs.items() if other[1] != each.client_id}
-        lines.append("; ".join(filter(None, (str(each), told[each.number]))))
+        lines.append("; ".join(filter(None, (str(each), facts_of[each.number]))))
     for at, run in counts.items():
         if len(run) > 1:
             lines[at] += f" ({len(run)} like it until {_clock(run[-1])})"
@@ -141,19 +141,19 @@ def _facts(each: RecordedRequest, before: dict[tuple[str, TopicPartition], int])
     request, response = each.request, each.response
     if request is None:
         return ""
-    tell = _TELLERS.get(each.api)
-    said = [tell(each, request, response, before)] if tell is not None else []
+    describe = _DESCRIBED.get(each.api)
+    facts = [describe(each, request, response, before)] if describe is not None else []
     for name, title in (("transactional_id", "transaction"), ("group_instance_id", "instance")):
         value = getattr(request, name, None)
         if isinstance(value, str) and value:
-            said.append(f"{title} {value!r}")
+            facts.append(f"{title} {value!r}")
     message = getattr(response, "error_message", None)
     if message and message != "NONE":
-        said.append(str(message))
-    return ", ".join(filter(None, said))
+        facts.append(str(message))
+    return ", ".join(filter(None, facts))
 
 
-def _tell_commit(each: RecordedRequest, request: Any, response: Any, before: dict[Any, int]) -> str:
+def _describe_commit(each: RecordedRequest, request: Any, response: Any, before: dict[Any, int]) -> str:
     offsets = []
     for topic in request.topics:
         name = topic.name or each.topic_names.get(getattr(topic, "topic_id", b""), "")
@@ -167,7 +167,7 @@ def _tell_commit(each: RecordedRequest, request: Any, response: Any, before: dic
     return f"commits {listed(offsets)}" if offsets else ""
 
 
-def _tell_offset_fetch(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_offset_fetch(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
     if response is None:
         return ""
     topics = [topic for group in response.groups for topic in group.topics] or response.topics
@@ -182,7 +182,7 @@ def _tell_offset_fetch(each: RecordedRequest, request: Any, response: Any, befor
     return f"committed: {listed(found) or 'nothing'}"
 
 
-def _tell_fetch(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_fetch(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
     found = []
     for topic in getattr(response, "responses", None) or ():
         name = topic.topic or each.topic_names.get(getattr(topic, "topic_id", b""), "")
@@ -206,28 +206,28 @@ def _records(data: bytes | None) -> tuple[int, int]:
     return count, first
 
 
-def _tell_join(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_join(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
     return f"offers {listed(protocol.name for protocol in request.protocols)}"
 
 
-def _tell_consumer_heartbeat(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_consumer_heartbeat(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
     if request.subscribed_topic_regex:
         return f"expression {request.subscribed_topic_regex!r}"
     return "leaves" if request.member_epoch < 0 else ""
 
 
-def _tell_end(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_end(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
     return "commits" if request.committed else "aborts"
 
 
-_TELLERS: Mapping[str, Callable[[RecordedRequest, Any, Any, dict[Any, int]], str]] = {
-    "OffsetCommit": _tell_commit,
-    "TxnOffsetCommit": _tell_commit,
-    "OffsetFetch": _tell_offset_fetch,
-    "Fetch": _tell_fetch,
-    "JoinGroup": _tell_join,
-    "ConsumerGroupHeartbeat": _tell_consumer_heartbeat,
-    "EndTxn": _tell_end,
+_DESCRIBED: Mapping[str, Callable[[RecordedRequest, Any, Any, dict[Any, int]], str]] = {
+    "OffsetCommit": _describe_commit,
+    "TxnOffsetCommit": _describe_commit,
+    "OffsetFetch": _describe_offset_fetch,
+    "Fetch": _describe_fetch,
+    "JoinGroup": _describe_join,
+    "ConsumerGroupHeartbeat": _describe_consumer_heartbeat,
+    "EndTxn": _describe_end,
 }
 
 
@@ -265,13 +265,13 @@ def state_of(core: BrokerCore, facts: Facts, groups: Sequence[str]) -> list[str]
 
 
 def _subscriptions(group: Group) -> Iterator[str]:
-    told: dict[str, list[Member]] = {}
+    subscribed: dict[str, list[Member]] = {}
     for member in group.members:
         topics = listed(sorted(member.topics)) if member.topics else ""
         wants = f"the expression {member.pattern!r}" if member.pattern else topics
         if wants:
-            told.setdefault(wants, []).append(member)
-    for wants, members in told.items():
+            subscribed.setdefault(wants, []).append(member)
+    for wants, members in subscribed.items():
         yield f"group {group.group_id!r}: {listed(members)} subscribe{'s' if len(members) == 1 else ''} to {wants}"
 
 

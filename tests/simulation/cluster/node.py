@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.core.core import BrokerCore, ClusterPart
 from kafka_offsets.broker.network.inner_channel import InnerChannel
-from kafka_offsets.broker.nodes import part
+from kafka_offsets.broker.nodes import cluster_connection
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.broker.wire.api import Apis
 from kafka_offsets.clock import Now
@@ -110,7 +110,7 @@ class Node:
         metadata.returning = () if was_clean else (self.id,)
         metadata.join(membership, "127.0.0.1", 9000 + self.id, was_clean=was_clean)
         metadata.returning = ()
-        part.catch_up(self.core)
+        cluster_connection.catch_up(self.core)
         self.request_turn()
 
     def _begin_run(self, membership: ClusterMembership) -> None:
@@ -139,7 +139,7 @@ class Node:
         self._connections: list[Connection] = []
         cluster = ClusterPart(CLUSTER_ID, self._channel_to)
         self.core = BrokerCore(self.config, self.files, self.clock, cluster=cluster)
-        part.connect(self.core, membership)
+        cluster_connection.connect(self.core, membership)
         self.apis = self.core.broker.apis
         self._observe()
         self.is_up = True
@@ -250,7 +250,7 @@ class Node:
     def _end_turn(self) -> None:
         self._has_turn = False
         self.core.end_turn()
-        for connection in self.core.answers.take_output():
+        for connection in self.core.responses.take_output():
             connection.owner.flush()
         if self.core.has_work:
             self.request_turn()

@@ -4,7 +4,7 @@ import random
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_offsets.zookeeper.steps import MOST_BYTES
+from kafka_offsets.zookeeper.operations import MOST_BYTES
 from tests import seeds
 from tests.seeds import Failure, Step
 from tests.simulation.cluster.plan import Plan

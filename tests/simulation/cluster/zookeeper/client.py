@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafka_offsets.zookeeper import steps
+from kafka_offsets.zookeeper import operations
+from kafka_offsets.zookeeper.operations import Operation
 from kafka_offsets.zookeeper.requests import Children, Get, Outcome, Problem, Request, SessionState, Watch
-from kafka_offsets.zookeeper.steps import Steps
 from tests.replication.simulation.network import CONTROLLER as ZOOKEEPER
 from tests.simulation.cluster.zookeeper.server import TIMEOUT_MS
 from tests.simulation.cluster.zookeeper.streams import Stream
@@ -208,7 +208,7 @@ class VirtualSession:
         self.is_connected = state is SessionState.CONNECTED
         self.on_state(state)
 
-    def run(self, wanted: Steps[T], timeout_s: float) -> T:
+    def run(self, wanted: Operation[T], timeout_s: float) -> T:
         """Take steps; the thread that calls this waits. Raises what they raise, and TimeoutError."""
         ended: list[T | Exception] = []
         caller = VirtualThread.current()
@@ -229,9 +229,9 @@ class VirtualSession:
         """Call in the thread of the session."""
         self._thread.post(call)
 
-    def begin(self, wanted: Steps[T], ended: Callable[[T | Exception], None]) -> None:
+    def begin(self, wanted: Operation[T], ended: Callable[[T | Exception], None]) -> None:
         """Take steps, and pass their result or error on."""
-        steps.run(wanted, self._client.submit, ended)
+        operations.run(wanted, self._client.submit, ended)
 
     def later(self, seconds: float, call: Call) -> None:
         """Call after some time."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_offsets.broker.nodes import part
+from kafka_offsets.broker.nodes import cluster_connection
 from kafka_offsets.broker.nodes.candidate import Candidate
 from kafka_offsets.broker.nodes.controller_link import Address, ControllerLink
 from kafka_offsets.broker.nodes.elected_controller import ElectedController
@@ -14,7 +14,7 @@ from kafka_offsets.errors import StorageError
 from kafka_offsets.metadata.remote_membership import RemoteMembership
 from kafka_offsets.zookeeper import election
 from kafka_offsets.zookeeper.cluster_znodes import Endpoints
-from kafka_offsets.zookeeper.steps import UnavailableError
+from kafka_offsets.zookeeper.operations import UnavailableError
 from tests.simulation.cluster.network import CLUSTER_ID
 from tests.simulation.cluster.node import Node
 from tests.simulation.cluster.zookeeper.client import VirtualSession
@@ -192,7 +192,7 @@ class ElectingNode(Node):
         )
         await self.candidate.start()
         await self.link.start()
-        part.catch_up(self.core)
+        cluster_connection.catch_up(self.core)
         self.accepts = True
         self.request_turn()
 

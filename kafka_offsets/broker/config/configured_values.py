@@ -1,4 +1,4 @@
-"""Given values: the keys that a properties file and the caller set, checked key by key.
+"""Configured values: the keys that a properties file and the caller set, checked key by key.
 
 This module does not know which keys there are, nor what several of them mean together: see `keys`.
 """
@@ -19,7 +19,7 @@ logger = new_logger(__name__)
 _ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 
 
-def given_values(
+def configured_values(
     keys: Mapping[str, Key],
     properties_file: Path | None,
     overrides: Mapping[str, object],

@@ -1,6 +1,6 @@
-"""Steps: work on znodes as generators that yield requests and receive their outcomes.
+"""Operations on znodes: generators that yield requests and receive their outcomes.
 
-The caller decides how the steps wait: a broker continues when its loop gets the outcomes, a command blocks, a
+The caller decides how an operation waits: a broker continues when its loop gets the outcomes, a command blocks, a
 test answers at once. No outcome that a generator receives is UNAVAILABLE or REFUSED: it gets an exception instead.
 """
 
@@ -27,7 +27,7 @@ from kafka_offsets.zookeeper.requests import (
 from kafka_offsets.zookeeper.znodes import OffsetName, UnreadableZnodeError
 
 T = TypeVar("T")
-Steps = Generator[Sequence[Request], list[Outcome], T]
+Operation = Generator[Sequence[Request], list[Outcome], T]
 
 MOST_BYTES = 900_000
 """The most that the changes of one Multi may take: ZooKeeper closes connections that send 1 MiB (jute.maxbuffer)."""
@@ -94,11 +94,11 @@ class GroupTree(NamedTuple):
 
 
 def run(
-    steps: Steps[T],
+    operation: Operation[T],
     submit: Callable[[Sequence[Request], Callable[[list[Outcome]], None]], None],
     ended: Callable[[T | Exception], None],
 ) -> None:
-    """Take the steps, each when the outcomes of the previous one have come; pass the result or the error to `ended`."""
+    """Send the requests of an operation as outcomes come; pass its result or error to `ended`."""
     taken = 0
 
     def resume(outcomes: list[Outcome] | None) -> None:
@@ -108,15 +108,15 @@ def run(
         step = taken
         try:
             if outcomes is None:
-                requests = next(steps)
+                requests = next(operation)
             elif Problem.UNAVAILABLE in outcomes:
-                requests = steps.throw(UnavailableError())
+                requests = operation.throw(UnavailableError())
             elif Problem.REFUSED in outcomes:
-                requests = steps.throw(
+                requests = operation.throw(
                     RequestRefusedError("ZooKeeper refuses a request: see its permissions")
                 )
             else:
-                requests = steps.send(outcomes)
+                requests = operation.send(outcomes)
         except StopIteration as end:
             ended(end.value)
         except Exception as error:  # noqa: BLE001 - `ended` decides
@@ -135,7 +135,7 @@ def run(
 # -- reading
 
 
-def read_offsets(names: Iterable[OffsetName]) -> Steps[dict[OffsetName, StoredOffset]]:
+def read_offsets(names: Iterable[OffsetName]) -> Operation[dict[OffsetName, StoredOffset]]:
     """Read some offsets; those that are not committed are missing in the result."""
     wanted = list(names)
     found: dict[OffsetName, StoredOffset] = {}
@@ -163,7 +163,7 @@ def check_readable(found: Mapping[OffsetName, StoredOffset]) -> None:
             raise each.problem
 
 
-def read_group(group: str) -> Steps[GroupTree]:
+def read_group(group: str) -> Operation[GroupTree]:
     """Read everything about a group, after what anybody has written so far."""
     yield [Sync(znodes.group_path(group))]
     top, topics, ids, metadata = yield [
@@ -184,7 +184,7 @@ def read_group(group: str) -> Steps[GroupTree]:
     return GroupTree(top is not Problem.NO_NODE, offsets, bool(names_of(ids)), tuple(empty), data)
 
 
-def _children_of(group: str, topics: Sequence[str]) -> Steps[dict[str, tuple[str, ...]]]:
+def _children_of(group: str, topics: Sequence[str]) -> Operation[dict[str, tuple[str, ...]]]:
     found: dict[str, tuple[str, ...]] = {}
     for begin in range(0, len(topics), _TOGETHER):
         some = topics[begin : begin + _TOGETHER]
@@ -193,7 +193,7 @@ def _children_of(group: str, topics: Sequence[str]) -> Steps[dict[str, tuple[str
     return found
 
 
-def list_groups() -> Steps[tuple[str, ...]]:
+def list_groups() -> Operation[tuple[str, ...]]:
     """Return the names of all groups."""
     _, groups = yield [Sync(znodes.CONSUMERS), Children(znodes.CONSUMERS)]
     return tuple(sorted(names_of(groups)))
@@ -232,7 +232,7 @@ def _together(changes: Sequence[Change]) -> list[Request]:
     return [Multi(tuple(changes))]
 
 
-def write_offsets(wanted: Wanted, known: Mapping[OffsetName, int]) -> Steps[dict[OffsetName, int]]:
+def write_offsets(wanted: Wanted, known: Mapping[OffsetName, int]) -> Operation[dict[OffsetName, int]]:
     """Write offsets, all or none; return the new versions.
 
     known  versions of the znodes that are known to exist; the others are read first
@@ -272,7 +272,7 @@ def written_names_of(wanted: Wanted) -> list[OffsetName]:
 
 def write_if_unchanged(
     wanted: Wanted, known: Mapping[OffsetName, int]
-) -> Steps[dict[OffsetName, int] | None]:
+) -> Operation[dict[OffsetName, int] | None]:
     """Write offsets if no znode has another version than known, or exists though it is not known; otherwise None.
 
     A lost answer is not read back: offsets that are as wanted may have been written by another client, and of two
@@ -288,7 +288,7 @@ def write_if_unchanged(
     return None
 
 
-def delete_unchanged(known: Mapping[OffsetName, int]) -> Steps[dict[OffsetName, StoredOffset]]:
+def delete_unchanged(known: Mapping[OffsetName, int]) -> Operation[dict[OffsetName, StoredOffset]]:
     """Delete offsets whose znodes still have the known versions; return those that have changed, and stay."""
     kept: dict[OffsetName, StoredOffset] = {}
     remaining = dict(known)
@@ -305,7 +305,7 @@ def delete_unchanged(known: Mapping[OffsetName, int]) -> Steps[dict[OffsetName, 
     raise ContendedError
 
 
-def _read_back(wanted: Wanted) -> Steps[dict[OffsetName, int] | None]:
+def _read_back(wanted: Wanted) -> Operation[dict[OffsetName, int] | None]:
     """Return the versions of the offsets if all of them are as wanted, otherwise None."""
     yield [Sync(znodes.CONSUMERS)]
     found = yield from read_offsets(wanted)
@@ -316,7 +316,9 @@ def _read_back(wanted: Wanted) -> Steps[dict[OffsetName, int] | None]:
     return {name: stored.version for name, stored in found.items()}
 
 
-def changes_for(wanted: Wanted, versions: Mapping[OffsetName, int]) -> Steps[tuple[list[str], list[Change]]]:
+def changes_for(
+    wanted: Wanted, versions: Mapping[OffsetName, int]
+) -> Operation[tuple[list[str], list[Change]]]:
     """Return the changes that write offsets, with their paths; the parents of new offsets are created as well.
 
     versions  of the znodes that exist
@@ -354,7 +356,7 @@ def _parents(name: OffsetName) -> tuple[str, ...]:
 # -- removing what is empty
 
 
-def remove_empty(group: str) -> Steps[bool]:
+def remove_empty(group: str) -> Operation[bool]:
     """Remove the znodes of a group that lead to nothing, and the group's own if nothing is left; return whether it is.
 
     ZooKeeper deletes only what has no children, so nothing that another client adds in the meantime is lost.
@@ -372,7 +374,7 @@ def remove_empty(group: str) -> Steps[bool]:
     return left is Problem.NO_NODE
 
 
-def _delete_childless(paths: list[str]) -> Steps[None]:
+def _delete_childless(paths: list[str]) -> Operation[None]:
     for begin in range(0, len(paths), _TOGETHER):
         some = paths[begin : begin + _TOGETHER]
         outcomes = yield [Children(path) for path in some]
@@ -384,7 +386,7 @@ def _delete_childless(paths: list[str]) -> Steps[None]:
 # -- the metadata of a group
 
 
-def write_metadata(group: str, data: bytes | None, is_newer: Callable[[bytes], bool]) -> Steps[None]:
+def write_metadata(group: str, data: bytes | None, is_newer: Callable[[bytes], bool]) -> Operation[None]:
     """Write the configuration and ownership of a group, or remove it.
 
     is_newer  whether what is stored must stay: another coordinator has written it since

@@ -1,4 +1,4 @@
-"""Reply aggregator: one request is decided in parts, and answered after the last part."""
+"""Response aggregator: one request is decided in parts; its response is sent after the last part."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from kafka_offsets.errors import ErrorCode
 P = TypeVar("P")
 
 
-class ReplyAggregator(Generic[P]):
+class ResponseAggregator(Generic[P]):
     """Collects the parts of a response.
 
-    reply    sends the response
+    respond  sends the response
     context  of the whole request
     count    how many parts there are
     build    all parts, in order -> the response
@@ -23,42 +23,42 @@ class ReplyAggregator(Generic[P]):
 
     def __init__(
         self,
-        reply: Callable[[RequestContext, Response], None],
+        respond: Callable[[RequestContext, Response], None],
         context: RequestContext,
         count: int,
         build: Callable[[list[P]], Response],
         refuse: Callable[[int, ErrorCode], P],
     ) -> None:
         self.context = context
-        self._reply = reply
+        self._respond = respond
         self._parts: dict[int, P] = {}
         self._count = count
         self._build = build
         self.refused = refuse
 
     def part(self, index: int) -> RequestContext:
-        """Return the context with which the part at `index` is decided and answered."""
+        """Return the context with which the part at `index` is decided."""
         part = Part(self, index)
-        return self.context.held(self.context.request, part.take, part.refuse)
+        return self.context.held(self.context.request, part.accept, part.refuse)
 
     def put(self, index: int, part: P) -> None:
         """Add one part; send the response after the last part."""
         self._parts[index] = part
         if len(self._parts) == self._count:
-            self._reply(self.context, self._build([self._parts[each] for each in range(self._count)]))
+            self._respond(self.context, self._build([self._parts[each] for each in range(self._count)]))
 
 
 @dataclass(frozen=True)
 class Part(Generic[P]):
     """One part of a request."""
 
-    aggregator: ReplyAggregator[P]
+    aggregator: ResponseAggregator[P]
     index: int
 
-    def take(self, part: P) -> None:
+    def accept(self, part: P) -> None:
         """Add what was decided."""
         self.aggregator.put(self.index, part)
 
     def refuse(self, error: ErrorCode) -> None:
         """Add the error."""
-        self.take(self.aggregator.refused(self.index, error))
+        self.accept(self.aggregator.refused(self.index, error))

@@ -1,4 +1,4 @@
-"""Starts of a data directory: their number determines the leader epochs of its partitions.
+"""Number of starts of a data directory: it determines the leader epochs of its partitions.
 
     starts    {"version": 1, "lines": 0, "starts": 3} 60e0ab7d
 

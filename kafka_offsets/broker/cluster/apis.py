@@ -1,4 +1,4 @@
-"""Rows of a broker of a cluster: they first check who leads or coordinates what a request names.
+"""APIs of a broker of a cluster: they first check who leads or coordinates what a request names.
 
 A broker refuses the partitions and groups that another one leads or coordinates, one by one as Kafka does. Where an
 answer names brokers, leaders or replicas, it names those of the metadata.
@@ -92,19 +92,19 @@ Creates = Callable[[Context, Any], bool]
 _CREATES: dict[str, Creates] = {"Metadata": _names_new_topics, "FindCoordinator": _needs_new_coordinators}
 
 
-def _decide_now(row: Api, broker: Context, request: messages.MessageValue, context: RequestContext) -> None:
+def _decide_now(api: Api, broker: Context, request: messages.MessageValue, context: RequestContext) -> None:
     """Decide a request that has waited, and answer it."""
     try:
-        response = row.handle(broker, request, context, broker.clock.now())
+        response = api.handle(broker, request, context, broker.clock.now())
     except Exception as error:  # noqa: BLE001 - fail_request logs it
-        fail_request(broker, row, context, error)
+        fail_request(broker, api, context, error)
         return
     if response is not LATER:
         pass_on(broker, context, response)
 
 
-class ClusterRows:
-    """The rows of one broker of a cluster."""
+class ClusterApis:
+    """The APIs of one broker of a cluster."""
 
     def __init__(self, membership: ClusterMembership) -> None:
         self._membership = membership
@@ -124,35 +124,35 @@ class ClusterRows:
             "DescribeQuorum": self._describe_quorum,
         }
 
-    def table(self, rows: Apis) -> Apis:
+    def table(self, apis: Apis) -> Apis:
         """Return the table of a cluster, made from that of one broker."""
-        return Apis([*map(self._row, rows), ENVELOPE])
+        return Apis([*map(self._api, apis), ENVELOPE])
 
-    def _row(self, row: Api) -> Api:
-        made = self._made_row(row)
-        if row.decided_by_controller:
+    def _api(self, api: Api) -> Api:
+        made = self._routed(api)
+        if api.decided_by_controller:
             return made.handled_by(partial(self._if_reachable, made))
-        if row.name in _CREATES:
-            return made.handled_by(partial(self._if_known, made, _CREATES[row.name]))
+        if api.name in _CREATES:
+            return made.handled_by(partial(self._if_known, made, _CREATES[api.name]))
         return made
 
     def _if_reachable(
-        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+        self, api: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
     ) -> Later:
         """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
 
         def decide_now() -> None:
             if self._membership.is_reachable:
-                _decide_now(row, broker, request, context)
+                _decide_now(api, broker, request, context)
             else:  # Kafka answers this too, but after the timeout of the request
-                pass_on(broker, context, row.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
+                pass_on(broker, context, api.fail(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version))
 
         self._membership.when_answering(decide_now)
         return LATER
 
     def _if_known(
         self,
-        row: Api,
+        api: Api,
         creates: Creates,
         broker: Context,
         request: messages.MessageValue,
@@ -161,56 +161,56 @@ class ClusterRows:
     ) -> Response | Later:
         """Decide a request at once if it creates no topic, else once the controller answers or is not reached."""
         if not creates(broker, request):
-            return row.handle(broker, request, context, now)
-        self._membership.when_answering(partial(_decide_now, row, broker, request, context))
+            return api.handle(broker, request, context, now)
+        self._membership.when_answering(partial(_decide_now, api, broker, request, context))
         return LATER
 
-    def _made_row(self, row: Api) -> Api:
+    def _routed(self, api: Api) -> Api:
         handle: Handle
-        if row.name == "Fetch":
+        if api.name == "Fetch":
             handle = self._fetch
-        elif row.name == "ElectLeaders":
+        elif api.name == "ElectLeaders":
             handle = self._elect_leaders
-        elif row.name == "UnregisterBroker":
+        elif api.name == "UnregisterBroker":
             handle = self._unregister_broker
-        elif row.addresses is Addresses.PARTITIONS:
+        elif api.addresses is Addresses.PARTITIONS:
             handle = self._by_leader
-        elif row.addresses is not Addresses.BROKER:
+        elif api.addresses is not Addresses.BROKER:
             handle = self._by_coordinator
-        elif row.name in self._described:
-            handle = partial(self._describe, self._described[row.name])
+        elif api.name in self._described:
+            handle = partial(self._describe, self._described[api.name])
         else:
-            return row
-        return row.handled_by(partial(handle, row))
+            return api
+        return api.handled_by(partial(handle, api))
 
     # -- requests for leaders
 
     def _by_leader(
-        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+        self, api: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
     ) -> Response | Later:
-        def is_elsewhere(topic: str, index: int) -> bool:
-            if row.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
+        def is_led_by_another(topic: str, index: int) -> bool:
+            if api.key == _DESCRIBE_PRODUCERS:  # followers answer it as well
                 return not self._view.hosts(broker, topic, index)
             return not self._view.serves(broker, topic, index)
 
         version, name_of = context.api_version, names_of(broker)
-        named = row.named(version)
-        if not any(is_elsewhere(*place) for place in named.places(request, name_of)):
-            return row.handle(broker, request, context, now)
-        struck, rest = named.split_by_partition(request, is_elsewhere, name_of)
+        named = api.named(version)
+        if not any(is_led_by_another(*place) for place in named.places(request, name_of)):
+            return api.handle(broker, request, context, now)
+        refused_part, served_part = named.split_by_partition(request, is_led_by_another, name_of)
         if isinstance(request, messages.ProduceRequest) and request.acks == 0:
-            return refuse_unanswered(broker, row, rest, context, now)
-        refused = row.fail(struck, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
-        if row.has_leader_epochs:
-            self._compare_epochs(broker, struck, refused)
-        if rest is None:
-            return self._name_leaders(row, broker, context, refused)
+            return refuse_unanswered(broker, api, served_part, context, now)
+        refused = api.fail(refused_part, ErrorCode.NOT_LEADER_OR_FOLLOWER, version)
+        if api.has_leader_epochs:
+            self._compare_epochs(broker, refused_part, refused)
+        if served_part is None:
+            return self._name_leaders(api, broker, context, refused)
 
         def join(response: messages.MessageValue) -> messages.MessageValue:
             joined: messages.MessageValue = named.join_by_partition(request, refused, response)
-            return self._name_leaders(row, broker, context, joined)
+            return self._name_leaders(api, broker, context, joined)
 
-        return decide_and_change(broker, row, rest, context, now, join)
+        return decide_and_change(broker, api, served_part, context, now, join)
 
     def _compare_epochs(self, broker: Context, request: Any, refused: Any) -> None:
         """Answer that a leader epoch is not the current one: a replica compares it before it checks who leads."""
@@ -235,7 +235,7 @@ class ClusterRows:
 
     def _fetch(
         self,
-        row: Api,
+        api: Api,
         broker: Context,
         request: messages.FetchRequest,
         context: RequestContext,
@@ -243,10 +243,10 @@ class ClusterRows:
         refuses: Refuses | None = None,
     ) -> Response | Later:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
-        named = row.named(context.api_version).places(request, names_of(broker))
+        named = api.named(context.api_version).places(request, names_of(broker))
         asked = {*named, *broker.fetch_sessions.places(request.session_id)}
         if all(self._view.serves(broker, *place) for place in asked):
-            return row.handle(broker, request, context, now, refuses)
+            return api.handle(broker, request, context, now, refuses)
         followers_serve = context.api_version >= FOLLOWERS_SERVE_SINCE
 
         def refuse(topic: str, index: int) -> ErrorCode:
@@ -264,22 +264,22 @@ class ClusterRows:
                 return (
                     response  # already encoded, with many records of other partitions: clients use Metadata
                 )
-            return self._name_leaders(row, broker, context, response)
+            return self._name_leaders(api, broker, context, response)
 
         held = context.held(request, lambda response: pass_on(broker, context, name_leaders(response)))
-        decide_for(broker, row, request, held, now, refuse)
+        decide_for(broker, api, request, held, now, refuse)
         return LATER
 
-    def _name_leaders(self, row: Api, broker: Context, context: RequestContext, response: M) -> M:
+    def _name_leaders(self, api: Api, broker: Context, context: RequestContext, response: M) -> M:
         """Add the leaders of refused partitions to the answer, if the version has fields for them."""
         version = context.api_version
-        if version < _LEADER_SINCE.get(row.key, version + 1):
+        if version < _LEADER_SINCE.get(api.key, version + 1):
             return response
         named: set[int] = set()
         changed: Any = response
         for topic in changed.responses:
             found = broker.topics.get(topic_name(broker, topic))
-            partitions = topic.partition_responses if row.key == _PRODUCE else topic.partitions
+            partitions = topic.partition_responses if api.key == _PRODUCE else topic.partitions
             for each in partitions:
                 if found is None or each.error_code not in _AT_ANOTHER_LEADER:
                     continue
@@ -297,39 +297,41 @@ class ClusterRows:
     # -- requests for coordinators
 
     def _by_coordinator(
-        self, row: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
+        self, api: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
     ) -> Response | Later:
-        is_transactional = row.addresses is Addresses.TRANSACTION
+        is_transactional = api.addresses is Addresses.TRANSACTION
 
-        def is_elsewhere(key: str) -> bool:
+        def is_coordinated_by_another(key: str) -> bool:
             found = self._view.coordinator(broker, key, is_transactional=is_transactional)
             return found != broker.node.id
 
         version = context.api_version
-        named = row.named(version)
+        named = api.named(version)
         if is_transactional:
             keys = list(filter(None, named.ids(request, TRANSACTIONAL_ID)))
         else:
             keys = named.ids(request, GROUP_ID)
-        if not any(is_elsewhere(key) for key in keys):
-            return row.handle(broker, request, context, now)
+        if not any(is_coordinated_by_another(key) for key in keys):
+            return api.handle(broker, request, context, now)
         if isinstance(request, messages.AddPartitionsToTxnRequest) and forbidden_topics(
             request.v3_and_below_topics, context
         ):
-            return row.handle(broker, request, context, now)  # refused, before it is told who coordinates
-        if broker.config.offsets_forward and row.forwarded and not context.is_forwarded:
+            return api.handle(
+                broker, request, context, now
+            )  # refused before a response names the coordinator
+        if broker.config.offsets_forward and api.forwarded and not context.is_forwarded:
             coordinator_of = partial(self._view.coordinator, broker, is_transactional=False)
-            self._forwarding.decide(broker, row, request, context, coordinator_of)
+            self._forwarding.decide(broker, api, request, context, coordinator_of)
             return LATER
         error = ErrorCode.NOT_COORDINATOR
         if not named.keys(request):
-            return row.fail(request, error, version)
-        struck, rest = named.split_by_key(request, is_elsewhere)
-        refused = row.fail(struck, error, version)
-        if rest is None:
+            return api.fail(request, error, version)
+        refused_part, served_part = named.split_by_key(request, is_coordinated_by_another)
+        refused = api.fail(refused_part, error, version)
+        if served_part is None:
             return refused
         return decide_and_change(
-            broker, row, rest, context, now, partial(named.join_by_key, request, refused)
+            broker, api, served_part, context, now, partial(named.join_by_key, request, refused)
         )
 
     # -- answers that name brokers, leaders or replicas
@@ -337,14 +339,14 @@ class ClusterRows:
     def _describe(
         self,
         change: Change,
-        row: Api,
+        api: Api,
         broker: Context,
         request: messages.MessageValue,
         context: RequestContext,
         now: Now,
     ) -> Response | Later:
         return decide_and_change(
-            broker, row, request, context, now, partial(self._changed, change, broker, request, context)
+            broker, api, request, context, now, partial(self._changed, change, broker, request, context)
         )
 
     def _changed(
@@ -584,14 +586,14 @@ class ClusterRows:
 
     def _elect_leaders(
         self,
-        row: Api,
+        api: Api,
         broker: Context,
         request: messages.ElectLeadersRequest,
         context: RequestContext,
         now: Now,
     ) -> Response | Later:
         """Elect leaders, for the requested partitions or all."""
-        response = row.handle(broker, request, context, now)
+        response = api.handle(broker, request, context, now)
         assert isinstance(response, messages.ElectLeadersResponse)
         if response.error_code or is_too_late(
             request.timeout_ms
@@ -614,7 +616,7 @@ class ClusterRows:
 
     def _unregister_broker(
         self,
-        row: Api,
+        api: Api,
         broker: Context,
         request: messages.UnregisterBrokerRequest,
         context: RequestContext,

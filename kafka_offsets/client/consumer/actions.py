@@ -1,4 +1,4 @@
-"""Steps: what a membership in a group asks its consumer to do next."""
+"""Actions: what a membership in a group asks its consumer to do next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Growth: what has grown in a turn, and how much the logs of a broker in memory may grow.
+"""Appends: the partitions that have grown in a turn, and how much the logs of a broker in memory may grow.
 
 Without a limit a producer at full rate takes all memory of the machine within a minute, and the system kills the
 process without a word. With it Produce is refused; all other requests are served, and deletions make room.
@@ -82,8 +82,8 @@ class MemoryLimit:
         return problem
 
 
-class Growth:
-    """The partitions and logs that have grown.
+class Appends:
+    """The partitions and logs to which a turn has appended.
 
     partitions  that have grown, or whose log start has moved, since fetches were last woken
     unsynced    logs that have grown since their last sync, each with its shard, if any
@@ -95,12 +95,12 @@ class Growth:
         self.partitions: dict[Partition, None] = {}
         self.unsynced: dict[Log, HostedShard | None] = {}
 
-    def note(self, partition: Partition) -> None:
-        """Note that a partition has grown: the fetches that wait for it are woken when the turn ends."""
+    def record(self, partition: Partition) -> None:
+        """Record an append to a partition: the fetches that wait for it are woken when the turn ends."""
         self.partitions[partition] = None
         self.unsynced.setdefault(partition.log, None)
 
-    def note_deletion(self, partition: Partition) -> None:
-        """Note that a log start has moved: followers whose fetches wait get it when the turn ends."""
+    def record_deletion(self, partition: Partition) -> None:
+        """Record that a log start has moved: followers whose fetches wait get it when the turn ends."""
         if partition.parked:
             self.partitions[partition] = None

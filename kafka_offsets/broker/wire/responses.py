@@ -1,6 +1,6 @@
-"""Answers: encoded as soon as they exist, and sent in request order for each connection.
+"""Responses: encoded as soon as they exist, and sent in request order for each connection.
 
-An answer waits for earlier ones of its connection. `release` moves the answers that need not wait into the output of
+A response waits for earlier ones of its connection. `release` moves the responses that need not wait into the output of
 their connection; the owner of the sockets sends them.
 """
 
@@ -22,49 +22,49 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 _PRODUCE = 0
 
 OBSERVED = frozenset((11, 14, 68))
-"""APIs whose answers an observer sees: JoinGroup, SyncGroup, ConsumerGroupHeartbeat."""
+"""APIs whose responses an observer sees: JoinGroup, SyncGroup, ConsumerGroupHeartbeat."""
 
 logger = new_logger(__name__)
 
 
 class Observer(Protocol):
-    """Sees what clients fetch and what they are told, and changes nothing."""
+    """Sees what clients fetch and which responses they get, and changes nothing."""
 
     def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
         """A client fetches from these offsets, none of which is refused."""
 
-    def answered(self, context: RequestContext, response: object) -> None:
+    def responded(self, context: RequestContext, response: object) -> None:
         """A response is about to be encoded, or was encoded before."""
 
     def left(self, connection: ClientConnection) -> None:
         """A connection has closed."""
 
 
-class Answers:
-    """The answers of one broker.
+class Responses:
+    """The responses of one broker.
 
-    responses  counts the large ones
+    budget     counts the large ones
     throttle   set while clients have quotas: (request, response) -> the response, with its throttle time
-    row_of     API key -> its row, also of an API that is no longer served
+    api_of     API key -> the API, also of an API that is no longer served
     observer   of a broker for tests
     incidents  what clients were refused, and what else went wrong
-    answered   connections with an answer that is not released yet
+    ready      connections with a response that is not released yet
     writable   connections with output to send
     resumable  connections whose next requests may be decided now
     """
 
-    def __init__(self, responses: ResponseBudget, row_of: Callable[[int], Api], clock: Clock) -> None:
-        self.responses = responses
+    def __init__(self, budget: ResponseBudget, api_of: Callable[[int], Api], clock: Clock) -> None:
+        self.budget = budget
         self.throttle: Callable[[RequestContext, object], object] | None = None
-        self._row_of = row_of
+        self._api_of = api_of
         self.observer: Observer | None = None
         self.incidents = Incidents()
         self.clock = clock
-        self.answered: dict[ClientConnection, None] = {}
+        self.ready: dict[ClientConnection, None] = {}
         self.resumable: dict[ClientConnection, None] = {}
         self.writable: dict[ClientConnection, None] = {}
 
-    def reply(self, context: RequestContext, response: Any) -> None:
+    def respond(self, context: RequestContext, response: Any) -> None:
         """Queue a response. It is sent at the end of the turn, in request order for its connection."""
         if context.receiver is not None:
             self._hand_over(context, context.receiver, response)
@@ -73,17 +73,17 @@ class Answers:
         if connection.closing:
             return
         if self.observer is not None and context.api_key in OBSERVED:
-            self.observer.answered(context, response)
+            self.observer.responded(context, response)
         if type(response) is bytes:
-            context.answer = response
-            self.answered[connection] = None
+            context.encoded = response
+            self.ready[connection] = None
             return
         if (
             context.api_key in NOTED
             and response is not context.request
             and is_refused(context.api_key, response)
         ):
-            api = self._row_of(context.api_key)
+            api = self._api_of(context.api_key)
             note(self.incidents, api.name, context, response, self.clock.now().wall_ms)
         if self.throttle is not None:
             response = self.throttle(context, response)
@@ -92,22 +92,22 @@ class Answers:
             if codecs.asides is not None and (asides := codecs.asides(response)):
                 tagged = codecs.has_tagged_response_header
                 parts = encode_in_parts(codecs.encode, response, context.correlation_id, tagged, asides)
-                self.reply_encoded(context, parts)
+                self.respond_encoded(context, parts)
                 return
             encode = codecs.echo if response is context.request else codecs.encode
-            context.answer = encode_response(
+            context.encoded = encode_response(
                 encode, response, context.correlation_id, codecs.has_tagged_response_header
             )
         except ValueError:
-            api = self._row_of(context.api_key)
+            api = self._api_of(context.api_key)
             logger.exception(
-                "%s: the answer to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
+                "%s: the response to %s v%d cannot be encoded", connection.peer, api.name, context.api_version
             )
             failed = api.fail(context.request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
-            context.answer = encode_response(
+            context.encoded = encode_response(
                 codecs.encode, failed, context.correlation_id, tagged=codecs.has_tagged_response_header
             )
-        self.answered[connection] = None
+        self.ready[connection] = None
 
     def _hand_over(self, context: RequestContext, receiver: Receiver, response: object) -> None:
         """Pass a response to its receiver, or close the connection instead."""
@@ -117,10 +117,10 @@ class Answers:
             self.close_connection(context.connection)
 
     def fail(self, context: RequestContext, error: ErrorCode) -> None:
-        """Answer a request with an error instead of its planned answer; close the connection if it expects none."""
+        """Respond with an error instead of the planned response; close the connection if it expects none."""
         receiver = context.receiver
         if receiver is CLOSE:  # the rebalance continues even if the append failed
-            self.reply(context, None)
+            self.respond(context, None)
             return
         if receiver is not None and receiver.refuse is not None:
             receiver.refuse(error)
@@ -128,20 +128,20 @@ class Answers:
         if context.api_key == _PRODUCE and context.request.acks == 0:  # it gets no other sign of an error
             self.close_connection(context.connection)
             return
-        api = self._row_of(context.api_key)
-        self.reply(context, api.fail(context.request, error, context.api_version))
+        api = self._api_of(context.api_key)
+        self.respond(context, api.fail(context.request, error, context.api_version))
 
-    def reply_encoded(self, context: RequestContext, answer: bytes | bytearray | Parts) -> None:
-        """Queue an encoded answer; b"" means no answer, for acks=0."""
+    def respond_encoded(self, context: RequestContext, response: bytes | bytearray | Parts) -> None:
+        """Queue an encoded response; b"" means none, for acks=0."""
         if context.receiver is not None:
-            context.receiver.hand_over(answer)
+            context.receiver.hand_over(response)
             return
-        context.answer = answer
+        context.encoded = response
         connection = context.connection
         if not connection.closing:
-            self.answered[connection] = None
-            if isinstance(answer, Parts):
-                self.responses.hold(connection, connection.held_bytes + len(answer))
+            self.ready[connection] = None
+            if isinstance(response, Parts):
+                self.budget.set_unsent(connection, connection.unsent_bytes + len(response))
 
     def send(self, connection: ClientConnection, data: bytes) -> None:
         """Send bytes that answer no request, on a connection without unanswered ones."""
@@ -151,7 +151,7 @@ class Answers:
         self.writable[connection] = None
 
     def close_connection(self, connection: ClientConnection) -> None:
-        """Close a connection after its `output` is sent; answers that are not ready are not sent."""
+        """Close a connection after its `output` is sent; responses that are not ready are not sent."""
         connection.closing = True
         self.writable[connection] = None
 
@@ -174,24 +174,24 @@ class Answers:
             self.resumable[connection] = None
 
     def release(self) -> None:
-        """Move the answers at the heads of the connections' queues to their output."""
-        answered, self.answered = self.answered, {}
-        for connection in answered:
+        """Move the responses at the heads of the connections' queues to their output."""
+        ready, self.ready = self.ready, {}
+        for connection in ready:
             self.writable[connection] = None
             unanswered, output = connection.unanswered, connection.output
             decided_bytes = output_bytes = 0
-            while unanswered and (answer := unanswered[0].answer) is not None:
+            while unanswered and (response := unanswered[0].encoded) is not None:
                 decided_bytes += unanswered.popleft().frame_bytes
-                if answer:
-                    output.append(answer)
-                    output_bytes += len(answer)
+                if response:
+                    output.append(response)
+                    output_bytes += len(response)
             connection.decided_bytes -= decided_bytes
             connection.output_bytes += output_bytes
             if connection.reader.buffered_bytes:
                 self.resumable[connection] = None
 
     def forget(self, connection: ClientConnection) -> None:
-        """Forget a closed connection; its remaining answers are dropped."""
-        self.responses.hold(connection, 0)
-        for waiting in (self.answered, self.writable, self.resumable):
+        """Forget a closed connection; its remaining responses are dropped."""
+        self.budget.set_unsent(connection, 0)
+        for waiting in (self.ready, self.writable, self.resumable):
             waiting.pop(connection, None)

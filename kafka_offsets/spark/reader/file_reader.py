@@ -1,4 +1,4 @@
-"""Pieces of a log in columns, and a row for each batch that cannot be read: damage never ends a query.
+"""Reader of one file of a log in columns, with a row for each batch that cannot be read: damage never ends a query.
 
 Damage in a segment: where the next batch begins after bytes that are not a whole batch.
 
@@ -33,7 +33,7 @@ class UnreadableError(StorageError):
     """The file system refused to read the file: its contents are unknown."""
 
 
-class Pieces:
+class FileReader:
     """The record batches of a file from some position on.
 
     position      the end of what has been read

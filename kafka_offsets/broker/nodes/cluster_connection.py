@@ -1,8 +1,8 @@
-"""Part: connects a broker with the metadata of its cluster, wherever they are."""
+"""Connection of a broker with the metadata of its cluster, wherever they are."""
 
 from __future__ import annotations
 
-from kafka_offsets.broker.cluster.rows import ClusterRows
+from kafka_offsets.broker.cluster.apis import ClusterApis
 from kafka_offsets.broker.core.api_table import served_apis
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.gates.gate import authorized
@@ -21,8 +21,8 @@ def connect(core: BrokerCore, membership: ClusterMembership) -> None:
     core.replicas.membership = membership
     core.topics.cluster = ClusterTopics(membership, core.config, partition_count)
     core.settings.cluster = membership.alter_settings
-    rows = ClusterRows(membership).table(served_apis(core.config.profile))
-    core.broker.apis = authorized(core.authorizer, rows)
+    apis = ClusterApis(membership).table(served_apis(core.config.profile))
+    core.broker.apis = authorized(core.authorizer, apis)
 
 
 def catch_up(core: BrokerCore) -> None:

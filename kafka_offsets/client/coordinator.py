@@ -21,6 +21,8 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _FIND_VERSION, _FETCH_VERSION, DESCRIBE_VERSION, _DELETE_VERSION = 3, 7, 5, 1
 CONSUMER_GROUP_DESCRIBE = 69
+NOT_DESCRIBED = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+"""Errors of ConsumerGroupDescribe for a group that DescribeGroups may describe: it is classic, or all groups are."""
 
 T = TypeVar("T")
 
@@ -182,7 +184,7 @@ class Coordinator:
             response = self._ask(messages.ConsumerGroupDescribeRequest([self.group]), 0, "groups")
             if not response.error_code:
                 return consumer_group(response)
-            if response.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+            if response.error_code not in NOT_DESCRIBED:
                 raise RefusedError(f"group {self.group}", response.error_code)
         response = self._ask(messages.DescribeGroupsRequest([self.group]), DESCRIBE_VERSION, "groups")
         if response.error_code:

@@ -212,6 +212,13 @@ def test_the_first_fetches_for_other_partitions_wait_for_a_moment(core: Partitio
     assert wait_of(core, ("u", 0, 1)) == 5
 
 
+def test_a_connection_keeps_two_numbers_of_a_fetch(core: PartitionCore) -> None:
+    """It kept the names and numbers of all partitions, as long as it was open."""
+    wait_of(core, ("t", 0, 3), ("t", 1, 0))
+    kept = core.client("connection").connection.fetched
+    assert [type(each) for each in kept] == [int, int]
+
+
 def test_in_the_profile_of_kafka_the_first_fetch_waits_as_long_as_it_asks_for() -> None:
     core = filled(PartitionCore(profile="kafka", auto_create_topics_delay_ms=0))
     assert wait_of(core, ("t", 0, 3)) == 500

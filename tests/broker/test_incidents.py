@@ -4,11 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_offsets.broker.config.security_keys import STANDARD_AUTHORIZER
 from kafka_offsets.broker.wire import answers
 from kafka_offsets.broker.wire.refused import NOTED
+from kafka_offsets.client.acls import VERSION, creation
 from kafka_offsets.incidents import LONGEST, MOST
 from kafka_offsets.protocol import messages
 from kafka_offsets.protocol.records import encode_batch
+from kafka_offsets.testing import allow
 from tests.drivers.core import CoreClient, make_core
 
 MEMBER = "m" * 22
@@ -65,3 +68,16 @@ def test_what_is_kept_of_refused_clients_has_a_bound() -> None:
     assert 2 <= len(kept) <= MOST
     assert max(len(each.text(name)) for each in kept for name in each.fields) == LONGEST + 1
     assert kept[0].text("group").startswith("ggg") and kept[0].text("group").endswith("…")
+
+
+def test_only_the_refused_ones_of_many_coordinators_are_kept() -> None:
+    """All groups of the request were named as denied."""
+    config = {"allow_everyone_if_no_acl_found": True, "authorizer_class_name": STANDARD_AUTHORIZER}
+    client = CoreClient(make_core(**config))
+    for each in ("READ", "DESCRIBE"):
+        client.call(creation([allow("alice", each, group="secret")]), VERSION)
+    request = messages.FindCoordinatorRequest(coordinator_keys=["billing", "secret", "reports"])
+    assert [bool(each.error_code) for each in client.call(request, 4).coordinators] == [False, True, False]
+    client.call(messages.FindCoordinatorRequest("secret"), 3)
+    kept = list(client.core.answers.incidents)
+    assert kept and {(each.text("group"), each.text("topic")) for each in kept} == {("secret", "")}

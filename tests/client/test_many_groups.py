@@ -135,6 +135,34 @@ def test_a_group_that_is_refused_is_the_first_of_the_worst(
     assert second.split()[0] == "g29"
 
 
+def test_a_consumer_group_that_is_refused_is_not_one_that_does_not_exist(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """DescribeGroups v5 says that a group of the other kind is Dead, without an error."""
+    with Broker() as broker:
+        broker.create_topic("orders")
+        broker.commit("classic", {("orders", 0): 0})
+        beat = messages.ConsumerGroupHeartbeatRequest("modern", "m" * 22, 0, None, None, 60_000, ["orders"])
+        beat.topic_partitions = []
+        with Connection(*parse_address(broker.bootstrap_servers)) as connection:
+            assert not connection.call(beat, 1).error_code
+        rows, _ = told(broker, capsys, "groups", "describe", "--all-groups", "--state")
+        assert [row.split()[0] for row in rows[1:]] == ["classic", "modern"]
+        with broker.faults.error("ConsumerGroupDescribe", "TOPIC_AUTHORIZATION_FAILED", group="modern"):
+            rows, error = told(broker, capsys, "groups", "describe", "--all-groups", "--state", code=1)
+    assert rows[2].split()[0] == "modern" and rows[2].endswith("TOPIC_AUTHORIZATION_FAILED (29)")
+    assert "does not exist" not in error
+
+
+def test_a_broker_with_classic_groups_alone_describes_them(
+    many: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with many.faults.error("ConsumerGroupDescribe", "UNSUPPORTED_VERSION"):
+        rows, _ = told(many, capsys, "groups", "describe", "--all-groups", "--state")
+        assert len(rows) == 1 + GROUPS and all(" Empty " in row for row in rows[1:])
+        assert " Empty " in told(many, capsys, "groups", "describe", "g01", "--state")[0][1]
+
+
 def test_only_the_largest_lags_are_timed(
     many: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import socket
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -285,6 +286,22 @@ def test_another_broker_can_be_chosen(page: Page, client: Client, main: OneBroke
     finally:
         client.delete(f"/brokers/{other['broker']}")
     page.wait_for("document.querySelector('#count').textContent === '1'")  # main again, as the other is gone
+
+
+def test_brokers_and_groups_may_have_any_letters(page: Page, client: Client, main: OneBroker) -> None:
+    """A broker that is called as its test, with / or ?, was never shown."""
+    broker, group = "test_it[a/b?c#d-100%]", "a/b?c&d=<script>"
+    path = f"/brokers/{quote(broker, safe='')}"
+    client.post("/brokers", name=broker, topics={"orders": 1})
+    client.post(f"{path}/commit", group=group, offsets={"orders": {"0": 0}})
+    try:
+        page.open(f"{client.url}/?{urlencode({'broker': broker, 'group': group})}")
+        page.wait_for("document.querySelector('details[data-group] .inside')?.innerText.includes('orders-0')")
+        assert names(page) == [group]
+        assert page.run("document.title") == f"{group} - {broker} - kafka_offsets"
+        assert page.problems == []
+    finally:
+        client.delete(path)
 
 
 WRONG = """<body style="background: white">

@@ -290,7 +290,8 @@ def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
     first_ms, most_ms = broker.config.fetch_first_wait_ms, request.max_wait_ms
     if not first_ms or request.min_bytes > 1 or _follower(request, parked.context.api_version)[0] >= 0:
         return most_ms
-    places = frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted)
+    # A number is enough, and not as large as the partitions.
+    places = hash(frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted))
     known, waits = connection.fetched
     waits = waits if places == known else 0
     wait_ms = first_ms << 2 * waits

@@ -7,7 +7,6 @@ from kafka_offsets.broker.turn.scheduler import Deadline
 from kafka_offsets.broker.wire.api import Api, Apis, Codecs, Shortcut
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.protocol.connection import FrameReader, Parts
-from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.security.principal import ANONYMOUS, Principal
 from kafka_offsets.security.sasl.authentication import Authentication
 
@@ -45,7 +44,7 @@ class ClientConnection:
     is_blocked     the peer does not read: its further requests are not decided for now
     muted          set while its client is throttled: it is not read until this deadline
     is_exempt      no quota applies to its requests
-    fetched        the partitions of its last Fetch that has waited, and how many for the same ones have
+    fetched        the hash of the partitions of its last Fetch that has waited, and how many for the same ones have
     """
 
     __slots__ = (
@@ -90,7 +89,7 @@ class ClientConnection:
         self.is_blocked = False
         self.muted: Deadline | None = None
         self.is_exempt = False
-        self.fetched: tuple[frozenset[TopicPartition], int] = frozenset(), 0
+        self.fetched = 0, 0
         self.closing = False
         self.last_used_ms = 0
         self.owner = owner

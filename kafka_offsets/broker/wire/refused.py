@@ -78,11 +78,14 @@ def is_refused(api_key: int, response: Any) -> bool:
 
 def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
     """Note the errors in a response that `is_refused`."""
-    for code, topic, message in _errors(context.api_key, response):
+    for code, part, message in _errors(context.api_key, response):
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
             continue
         name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
-        details = {"topic": topic, "message": message, **_details(context.api_key, context.request, response)}
+        details = {"topic": part, "message": message, **_details(context.api_key, context.request, response)}
+        if context.api_key == _FIND_COORDINATOR:
+            kind = "transactional_id" if context.request.key_type else "group"
+            details |= {"topic": "", kind: part or context.request.key}
         if code in _DENIALS:
             details["principal"] = str(context.principal)
         incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **details)
@@ -107,7 +110,10 @@ def sender(api: str, context: RequestContext) -> dict[str, str | int]:
 
 
 def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
-    """Yield the errors of a response, each with its topic and its message; one for all partitions of a topic."""
+    """Yield the errors of a response, each with what it is about, and its message.
+
+    That is a topic, once for all of its partitions, or the group or transactional id whose coordinator is asked for.
+    """
     if api_key == _METADATA:
         for topic in response.topics:
             if topic.error_code:
@@ -122,7 +128,7 @@ def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
             }:
                 yield code, topic.name, message
     elif api_key == _FIND_COORDINATOR and response.coordinators:
-        yield from ((each.error_code, "", "") for each in response.coordinators if each.error_code)
+        yield from ((each.error_code, each.key, "") for each in response.coordinators if each.error_code)
     elif response.error_code:
         yield response.error_code, "", getattr(response, "error_message", None) or ""
 
@@ -133,9 +139,6 @@ def _details(api_key: int, request: Any, response: Any) -> dict[str, str | int]:
         if response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT:
             return {"offered": request.session_timeout_ms}
         return {"offered": ", ".join(each.name for each in request.protocols)}
-    if api_key == _FIND_COORDINATOR:
-        kind = "transactional_id" if request.key_type else "group"
-        return {kind: ", ".join(request.coordinator_keys) or request.key}
     if api_key == _SASL_HANDSHAKE:
         return {"offered": request.mechanism, "served": ", ".join(response.mechanisms)}
     return {}

@@ -15,6 +15,7 @@ from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.coordinator import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_VERSION,
+    NOT_DESCRIBED,
     Committed,
     Description,
     Offsets,
@@ -130,10 +131,13 @@ def _described(
         else:
             left.append(group)
     if left and broker.latest_version(CONSUMER_GROUP_DESCRIBE) >= 0:
+        others = []
         for modern in broker.call(messages.ConsumerGroupDescribeRequest(left), 0).groups:
             if not modern.error_code:
                 found[modern.group_id] = consumer_group(modern)
-        left = [group for group in left if group not in found]
+            elif modern.error_code in NOT_DESCRIBED:
+                others.append(modern.group_id)
+        left = others  # one that is refused would be Dead among the classic groups: it is asked again alone
     if left:
         for classic in broker.call(messages.DescribeGroupsRequest(left), DESCRIBE_VERSION).groups:
             if not classic.error_code:

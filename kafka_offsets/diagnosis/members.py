@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kafka_offsets.diagnosis.facts import Facts, Group, Member
 from kafka_offsets.diagnosis.findings import (
+    ASKED_WITHIN_MS,
     Finding,
     clock,
     counted,
@@ -23,7 +24,6 @@ from kafka_offsets.incidents import LEFT, REBALANCE, REFUSED, REMOVED, REPLACED,
 _REBALANCES, _REBALANCES_WITHIN_MS = 4, 30_000
 """A group repeats its rebalances if one reason comes so much more often than it has members."""
 
-_ASKED_WITHIN_MS = 60_000
 _SILENT_MS = 3_000
 """A member that heartbeats is silent for so long without being slow: the default interval of clients."""
 
@@ -91,7 +91,7 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
         if member.partitions
     }
     for each in facts.incidents:
-        if each.last_ms < now - _ASKED_WITHIN_MS or (each.text("client"), each.text("host")) in reading:
+        if each.last_ms < now - ASKED_WITHIN_MS or (each.text("client"), each.text("host")) in reading:
             continue
         if each.kind == REFUSED and each.text("error") in (
             "UNKNOWN_TOPIC_OR_PARTITION",

@@ -228,12 +228,17 @@ def instance_in_use(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield clients that cannot join since another member has their group instance id (KIP-848)."""
     for each in facts.incidents:
         if each.kind == REFUSED and each.text("error") == "UNRELEASED_INSTANCE_ID":
-            group = _group(facts, each)
-            if group is not None and not _has_joined(group, each):
+            group, instance = _group(facts, each), each.text("instance")
+            members = () if group is None else group.members
+            owner = next((member for member in members if member.instance_id == instance), None)
+            if owner is not None and (owner.client_id, owner.host) != (
+                each.text("client"),
+                each.text("host"),
+            ):
                 yield of_client(
                     each,
                     f"{who(each)} cannot join group {each.text('group')!r}, refused {when(each)}: instance "
-                    f"{each.text('instance')!r} belongs to another member that has not left",
+                    f"{instance!r} belongs to {owner.client_id!r} at {owner.host}, which has not left",
                 )
 
 

@@ -1,11 +1,13 @@
 """Incidents: the last things that went otherwise than a client wanted, kept for whoever asks why something is stuck.
 
 A broker adds one when it removes a member, begins a rebalance, refuses a request or aborts a transaction that has timed
-out; what goes well adds nothing. The same incident is one entry with a count, and the oldest entries go first.
+out; what goes well adds nothing, and ends what was refused to the same client before. The same incident is one entry
+with a count, and the oldest entries go first.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 MOST = 500
@@ -21,6 +23,21 @@ TIMED_OUT, EXPIRED, DELETED = "timed-out", "expired", "deleted"
 group instance id; a request was refused; a version or an API is not served; a connection speaks another protocol; a
 client was throttled; a transaction has timed out; committed offsets have expired; a topic was deleted."""
 
+_ASKER = ("client", "host", "group", "transactional_id", "topic")
+"""The fields that say who asks for what: a client that is served ends what it was refused for the same."""
+
+FENCED = frozenset(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
+"""Errors of a producer that has lost its transactional id: that it is served again begins with InitProducerId."""
+
+_OF_ONE_MEMBER = frozenset(("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID"))
+"""Errors of a member whose instance id another one has, perhaps with the same client id."""
+
+Fields = dict[str, str | int]
+_Key = tuple[object, ...]
+
+new_number = itertools.count(1).__next__
+"""Numbers of incidents in this process: one that comes later has a larger number."""
+
 
 class Incident:
     """One incident, or several that differ in nothing but their time.
@@ -29,12 +46,13 @@ class Incident:
     fields            who, of what, why: names to texts and numbers
     count             how often
     first_ms, last_ms  wall time of the first and the last
+    serial            number of the last, by `new_number`
     """
 
-    __slots__ = ("count", "fields", "first_ms", "kind", "last_ms")
+    __slots__ = ("count", "fields", "first_ms", "kind", "last_ms", "serial")
 
-    def __init__(self, kind: str, fields: dict[str, str | int], wall_ms: int) -> None:
-        self.kind, self.fields = kind, fields
+    def __init__(self, kind: str, fields: Fields, wall_ms: int) -> None:
+        self.kind, self.fields, self.serial = kind, fields, 0
         self.count, self.first_ms, self.last_ms = 1, wall_ms, wall_ms
 
     def text(self, name: str) -> str:
@@ -53,12 +71,14 @@ class Incident:
 class Incidents:
     """The incidents of one broker: written by its thread.
 
-    on_new  called with an incident that is the first of its kind and fields
+    on_new    called with an incident that is the first of its kind and fields
+    refusals  of requests, by API and by who asks: the keys of the incidents that end when that is served
     """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._kept: dict[tuple[object, ...], Incident] = {}
+        self._kept: dict[_Key, Incident] = {}
+        self.refusals: dict[str, dict[_Key, list[_Key]]] = {}
         self.on_new: Callable[[Incident], None] | None = None
 
     def add(self, kind: str, wall_ms: int, /, **fields: str | int) -> Incident:
@@ -71,14 +91,47 @@ class Incidents:
         if known is None:
             known = Incident(kind, fields, wall_ms)
             if len(self._kept) >= self._most:
-                del self._kept[next(iter(self._kept))]
+                self._forget(next(iter(self._kept)))
+            if kind == REFUSED and known.text("error") not in FENCED:
+                asked = self.refusals.setdefault(known.text("api"), {})
+                asked.setdefault(_asker(fields), []).append(key)
             if self.on_new is not None:
                 self.on_new(known)
         else:
             known.count += 1
             known.last_ms = wall_ms
+        known.serial = new_number()
         self._kept[key] = known
         return known
+
+    def end_refusals(self, fields: Fields) -> None:
+        """Forget what was refused to a client for that with which it is served now."""
+        asked = self.refusals.get(str(fields.get("api")), {})
+        for asker in (_asker(fields), (*_asker(fields), fields.get("member", ""))):
+            for key in list(asked.get(asker, ())):
+                self._forget(key)
+
+    def end_producer(self, transactional_id: str, client: str, host: str) -> None:
+        """Forget that a transaction has timed out, or its client was fenced: the client has begun anew."""
+        for key, each in list(self._kept.items()):
+            if each.text("transactional_id") != transactional_id:
+                continue
+            is_fenced = each.kind == REFUSED and each.text("error") in FENCED
+            if each.kind == TIMED_OUT or (
+                is_fenced and (each.text("client"), each.text("host")) == (client, host)
+            ):
+                self._forget(key)
+
+    def _forget(self, key: _Key) -> None:
+        gone = self._kept.pop(key)
+        api, asker = gone.text("api"), _asker(gone.fields)
+        keys = self.refusals.get(api, {}).get(asker, [])
+        if key in keys:
+            keys.remove(key)
+            if not keys:
+                del self.refusals[api][asker]
+            if not self.refusals[api]:
+                del self.refusals[api]
 
     def __iter__(self) -> Iterator[Incident]:
         """Yield all, the one that happened last at the end."""
@@ -87,3 +140,8 @@ class Incidents:
     def __len__(self) -> int:
         """Return how many different ones there are."""
         return len(self._kept)
+
+
+def _asker(fields: Fields) -> _Key:
+    who = tuple(fields.get(name, "") for name in _ASKER)
+    return (*who, fields.get("member", "")) if fields.get("error") in _OF_ONE_MEMBER else who

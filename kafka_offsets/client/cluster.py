@@ -379,23 +379,37 @@ class ClusterClient:
 
     def fetch(self, partition: TopicPartition, offset: int, max_bytes: int = _FETCH_BYTES) -> bytes:
         """Return record batches from an offset on, uncommitted ones included; none at the end, after a moment."""
-        return self._retrying(lambda: self._fetch(partition, offset, max_bytes))
+        return bytes(self._retrying(lambda: self._fetch(partition, offset, max_bytes)).records or b"")
 
-    def _fetch(self, place: TopicPartition, offset: int, max_bytes: int) -> bytes:
+    def fetch_committed(self, partition: TopicPartition, offset: int) -> tuple[bytes, list[tuple[int, int]]]:
+        """Return record batches as `fetch`, up to the last stable offset, and what of them is aborted.
+
+        That is the producer id and the first offset of each aborted transaction, as `PartitionRecords` takes them.
+        """
+        found = self._retrying(lambda: self._fetch(partition, offset, _FETCH_BYTES, committed_only=True))
+        aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
+        return bytes(found.records or b""), aborted
+
+    def _fetch(
+        self, place: TopicPartition, offset: int, max_bytes: int, *, committed_only: bool = False
+    ) -> messages.FetchResponse.PartitionData:
         made = messages.FetchRequest
         partition = made.FetchPartition(place[1], fetch_offset=offset, partition_max_bytes=max_bytes)
         request = made(
             max_wait_ms=_FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=max_bytes,
+            isolation_level=int(committed_only),
             topics=[made.FetchTopic(place[0], partitions=[partition])],
         )
         response = self._leader(place).call(request, _FETCH_VERSION)
-        found = response.responses[0].partitions[0] if response.responses else None
+        found: messages.FetchResponse.PartitionData | None = (
+            response.responses[0].partitions[0] if response.responses else None
+        )
         error = response.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
         if error or found is None:
             raise RefusedError(f"{place[0]}-{place[1]} from offset {offset}", error)
-        return bytes(found.records or b"")
+        return found
 
     def _leader(self, partition: TopicPartition) -> Connection:
         """Return the connection to the leader of a partition, which is known from the last answer about its topic."""

@@ -11,6 +11,9 @@ from kafka_offsets.incidents import Incident
 
 _MOST_NAMED = 5
 
+ASKED_WITHIN_MS = 60_000
+"""A client that asks in vain asks again: what it has not asked for so long, it asks no longer."""
+
 
 class Finding(NamedTuple):
     """Something that is stuck, or that explains why.

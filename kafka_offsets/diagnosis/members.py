@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kafka_offsets.diagnosis.facts import Facts, Group, Member
 from kafka_offsets.diagnosis.findings import (
+    ASKED_WITHIN_MS,
     Finding,
     clock,
     counted,
@@ -23,7 +24,6 @@ from kafka_offsets.incidents import LEFT, REBALANCE, REFUSED, REMOVED, REPLACED,
 _REBALANCES, _REBALANCES_WITHIN_MS = 4, 30_000
 """A group repeats its rebalances if one reason comes so much more often than it has members."""
 
-_ASKED_WITHIN_MS = 60_000
 _SILENT_MS = 3_000
 """A member that heartbeats is silent for so long without being slow: the default interval of clients."""
 
@@ -91,7 +91,7 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
         if member.partitions
     }
     for each in facts.incidents:
-        if each.last_ms < now - _ASKED_WITHIN_MS or (each.text("client"), each.text("host")) in reading:
+        if each.last_ms < now - ASKED_WITHIN_MS or (each.text("client"), each.text("host")) in reading:
             continue
         if each.kind == REFUSED and each.text("error") in (
             "UNKNOWN_TOPIC_OR_PARTITION",
@@ -228,12 +228,17 @@ def instance_in_use(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield clients that cannot join since another member has their group instance id (KIP-848)."""
     for each in facts.incidents:
         if each.kind == REFUSED and each.text("error") == "UNRELEASED_INSTANCE_ID":
-            group = _group(facts, each)
-            if group is not None and not _has_joined(group, each):
+            group, instance = _group(facts, each), each.text("instance")
+            members = () if group is None else group.members
+            owner = next((member for member in members if member.instance_id == instance), None)
+            if owner is not None and (owner.client_id, owner.host) != (
+                each.text("client"),
+                each.text("host"),
+            ):
                 yield of_client(
                     each,
                     f"{who(each)} cannot join group {each.text('group')!r}, refused {when(each)}: instance "
-                    f"{each.text('instance')!r} belongs to another member that has not left",
+                    f"{instance!r} belongs to {owner.client_id!r} at {owner.host}, which has not left",
                 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_offsets.diagnosis.facts import Facts
-from kafka_offsets.diagnosis.findings import Finding, counted, of_client, span, when, who
-from kafka_offsets.incidents import FOREIGN, REFUSED, REMOVED, THROTTLED, UNSERVED, Incident
+from kafka_offsets.diagnosis.findings import ASKED_WITHIN_MS, Finding, counted, of_client, span, when, who
+from kafka_offsets.incidents import FENCED, FOREIGN, REFUSED, REMOVED, THROTTLED, UNSERVED, Incident
 
 _DENIED = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -14,9 +14,11 @@ _DENIED = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "transactional_id",
     "CLUSTER_AUTHORIZATION_FAILED": "",
 }
-_FENCED = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}
 _COMMITS = {"OffsetCommit", "TxnOffsetCommit"}
 _NOT_A_MEMBER = {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "STALE_MEMBER_EPOCH", "FENCED_MEMBER_EPOCH"}
+
+_THROTTLED_WITHIN_MS = 11_000
+"""A client exceeds its quota no longer: the windows that quotas count in are over."""
 
 
 def _refused(facts: Facts) -> Iterator[Incident]:
@@ -54,14 +56,14 @@ def not_authenticated(facts: Facts, now: int) -> Iterator[Finding]:
 def foreign_protocol(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield connections that speak something else than the port expects."""
     for each in facts.incidents:
-        if each.kind == FOREIGN:
+        if each.kind == FOREIGN and each.last_ms > now - ASKED_WITHIN_MS:
             yield of_client(each, f"{who(each)} sends {each.text('protocol')}, {when(each)}")
 
 
 def version_not_served(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield requests whose API or version the broker does not serve."""
     for each in facts.incidents:
-        if each.kind == UNSERVED:
+        if each.kind == UNSERVED and each.last_ms > now - ASKED_WITHIN_MS:
             yield of_client(
                 each,
                 f"{who(each)} sends {each.text('api')}, {when(each)}, which is not served{each.text('range')}",
@@ -86,7 +88,7 @@ def commit_refused(facts: Facts, now: int) -> Iterator[Finding]:
     removed = {each.text("member") for each in facts.incidents if each.kind == REMOVED}
     for each in _refused(facts):
         error = each.text("error")
-        if each.text("api") not in _COMMITS or error in _DENIED or error in _FENCED:
+        if each.text("api") not in _COMMITS or error in _DENIED or error in FENCED:
             continue
         if each.text("member") and each.text("member") in removed:
             continue
@@ -111,7 +113,7 @@ def commit_refused(facts: Facts, now: int) -> Iterator[Finding]:
 def producer_fenced(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield producers that another one with the same transactional id, or a time-out, has fenced."""
     for each in _refused(facts):
-        if each.text("error") in _FENCED:
+        if each.text("error") in FENCED:
             name = each.text("transactional_id")
             of = f" of transactional id {name!r}" if name else ""
             yield of_client(
@@ -125,7 +127,7 @@ def produce_refused(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield batches that the broker did not append."""
     for each in _refused(facts):
         error = each.text("error")
-        if each.text("api") != "Produce" or error in _DENIED or error in _FENCED:
+        if each.text("api") != "Produce" or error in _DENIED or error in FENCED:
             continue
         if error in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"):
             continue  # `topic-missing` says so
@@ -139,7 +141,7 @@ def produce_refused(facts: Facts, now: int) -> Iterator[Finding]:
 def throttled(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield clients that a quota makes wait."""
     for each in facts.incidents:
-        if each.kind == THROTTLED:
+        if each.kind == THROTTLED and each.last_ms > now - _THROTTLED_WITHIN_MS - each.number("ms"):
             yield of_client(
                 each,
                 f"{who(each)} is throttled by a quota, {when(each)}, for up to {span(each.number('ms'))} a response",

@@ -511,11 +511,12 @@ class Broker(EmbeddedBroker):
         """Return groups, members, assignments, offsets and lag as text, for debugging."""
         return "\n".join(self._when_open(groups.describe_state))
 
-    def report(self, event: int = 0, faults: Iterable["Fault"] = ()) -> list[str]:
+    def report(self, event: int = 0, faults: Iterable["Fault"] = (), incident: int = 0) -> list[str]:
         """Return what a failed test shows: why, refused requests, the last ones, faults, and what the broker holds.
 
         event   only requests after this value of `last_event`
         faults  that are named
+        incident  only incidents after this number of `kafka_offsets.incidents.new_number`
         RuntimeError without `record=True`.
         """
         recorded = self._recorded().requests(event)
@@ -524,7 +525,7 @@ class Broker(EmbeddedBroker):
 
         def look(core: BrokerCore) -> tuple[Findings, list[str]]:
             """Diagnose and describe, in the broker's thread."""
-            found = facts.gather(core, faults=active, backs=backs)
+            found = facts.gather(core, faults=active, backs=backs, after=incident)
             findings = diagnose(found, core.clock.now().wall_ms)
             return findings, report.state_of(core, found, described)
 

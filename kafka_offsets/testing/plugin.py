@@ -34,10 +34,12 @@ class _Before(NamedTuple):
     """What a shared broker had recorded before a test.
 
     last_event  the number of its last event
+    incident    a number before those of the incidents of the test
     over        the faults that had ended
     """
 
     last_event: int
+    incident: int
     over: list[Any]
 
 
@@ -270,10 +272,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             f"the TestCase {case.name} has it for the fixtures {', '.join(sorted(_OF_A_CLASS))}, none of which its "
             "tests use: @pytest.mark.usefixtures('kafka_broker') on the class, or a fixture with autouse=True in it"
         )
-    item.stash[_before] = {
-        name: _Before(broker.last_event, broker.faults.over)
-        for name, broker in item.config.stash[_shared].items()
-    }
+    item.stash[_before] = {name: _before_test(each) for name, each in item.config.stash[_shared].items()}
     _renew_spark(item)
     _note_spark(item.config, item.config.stash, _spark_shared)
 
@@ -387,10 +386,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> 
     if report.failed:
         factory = item.stash.get(_factory, None)
         for own in factory.started if factory is not None else ():
-            report.sections.append(_section(own, _Before(0, [])))
+            report.sections.append(_section(own, _Before(0, 0, [])))
         before = item.stash.get(_before, {})
         for name, broker in _used(item).items():
-            report.sections.append(_section(broker, before.get(name, _Before(0, []))))
+            report.sections.append(_section(broker, before.get(name, _Before(0, 0, []))))
     return report
 
 
@@ -430,6 +429,12 @@ def _begins_here(frame: TracebackType) -> bool:
     return frame.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
+def _before_test(broker: "Broker") -> _Before:
+    from kafka_offsets.incidents import new_number
+
+    return _Before(broker.last_event, new_number(), broker.faults.over)
+
+
 def _used(item: pytest.Item) -> "dict[str, Broker]":
     """Return the running shared brokers that a test uses, by the names of their fixtures."""
     names = set(getattr(item, "fixturenames", ()))
@@ -443,7 +448,7 @@ def _section(broker: "Broker", before: _Before) -> tuple[str, str]:
         address = broker.bootstrap_servers
     except RuntimeError:  # the fixture has ended, and it is the end of another one that failed
         address = "stopped"
-    return f"Kafka broker ({address})", "\n".join(broker.report(before.last_event, faults))
+    return f"Kafka broker ({address})", "\n".join(broker.report(before.last_event, faults, before.incident))
 
 
 def _refuse(problem: str) -> NoReturn:

@@ -103,7 +103,8 @@ SAMPLES: dict[str, Facts] = {
         _refused("OffsetCommit", "FENCED_INSTANCE_ID", instance="one"),
     ),
     "instance-in-use": _incidents(
-        _refused("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID", instance="one")
+        _refused("ConsumerGroupHeartbeat", "UNRELEASED_INSTANCE_ID", instance="one"),
+        group=replace(STABLE, members=(replace(WORKER, instance_id="one"),)),
     ),
     "nobody-joined": replace(HEALTHY, groups=[Group("biling", exists=False)], others=["billing"]),
     "member-removed": _incidents(

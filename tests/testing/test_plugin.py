@@ -284,6 +284,27 @@ def test_the_report_of_a_session_shows_the_requests_of_this_test(run) -> None:
     result.stdout.no_fnmatch_line("* one  * ApiVersions v0")
 
 
+def test_what_an_earlier_test_was_refused_is_not_in_the_report_of_a_later_one(run) -> None:
+    result = run("""
+        from kafka_offsets.client.commits import VERSION, request
+        from kafka_offsets.client.connection import Connection, parse_address
+
+        def refused(broker, group):
+            with Connection(*parse_address(broker.bootstrap_servers)) as connection:
+                connection.call(request(group, {("nowhere", 0): 0}, {}), VERSION)
+
+        def test_one(kafka_session_broker):
+            refused(kafka_session_broker, "early")
+
+        def test_two(kafka_session_broker):
+            refused(kafka_session_broker, "late")
+            assert False
+    """)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["why: *'late'*"])
+    result.stdout.no_fnmatch_line("why: *'early'*")
+
+
 def test_what_passes_shows_nothing(run) -> None:
     run(PRODUCING, "-rA").stdout.no_fnmatch_line("*Kafka broker*")
 

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from kafka import KafkaConsumer
 
 from kafka_offsets.client.connection import Connection, parse_address
-from kafka_offsets.diagnosis.findings import Findings
 from kafka_offsets.diagnosis.rules import RULES
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker, ManualClock, allow, committed, group_stable, member_joined
-from kafka_offsets.testing.server.facts import gather
 from kafka_offsets.testing.server.recording import RecordedRequest
+from tests.testing.why_clients import CONFIG, consumer, found_at, is_stable, joined, producer, said, until
 
 pytestmark = pytest.mark.slow
-
-CONFIG = {
-    "group.initial.rebalance.delay.ms": 0,
-    "auto.create.topics.enable": False,
-    "group.min.session.timeout.ms": 100,
-}
 
 
 @pytest.fixture
@@ -34,53 +26,6 @@ def broker() -> Iterator[Broker]:
     with Broker(CONFIG, record=True) as running:
         running.create_topic("orders", 1)
         yield running
-
-
-def consumer(broker: Broker, group: str = "billing", client: str = "w1", **more: Any) -> Consumer:
-    settings = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "group.id": group,
-        "client.id": client,
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        "log_level": 0,
-        "error_cb": lambda error: None,
-    }
-    return Consumer(settings | {name.replace("_", "."): value for name, value in more.items()})
-
-
-def joined(
-    broker: Broker, group: str = "billing", client: str = "w1", members: int = 1, **more: Any
-) -> Consumer:
-    """Return a consumer of orders that is a member and has its assignment."""
-    made = consumer(broker, group, client, **more)
-    made.subscribe(["orders"])
-    until(lambda: (made.poll(0.05) and False) or made.assignment() != [] or members > 1)
-    return made
-
-
-def until(holds: Callable[[], object], seconds: float = 15) -> None:
-    """Let a client work until something holds; it is the client that needs the time."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to that"
-
-
-def said(broker: Broker, name: str, group: str | None = "billing") -> str:
-    """Return the sentence of a finding, which must be there."""
-    found = broker.why(group)
-    sentences = [each.sentence for each in found if each.name == name]
-    assert sentences, f"{name} is none of {[each.name for each in found]}: {found}"
-    return sentences[0]
-
-
-def found_at(broker: Broker, later_ms: int, group: str = "billing") -> Findings:
-    """Return the findings as they will be if nothing happens for a while, without waiting for it."""
-    from kafka_offsets.diagnosis.rules import diagnose
-
-    return broker._call(
-        lambda server: diagnose(gather(server.core, group), server.core.clock.now().wall_ms + later_ms, group)
-    )
 
 
 # -- who joins
@@ -175,11 +120,6 @@ def test_more_members_than_partitions(broker: Broker) -> None:
     assert sentence.startswith("1 member of group 'billing' has no partition: 2 members share 1 partition")
     first.close()
     second.close()
-
-
-def is_stable(broker: Broker, members: int) -> bool:
-    view = broker.group("billing")
-    return view is not None and view.is_settled and len(view.members) == members
 
 
 def test_a_rebalance_waits_for_a_silent_member_which_is_then_removed_and_its_commit_refused() -> None:
@@ -303,18 +243,6 @@ def test_an_offset_that_is_not_a_members_to_commit(broker: Broker) -> None:
 
 
 # -- transactions
-
-
-def producer(broker: Broker, **more: Any) -> Producer:
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0, "error_cb": lambda error: None}
-    made = Producer(
-        settings
-        | {"transactional.id": "tx-1"}
-        | {name.replace("_", "."): value for name, value in more.items()}
-    )
-    made.init_transactions()
-    made.begin_transaction()
-    return made
 
 
 def test_a_lag_that_is_an_open_transaction_and_then_only_markers(broker: Broker) -> None:

@@ -121,7 +121,12 @@ class RequestDispatcher:
         )
         bug: Exception | None = None
         try:
-            is_decided = shortcut is not None and shortcut.decide(context, frame, body, now)
+            is_decided = (
+                shortcut is not None
+                and api.name
+                not in self._responses.incidents.refusals  # success ends them: see `wire.refused`
+                and shortcut.decide(context, frame, body, now)
+            )
         except Exception as error:  # noqa: BLE001 - fail_request logs it
             is_decided, bug = False, error
         if not is_decided:

@@ -8,7 +8,7 @@ learns from these what it may not see. Handlers ask for all other rights. A brok
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -77,6 +77,7 @@ def _decide_keys(
     named, may = api.named(context.api_version), context.sender.may
     keys = dict.fromkeys(named.keys(request))
     denied = {key for key in keys if not may(right.operation, right.resource_type, key)}
+    _end_denied(broker, api, context, right, keys.keys() - denied)
     if not denied:
         return api.handle(broker, request, context, now)
     for key in sorted(denied):
@@ -100,6 +101,7 @@ def _decide_topics(
     named = api.named(version)
     names = {name_of(topic) for topic in named.topics(request)} - {""}  # "" is the name for an unknown id
     denied = {name for name in names if not may(right.operation, right.resource_type, name)}
+    _end_denied(broker, api, context, right, names - denied)
     if not denied:
         return api.handle(broker, request, context, now)
     for name in sorted(denied):
@@ -126,6 +128,16 @@ def _note_denied(broker: Context, api: Api, context: RequestContext, right: righ
     if right.resource_type is not ResourceType.CLUSTER:
         fields[right.resource_type.name.lower()] = name
     broker.responses.incidents.add(REFUSED, broker.clock.now().wall_ms, **fields)
+
+
+def _end_denied(
+    broker: Context, api: Api, context: RequestContext, right: rights.Right, names: Iterable[str]
+) -> None:
+    incidents = broker.responses.incidents
+    if api.name in incidents.refusals:
+        for name in names:
+            kind = right.resource_type.name.lower()
+            incidents.end_refusals(sender(api.name, context) | {kind: name})
 
 
 def _decide_served_part(

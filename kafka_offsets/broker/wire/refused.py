@@ -1,5 +1,7 @@
 """Refused requests: notes the errors that clients are told, as incidents. What succeeds costs one call.
 
+A client that is served with what it was refused before ends these incidents.
+
 Errors that clients meet as a matter of course, and retry, are none: a rebalance in progress, a coordinator that moves.
 """
 
@@ -13,7 +15,7 @@ from kafka_offsets.errors import ErrorCode
 from kafka_offsets.incidents import REFUSED, Incidents
 
 _PRODUCE, _METADATA, _OFFSET_COMMIT, _FIND_COORDINATOR = 0, 3, 8, 10
-_JOIN_GROUP, _SASL_HANDSHAKE, _TXN_OFFSET_COMMIT = 11, 17, 28
+_JOIN_GROUP, _SASL_HANDSHAKE, INIT_PRODUCER_ID, _TXN_OFFSET_COMMIT = 11, 17, 22, 28
 
 _BY_PARTITION = {_PRODUCE: "responses", _OFFSET_COMMIT: "topics", _TXN_OFFSET_COMMIT: "topics"}
 """APIs whose errors are those of partitions, with the array of their topics."""
@@ -91,6 +93,26 @@ def note(incidents: Incidents, api: str, context: RequestContext, response: Any,
         incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **details)
 
 
+def end(incidents: Incidents, api: str, context: RequestContext, response: Any) -> None:
+    """End what was refused to the client before for that with which a response serves it."""
+    key, request = context.api_key, context.request
+    is_echo = response is request  # it says that there is no error
+    failed = set() if is_echo else {topic for _, topic, _ in _errors(key, response)}
+    fields = sender(api, context)
+    if key == INIT_PRODUCER_ID and not failed and "transactional_id" in fields:
+        incidents.end_producer(*(str(fields[name]) for name in ("transactional_id", "client", "host")))
+    if api not in incidents.refusals:
+        return
+    if key == _FIND_COORDINATOR:
+        fields |= _details(key, request, response)
+    if not failed:
+        incidents.end_refusals(fields)
+    array = "topics" if key == _METADATA else _BY_PARTITION.get(key)
+    for topic in getattr(request if is_echo else response, array, ()) if array and "" not in failed else ():
+        if topic.name not in failed:
+            incidents.end_refusals(fields | {"topic": topic.name or ""})
+
+
 def sender(api: str, context: RequestContext) -> dict[str, str | int]:
     """Return the fields that say who asks, and for which group, member or transaction."""
     request = context.request
@@ -129,7 +151,7 @@ def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
                 yield code, topic.name, message
     elif api_key == _FIND_COORDINATOR and response.coordinators:
         yield from ((each.error_code, each.key, "") for each in response.coordinators if each.error_code)
-    elif response.error_code:
+    elif getattr(response, "error_code", 0):
         yield response.error_code, "", getattr(response, "error_message", None) or ""
 
 

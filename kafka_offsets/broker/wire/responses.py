@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
-from kafka_offsets.broker.wire.refused import NOTED, is_refused, note
+from kafka_offsets.broker.wire.refused import INIT_PRODUCER_ID, NOTED, end, is_refused, note
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.state.result import CLOSE, Receiver, RequestContext
@@ -78,6 +78,8 @@ class Responses:
             context.encoded = response
             self.ready[connection] = None
             return
+        if self.incidents.refusals or context.api_key == INIT_PRODUCER_ID:
+            end(self.incidents, self._api_of(context.api_key).name, context, response)
         if (
             context.api_key in NOTED
             and response is not context.request

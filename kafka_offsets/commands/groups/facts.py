@@ -5,33 +5,24 @@ A broker tells neither when a state began, nor who is silent, nor what it refuse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
+from kafka_offsets.client.admin_requests.groups import GroupFacts
 from kafka_offsets.client.cluster import LATEST, WHOLE_TOPIC, ClusterClient
-from kafka_offsets.client.coordinator import Committed, Coordinator, Description
+from kafka_offsets.client.consumer.record import PartitionRecords
 from kafka_offsets.commands.options.connections import Refusals, listed_groups
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Transaction
-from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, ProtocolError
-from kafka_offsets.protocol.records import batch_headers
+from kafka_offsets.errors import KafkaOffsetsError, ProtocolError
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _MOST_LAG, _MOST_READ = 100, 50
-"""The batches after a committed offset are read for markers if the lag is at most so large, in so many partitions."""
-
-_CONTROL = 0x20
+"""The batches after a committed offset are read for records if the lag is at most so large, in so many partitions."""
 
 
-def group_facts(coordinator: Coordinator) -> Group:
-    """Return what the coordinator of a group tells of it. Raises ConnectionLostError and RefusedError."""
-    errors: dict[TopicPartition, ErrorCode] = {}
-    found, committed = coordinator.describe(), coordinator.committed(errors)
-    group = group_of(coordinator.group, found, committed)
-    return replace(group, exists=group.exists or bool(errors))
-
-
-def group_of(group: str, found: Description, committed: Mapping[TopicPartition, Committed]) -> Group:
-    """Return what is told of a group."""
+def group_of(told: GroupFacts) -> Group:
+    """Return what a coordinator tells of a group."""
+    found, committed = told.description, told.committed
     members = tuple(
         Member(
             each.member_id,
@@ -46,13 +37,13 @@ def group_of(group: str, found: Description, committed: Mapping[TopicPartition, 
         for each in found.members
     )
     return Group(
-        group,
+        told.group,
         found.type,
         found.state,
         -1 if found.epoch is None else found.epoch,
         members,
         offsets={place: Offset(each.offset) for place, each in committed.items()},
-        exists=found.state != "Dead" or bool(committed),
+        exists=found.state != "Dead" or bool(committed or told.refused),
     )
 
 
@@ -127,11 +118,12 @@ def _with_unread(cluster: ClusterClient, group: Group, logs: dict[TopicPartition
 
 
 def _has_record(cluster: ClusterClient, place: TopicPartition, offset: int, end: int) -> bool | None:
-    """Return whether there is a record from `offset` on, markers apart; None if that is not known."""
+    """Return whether a reader of committed records finds one from `offset` on; None if that is not known."""
     try:
-        headers = [header for _, header in batch_headers(cluster.fetch(place, offset))]
+        data, aborted = cluster.fetch_committed(place, offset)
+        records = PartitionRecords(place, data, offset, aborted, check_crcs=False)
+        if records.take(1):
+            return True
     except (KafkaOffsetsError, ProtocolError):
         return None
-    if any(header.last_offset >= offset and not header.attributes & _CONTROL for header in headers):
-        return True
-    return False if headers and headers[-1].last_offset + 1 >= end else None
+    return False if records.next_offset >= end else None

@@ -150,7 +150,7 @@ class Logs:
 
     def findings(self, facts: GroupFacts) -> Findings:
         """Return what the diagnosis finds in a group, of which the logs have been asked for."""
-        group = group_of(facts.group, facts.description, facts.committed)
+        group = group_of(facts)
         if not group.exists:
             return Findings()  # the command says so
         known = {

@@ -6,13 +6,13 @@ import argparse
 import json
 import time
 
+from kafka_offsets.client.admin_requests.groups import GroupFacts, read_groups
 from kafka_offsets.client.connection import PATIENCE_S
-from kafka_offsets.commands.groups.facts import group_facts, whole_facts
+from kafka_offsets.commands.groups.facts import group_of, whole_facts
 from kafka_offsets.commands.options.connections import REFUSED, Refusals, chosen_groups, listed_groups
 from kafka_offsets.diagnosis.facts import Group
 from kafka_offsets.diagnosis.findings import Finding
 from kafka_offsets.diagnosis.rules import diagnose
-from kafka_offsets.errors import ConnectionLostError, RefusedError
 from kafka_offsets.terminal import note
 
 
@@ -20,22 +20,20 @@ def why(options: argparse.Namespace) -> int:
     """Print what is stuck in groups, in all if none is named; the exit code is 1 if something is."""
     refusals = Refusals()
     options.connections.retries.patience_s = PATIENCE_S
-    if options.groups or options.more_groups:
-        names = chosen_groups(options)
-    else:
-        options.all_groups = True
-        with options.connections.cluster() as cluster:
-            names = [each.group for each in listed_groups(cluster, refusals)]
-    groups: list[Group] = []
-    for name in names:
-        try:
-            with options.connections.coordinator(name) as coordinator:
-                groups.append(group_facts(coordinator))
-        except (ConnectionLostError, RefusedError) as error:
-            if len(names) == 1 and not options.all_groups:
-                raise
-            refusals.add_group(name, error)
+    options.all_groups = not (options.groups or options.more_groups)
     with options.connections.cluster() as cluster:
+        if options.all_groups:
+            names = [each.group for each in listed_groups(cluster, refusals)]
+        else:
+            names = chosen_groups(options)
+        groups: list[Group] = []
+        for name, told in read_groups(options.connections, cluster, names):
+            if isinstance(told, GroupFacts):
+                groups.append(group_of(told))
+            elif len(names) == 1 and not options.all_groups:
+                raise told
+            else:
+                refusals.add_group(name, told)
         known = whole_facts(cluster, groups, refusals, () if options.all_groups else names)
     refusals.say()
     found = diagnose(known, time.time_ns() // 1_000_000)

@@ -54,9 +54,9 @@ def _cores(core: BrokerCore) -> list[BrokerCore]:
     return [core] if nodes is None else nodes
 
 
-def _incidents(core: BrokerCore) -> list[Incident]:
-    found = [each for node in _cores(core) for each in node.responses.incidents]
-    return sorted(found, key=lambda each: each.last_ms)
+def _incidents(core: BrokerCore, after: int) -> list[Incident]:
+    found = [each for node in _cores(core) for each in node.responses.incidents if each.serial > after]
+    return sorted(found, key=lambda each: each.serial)
 
 
 def _transactions(core: BrokerCore) -> Iterator[Transaction]:
@@ -79,12 +79,14 @@ def gather(
     *,
     faults: Iterable[Any] = (),
     backs: Mapping[str, Sequence[Back]] = MappingProxyType({}),
+    after: int = 0,
 ) -> Facts:
     """Return the facts of a broker.
 
     group   only those that concern this group; it is one of the facts also if it does not exist
     faults  those of the test
     backs   what `moves_back` returns
+    after   only incidents with a larger number
     """
     groups = [
         _group(core, each, backs.get(each, ()))
@@ -103,7 +105,7 @@ def gather(
         counts,
         logs,
         list(_transactions(core)),
-        _incidents(core),
+        _incidents(core, after),
         [_fault(each) for each in faults if each.is_active and not getattr(each, "observes", False)],
         isinstance(core.clock, ManualClock),
         frozenset() if group is None else frozenset((group,)),

@@ -1,0 +1,81 @@
+"""`kafka-offsets why`: what a client's requests tell of any cluster; a real Kafka 4.4.0 gave the same lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kafka_offsets import cli
+from kafka_offsets.testing import Broker, group_empty
+from tests.testing.why_clients import CONFIG, consumer, joined, producer, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(CONFIG) as running:
+        running.create_topic("orders", 1)
+        yield running
+
+
+class Why:
+    """The command; its lines without what helps."""
+
+    def __init__(self, broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+        self._broker, self._capsys = broker, capsys
+
+    def __call__(self, *groups: str, code: int) -> list[str]:
+        assert cli.main(["why", *groups, "-b", self._broker.bootstrap_servers]) == code
+        return self._capsys.readouterr().out.splitlines()[::2]
+
+
+@pytest.fixture
+def why(broker: Broker, capsys: pytest.CaptureFixture[str]) -> Why:
+    return Why(broker, capsys)
+
+
+def test_a_consumer_of_a_topic_that_is_missing_or_was_deleted(broker: Broker, why: Why) -> None:
+    broker.create_topic("gone", 1)
+    reader = consumer(broker, group_protocol="consumer")
+    reader.subscribe(["gone"])
+    until(lambda: reader.poll(0.05) or reader.assignment())
+    assert why("billing", code=0) == []
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics(["gone"])["gone"].result(10)
+    assert why("billing", code=1) == [
+        "member 'w1' at 127.0.0.1 of group 'billing' subscribes to gone, which does not exist"
+    ]
+    reader.close()
+    broker.wait_for(group_empty("billing"))
+    assert why(code=0) == []
+
+
+def test_a_lag_of_aborted_records(broker: Broker, why: Why) -> None:
+    reader = consumer(broker)
+    reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+    writer = producer(broker)
+    writer.produce("orders", b"x")
+    writer.flush()
+    writer.abort_transaction()
+    (line,) = why("billing", code=1)
+    assert line.startswith(
+        "group 'billing' has read every record of orders-0: its lag of 2, from 0 on, is markers"
+    )
+    assert why(code=0) == [], "nobody asks for the group"
+    broker.produce("orders", ["a"])
+    assert why("billing", code=0) == []
+    reader.close()
+
+
+def test_one_group_that_is_refused_hides_no_other(broker: Broker, why: Why) -> None:
+    first = joined(broker)
+    broker.commit("other", {("orders", 0): 9})
+    broker.produce("orders", ["a"])
+    with broker.faults.error("OffsetFetch", "GROUP_AUTHORIZATION_FAILED", group="billing"):
+        (line,) = why("billing", "other", code=1)
+    assert line.startswith("group 'other' has committed 9 in orders-0, beyond the end 1")
+    first.close()

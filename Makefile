@@ -224,7 +224,7 @@ suites: $(VENV)/test.stamp
 ## Frameworks, exporters and Kafka Connect with our broker: installs those that can be had, and runs their tests. Java 17, Maven, Go.
 other-tools: $(VENV)/test.stamp
 	bash tests/interop/tools/install.sh $(KAFKA_OFFSETS_JARS)/../tools $(BIN)/python
-	$(BIN)/python -m pytest -rs tests/interop/test_other_tools.py tests/interop/test_connect.py
+	$(BIN)/python -m pytest -rs tests/interop/test_other_tools.py tests/interop/test_connect.py tests/interop/test_move.py
 
 ## Plays 500 random walks of requests with a real Kafka and ours, and shortens what differs. Needs Java 17 and Maven.
 walks: $(VENV)/test.stamp

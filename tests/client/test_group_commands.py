@@ -836,6 +836,18 @@ def test_a_group_without_committed_offsets_is_an_error(
     assert tell.error == "kafka-offsets: group idle has no committed offsets\n"
 
 
+def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
+    running: Broker, tell: Told
+) -> None:
+    running.commit("left", {("orders", 0): 1})
+    joined = Joined(running, "idle")
+    try:
+        assert '"left","orders",0,1' in tell("offsets", "export", "--all-groups", code=0)
+    finally:
+        joined.connection.close()
+    assert tell.error == "kafka-offsets: group idle has no committed offsets\n"
+
+
 def test_a_group_may_have_offsets_of_a_deleted_topic(tell: Told, running: Broker) -> None:
     running.create_topic("gone", 1)
     running.commit("left", {("orders", 0): 1})

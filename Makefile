@@ -25,7 +25,7 @@ export KAFKA_OFFSETS_JARS ?= $(CURDIR)/$(VENV)/jars
 export KAFKA_OFFSETS_SPARK_JARS ?= $(CURDIR)/$(VENV)/spark-jars
 export KAFKA_OFFSETS_NODE_MODULES ?= $(CURDIR)/$(VENV)/node/node_modules
 # For the examples in JavaScript and their runners, and the client that a generator makes of /openapi.json.
-NODE_PACKAGES := kafkajs@2 jest@29 vitest@3 openapi-typescript@7 openapi-fetch@0.17 typescript@5 @types/node@20
+NODE_PACKAGES := axe-core@4 kafkajs@2 jest@29 vitest@3 openapi-typescript@7 openapi-fetch@0.17 typescript@5 @types/node@20
 # Without the caches of modules and of rewritten assertions, every run compiles all of them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -224,7 +224,7 @@ suites: $(VENV)/test.stamp
 ## Frameworks, exporters and Kafka Connect with our broker: installs those that can be had, and runs their tests. Java 17, Maven, Go.
 other-tools: $(VENV)/test.stamp
 	bash tests/interop/tools/install.sh $(KAFKA_OFFSETS_JARS)/../tools $(BIN)/python
-	$(BIN)/python -m pytest -rs tests/interop/test_other_tools.py tests/interop/test_connect.py
+	$(BIN)/python -m pytest -rs tests/interop/test_other_tools.py tests/interop/test_connect.py tests/interop/test_move.py
 
 ## Plays 500 random walks of requests with a real Kafka and ours, and shortens what differs. Needs Java 17 and Maven.
 walks: $(VENV)/test.stamp
@@ -306,7 +306,7 @@ tools: $(VENV)/python.stamp
 	jars "$(KAFKA_OFFSETS_JARS)" kafka-clients tests/interop/java/pom.xml; \
 	jars "$(KAFKA_OFFSETS_SPARK_JARS)" spark-sql-kafka tests/spark/pom.xml; \
 	jars "$(KAFKA_OFFSETS_JARS)/../junit" junit-platform-console-standalone tests/interop/java/junit.xml; \
-	if command -v npm >/dev/null && [ ! -d "$(KAFKA_OFFSETS_NODE_MODULES)/vitest" ]; then \
+	if command -v npm >/dev/null && [ ! -d "$(KAFKA_OFFSETS_NODE_MODULES)/axe-core" ]; then \
 		npm install --silent --no-audit --no-fund --prefix "$(KAFKA_OFFSETS_NODE_MODULES)/.." $(NODE_PACKAGES) || \
 			echo "make: packages of npm cannot be loaded: the tests that need them are skipped" >&2; \
 	fi; \

@@ -26,6 +26,8 @@ IN_DELTA = {example for example in IN_SPARK if "io.delta" in example.read_text(e
 """Those of a PySpark that Delta is made for: tests/spark/version.sh runs them."""
 IN_ZOOKEEPER = {example for example in EXAMPLES if "kazoo" in example.read_text(encoding="utf-8")}
 """Those that are given the address of a ZooKeeper server."""
+IN_FRAMEWORKS = {REPOSITORY / "examples" / f"test_with_{name}.py" for name in ("faust", "quix")}
+"""Those of frameworks with environments of their own: tests/interop/test_other_tools.py runs them."""
 TESTS = [example for example in EXAMPLES if example.name.startswith("test_")]
 PROGRAMS = [example for example in EXAMPLES if example not in TESTS]
 MOST_LINES = 60
@@ -35,6 +37,7 @@ PACKAGES = {
     "aiokafka": "aiokafka",
     "confluent_kafka": "confluent-kafka",
     "faststream": "'faststream[kafka]'",
+    "faust": "faust-streaming",
     "hypothesis": "hypothesis",
     "kafka": "kafka-python",
     "kafka_offsets.spark": "fsspec numpy pyarrow",
@@ -45,6 +48,7 @@ PACKAGES = {
     "pyarrow": "pyarrow",
     "pyspark": "'.[spark]'",
     "pytest": "pytest",
+    "quixstreams": "quixstreams",
 }
 """What to install for a module that an example imports, beside `pip install .`."""
 
@@ -86,7 +90,7 @@ def packages(example: Path) -> set[str]:
 
 QUESTIONS = {
     "How do I test code that uses my client?": "test_with_confluent_kafka test_with_kafka_python test_with_aiokafka "
-    "test_with_faststream committed_offsets",
+    "test_with_faststream test_with_faust test_with_quix committed_offsets",
     "How do I use a broker without pytest?": "with_kafka_python with_confluent_kafka with_aiokafka restart",
     "Does it survive failures?": "flaky_network test_killed_broker test_paused_broker test_cluster "
     "test_secured_cluster",
@@ -170,7 +174,7 @@ def test_the_examples_of_another_pyspark_are_run_with_it() -> None:
 
 @pytest.mark.interop
 def test_the_examples_that_are_tests_pass() -> None:
-    run_tests([each for each in TESTS if each not in IN_SPARK])
+    run_tests([each for each in TESTS if each not in IN_SPARK | IN_FRAMEWORKS])
 
 
 def test_the_examples_need_no_other_plugin_of_pytest() -> None:

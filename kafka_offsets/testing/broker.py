@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -571,6 +572,11 @@ class Broker(EmbeddedBroker):
             stored = server.core.directory.clients.acls
             server.core.settings.set_acls(stored | self._acls)
         return server
+
+
+for _name, _method in vars(EmbeddedBroker).items():
+    if isfunction(_method) and not _name.startswith("_"):
+        _method.__qualname__ = f"Broker.{_name}"  # the errors of Python about wrong arguments name it
 
 
 def _server(server: NetworkServer) -> InspectedServer:

@@ -442,6 +442,21 @@ def test_groups_are_listed(running: Broker, group: str, tell: Told) -> None:
     joined.connection.close()
 
 
+def test_groups_are_listed_in_an_order_and_the_first_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with Broker(topics=["orders"]) as broker:
+        for group in ("b", "c", "a"):
+            broker.commit(group, {("orders", 0): 0})
+        tell, joined = Told(broker, capsys), Joined(broker, "z")
+        assert [line.split()[0] for line in tell("groups", "list")[1:]] == ["a", "b", "c", "z"]
+        by_state = tell("groups", "list", "--sort", "state", "--top", "2", "--json")
+        assert [json.loads(line)["group"] for line in by_state] == ["a", "b"]
+        assert tell.error == "kafka-offsets: these are 2 of 4 groups\n"
+        by_type = tell("groups", "list", "--sort", "type", "--json")
+        assert [json.loads(line)["group"] for line in by_type] == ["a", "b", "c", "z"]
+        assert tell.error == ""
+        joined.connection.close()
+
+
 @pytest.mark.parametrize(
     ("option", "known"),
     [
@@ -846,6 +861,18 @@ def test_a_group_without_committed_offsets_is_an_error(
     joined = Joined(running, "idle")
     try:
         assert tell(*words, "idle", code=1) == []
+    finally:
+        joined.connection.close()
+    assert tell.error == "kafka-offsets: group idle has no committed offsets\n"
+
+
+def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
+    running: Broker, tell: Told
+) -> None:
+    running.commit("left", {("orders", 0): 1})
+    joined = Joined(running, "idle")
+    try:
+        assert '"left","orders",0,1' in tell("offsets", "export", "--all-groups", code=0)
     finally:
         joined.connection.close()
     assert tell.error == "kafka-offsets: group idle has no committed offsets\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LONG, REPOSITORY
-from tests.test_examples import EXAMPLES, IN_SPARK, IN_ZOOKEEPER
+from tests.test_examples import EXAMPLES, IN_FRAMEWORKS, IN_SPARK, IN_ZOOKEEPER
 
 _WITH_FAULTS = ("faults.", "testing.machines")
 _WITH_BROKER = ("Broker(", "kafka_broker", "kafka_cluster")
@@ -19,7 +19,9 @@ def _is_healthy(example: Path) -> bool:
     return any(word in text for word in _WITH_BROKER) and not any(word in text for word in _WITH_FAULTS)
 
 
-HEALTHY = [each for each in EXAMPLES if each not in IN_SPARK | IN_ZOOKEEPER and _is_healthy(each)]
+HEALTHY = [
+    each for each in EXAMPLES if each not in IN_SPARK | IN_ZOOKEEPER | IN_FRAMEWORKS and _is_healthy(each)
+]
 """A process each: without KAFKA_OFFSETS_LONG some of them."""
 
 

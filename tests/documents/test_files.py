@@ -12,7 +12,7 @@ from tests.documents import pages
 from tests.documents.pages import BLOCKS, Block
 from tests.drivers.secured import PASSWORD, USER
 
-PROPERTIES = [block for block in BLOCKS if block.language == "properties"]
+PROPERTIES = [block for block in BLOCKS if block.language == "properties" and not block.mark]
 OF_CLIENTS = [block for block in PROPERTIES if "security.protocol=" in block.code]
 OF_BROKERS = [block for block in PROPERTIES if block not in OF_CLIENTS]
 LOGINS = [block for block in OF_CLIENTS if "sasl.jaas.config=" in block.code]

@@ -16,6 +16,7 @@ from kafka_offsets.protocol import messages
 from tests.http.browser import Page, chromium
 from tests.http.conftest import Client, OneBroker, Serving
 from tests.http.test_app import commit_as_client
+from tests.http.test_examples import MODULES
 
 LONGEST_TASK_MS = 50
 """Longer tasks delay a frame so much that a user sees it. Source: the Long Tasks API of the W3C."""
@@ -161,6 +162,34 @@ def test_an_update_of_a_thousand_groups_delays_no_frame(page: Page, client: Clie
     for run in (opened, updated):
         assert max(cpu for cpu, _ in page.tasks_during(run)) < LONGEST_TASK_MS
     assert page.problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_with_500_groups(page: Page, client: Client, main: OneBroker, scheme: str) -> None:
+    axe = MODULES / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        pytest.skip("axe-core is not installed: make tools")
+    main.post("create_topic", name="wide", partitions=20)
+    host, port = main.bootstrap_servers.split(":")
+    with Connection(host, int(port)) as connection:
+        for number in range(500):
+            connection.call(request(f"group-{number}", {("wide", i): 0 for i in range(20)}, {}), VERSION)
+    main.post("faults/error", api="Heartbeat", error="NOT_COORDINATOR", n=5)
+    page.prefer(scheme)
+    page.resize(1280)
+    page.open(f"{client.url}/")
+    page.wait_for("document.querySelectorAll('details[data-group]').length === 501")
+    page.wait_for("document.querySelector('#faults button')")
+    page.run("document.querySelector('#groups summary').click()")
+    page.wait_for("document.querySelector('.inside')?.innerText.includes('orders-0')")
+    page.run(axe.read_text(encoding="utf-8") + "; 0")
+    found = page.run(
+        "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations.map("
+        "(each) => [each.id, each.impact, each.nodes.length, each.nodes[0].html.slice(0, 200)]))"
+    )
+    page.prefer("light")
+    assert found == []
 
 
 def names(page: Page) -> list[str]:

@@ -19,8 +19,10 @@ import pytest
 
 from benchmarks.servers import free_ports
 from kafka_offsets.testing import Broker, committed
+from tests.conftest import REPOSITORY
 from tests.interop.java_program import JARS
 from tests.interop.waiting import until
+from tests.test_examples import IN_FRAMEWORKS
 
 HOME = JARS.parent / "tools"
 PROGRAMS = Path(__file__).parent / "tools" / "python"
@@ -93,6 +95,22 @@ def finished(command: list[str], environment: dict[str, str]) -> None:
     """Run a program that ends by itself, successfully."""
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, cwd=PROGRAMS, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("framework", ["faust", "quix"])
+def test_an_example_of_a_framework_passes(framework: str) -> None:
+    python = program(framework, "pytest").removesuffix("pytest") + "python"
+    (example,) = (each for each in IN_FRAMEWORKS if each.stem == f"test_with_{framework}")
+    words = ["-m", "pytest", "-q", "-p", "kafka_offsets.testing.plugin", "-p", "no:asyncio", str(example)]
+    done = subprocess.run(
+        [python, *words],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

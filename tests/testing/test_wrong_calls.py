@@ -1,5 +1,6 @@
 """Calls with an argument of another type are refused, where they would otherwise answer for something else."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -84,3 +85,15 @@ def test_topics_of_a_directory_stay_and_refused_ones_stop_the_start(tmp_path: An
         wrong.start()
     with Broker(data_directory=tmp_path) as broker:
         assert len(broker.consume_all("orders")) == 2
+
+
+def _public_methods(which: type) -> list[str]:
+    return [name for name, each in inspect.getmembers(which, inspect.isfunction) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", _public_methods(Broker))
+def test_a_wrong_keyword_names_the_public_class(name: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^Broker\.{name}\(\) got an unexpected keyword argument 'nonsense'"
+    ):
+        getattr(Broker(), name)(nonsense=1)

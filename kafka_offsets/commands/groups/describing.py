@@ -6,6 +6,7 @@ Source: org.apache.kafka.tools.consumer.group.ConsumerGroupCommand.
 from __future__ import annotations
 
 import argparse
+from operator import itemgetter
 
 from kafka_offsets.client.admin_requests.groups import GroupFacts
 from kafka_offsets.commands.groups.rows import Logs, Row, be_patient, of_each_group, offset_rows
@@ -78,7 +79,11 @@ def list_groups(options: Options) -> int:
             if not known
             else f"none of {len(known):,} groups is of these states and types"
         )
-    print_rows(_LISTED, rows, as_json=options.json)
+    rows.sort(key=itemgetter(options.sort, "group"))
+    shown = rows[: options.top]
+    print_rows(_LISTED, shown, as_json=options.json)
+    if len(shown) < len(rows):
+        note(f"these are {len(shown):,} of {len(rows):,} groups")
     return refusals.code
 
 

@@ -396,7 +396,7 @@ def export(options: argparse.Namespace) -> int:
             committed = sorted(coordinator.committed(errors).items())
             refusals.add_offsets(group, errors)
             if not committed and not errors:
-                refusals.add(why_without_offsets(options, coordinator))
+                refusals.add(why_without_offsets(options, coordinator), counts=not options.all_groups)
         rows = (Row(group, place, found.offset) for place, found in committed)
         _print_file(moves.write_rows(rows, as_json=options.json))
     refusals.say()

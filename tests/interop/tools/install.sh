@@ -12,8 +12,8 @@ attempt() { # NAME COMMAND…
   [ ! -e "$folder/.$name" ] || return 0
   if "$@" > "$log" 2>&1; then touch "$folder/.$name"; else echo "$name cannot be had: see $log" >&2; fi
 }
-environment() { # FOLDER PACKAGE: an environment for each, as they need different versions of the same clients
-  "$python" -m venv --clear "$folder/$1" && "$folder/$1/bin/python" -m pip install --disable-pip-version-check "$2"
+environment() { # FOLDER PACKAGE…: an environment for each, as they need different versions of the same clients
+  "$python" -m venv --clear "$folder/$1" && "$folder/$1/bin/python" -m pip install --disable-pip-version-check "${@:2}"
 }
 program() { # MODULE@VERSION
   command -v go && GOFLAGS=-mod=mod GOBIN="$folder/bin" go install "$1"
@@ -27,8 +27,8 @@ redpanda_console() { # TAG: its releases are no Go modules. Its pages, which npm
 }
 
 attempt connect bash "$here/../../../benchmarks/peers/jars.sh" "$here/connect/pom.xml" "$folder/connect-jars"
-attempt faust environment faust faust-streaming==0.15.3
-attempt quix environment quix quixstreams==3.28.1
+attempt faust environment faust faust-streaming==0.15.3 pytest "$here/../../.."
+attempt quix environment quix quixstreams==3.28.1 pytest "$here/../../.."
 attempt bytewax environment bytewax 'bytewax[kafka]==0.21.1'
 attempt kafka_exporter program github.com/danielqsj/kafka_exporter@v1.9.0
 attempt kminion program github.com/cloudhut/kminion/v2@v2.1.0

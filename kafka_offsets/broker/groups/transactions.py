@@ -426,16 +426,22 @@ class _Ending:
             return set()
         by_leader = peers.elsewhere(self._left)
         self._awaited += len(by_leader)
-        for leader, places in by_leader.items():
+        for leader, topic_partitions in by_leader.items():
             peers.write_markers(
-                leader, self._prepared, self._partition.leader_epoch, places, self._written_elsewhere
+                leader,
+                self._prepared,
+                self._partition.leader_epoch,
+                topic_partitions,
+                self._written_elsewhere,
             )
-        return {place for places in by_leader.values() for place in places}
+        return {
+            topic_partition for topic_partitions in by_leader.values() for topic_partition in topic_partitions
+        }
 
     def _written_elsewhere(self, outcomes: Mapping[TopicPartition, ErrorCode]) -> None:
-        for place, error in outcomes.items():
+        for topic_partition, error in outcomes.items():
             if error in (ErrorCode.NONE, *_FENCED):
-                self._left.pop(place, None)
+                self._left.pop(topic_partition, None)
         self._settle()
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:

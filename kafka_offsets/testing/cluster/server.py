@@ -456,7 +456,7 @@ class ClusterServer:
 
     def elect_preferred(self) -> int:
         """Elect the preferred leaders; return how many leaders have moved."""
-        places = [placed.place for placed in self.metadata.image.placed()]
+        places = [placed.topic_partition for placed in self.metadata.image.placed()]
         errors, delta = self.metadata.controller.elect(places)
         self.metadata.publish(delta)
         self.request_turn()

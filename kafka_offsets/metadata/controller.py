@@ -144,7 +144,7 @@ class Controller:
         )
 
     def fence(self, broker_id: int) -> Delta:
-        """Note that a broker is gone: other in-sync replicas lead its partitions, and it leaves the ISR."""
+        """Record that a broker is gone: other in-sync replicas lead its partitions, and it leaves the ISR."""
         broker = self.image.brokers.by_id.get(broker_id)
         if broker is None or not broker.is_up:
             return Delta()

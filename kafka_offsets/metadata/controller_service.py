@@ -200,7 +200,7 @@ class ControllerService:
         session.broker_id, session.takes_part = None, False
 
     def lost(self, session: BrokerSession) -> None:
-        """Note that a connection was closed: others lead what its broker has led."""
+        """Record that a connection was closed: others lead what its broker has led."""
         broker_id = session.broker_id
         if broker_id is None or self._sessions.get(broker_id) is not session:
             return

@@ -157,7 +157,7 @@ class InProcessMetadata:
         self.controller = Controller(image, self.controller.min_isr)
 
     def leave(self, broker_id: int) -> None:
-        """Note that a broker is gone."""
+        """Record that a broker is gone."""
         self._members.pop(broker_id, None)
         self.publish(self.controller.fence(broker_id))
 
@@ -166,7 +166,7 @@ class InProcessMetadata:
         self._cut_off.add(broker_id)
 
     def fence(self, broker_id: int) -> None:
-        """Note that the controller misses the heartbeats of a broker that is cut off."""
+        """Record that the controller misses the heartbeats of a broker that is cut off."""
         self.publish(self.controller.fence(broker_id))
 
     def reach(self, broker_id: int) -> None:

@@ -46,7 +46,7 @@ class Link(Protocol):
         ...
 
     def answered(self) -> None:
-        """Note that the controller has answered the oldest heartbeat without an answer."""
+        """Record that the controller has answered the oldest heartbeat without an answer."""
         ...
 
     @property
@@ -206,7 +206,7 @@ class RemoteMembership:
             link.soon(decide)
 
     def lost(self) -> None:
-        """Note that the connection is lost: proposals without an answer fail."""
+        """Record that the connection is lost: proposals without an answer fail."""
         if self._link is not None:
             self._decide_soon(self._link)
         self._link = None

@@ -269,8 +269,10 @@ class ClusterApis:
                 )
             return self._name_leaders(api, broker, context, response)
 
-        held = context.held(request, lambda response: pass_on(broker, context, name_leaders(response)))
-        decide_for(broker, api, request, held, now, refuse)
+        receiving = context.received_by(
+            request, lambda response: pass_on(broker, context, name_leaders(response))
+        )
+        decide_for(broker, api, request, receiving, now, refuse)
         return LATER
 
     def _name_leaders(self, api: Api, broker: Context, context: RequestContext, response: M) -> M:

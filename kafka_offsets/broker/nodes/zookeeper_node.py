@@ -73,7 +73,7 @@ class ZooKeeperNode(NodeServer):
             self._config,
             endpoints,
             (self._controller_host, self._controller_port),
-            self._link.look,
+            self._link.poll,
             self._inter_broker,
         )
         await self._candidate.start()

@@ -122,7 +122,7 @@ class ReplicaManager:
                     if partition.replica.on_live(live, now.mono_ms):
                         self._high_watermark_moved(partition, partition.replica)
                     self._propose(partition, partition.replica)
-                    self.deletions.settle(partition)
+                    self.deletions.resolve(partition)
             for broker_id in [each for each in self._fetchers if each not in live]:
                 self._fetchers.pop(broker_id).stop()
             self._follow_returned(live)
@@ -374,7 +374,7 @@ class ReplicaManager:
         self._appended(partition.log, now)
         if replica.on_state(state, now.mono_ms):
             self._high_watermark_moved(partition, replica)
-        self.deletions.settle(partition)
+        self.deletions.resolve(partition)
         self._propose(partition, replica)
 
     def _settings(self, partition: Partition) -> ReplicationSettings:
@@ -457,7 +457,7 @@ class ReplicaManager:
     # -- high watermarks and in-sync replicas
 
     def end_turn(self, now: Now) -> None:
-        """Note what this turn has appended, and fetch what this broker follows since.
+        """Record what this turn has appended, and fetch what this broker follows since.
 
         Where no follower is in sync, high watermarks move at once. What waits for them may append more.
         """
@@ -473,7 +473,7 @@ class ReplicaManager:
         self._log_directory.end_turn(now)
 
     def _appended(self, log: Log, now: Now) -> None:
-        """Note the new end of a log that this broker may lead."""
+        """Record the new end of a log that this broker may lead."""
         partition = self._by_log.get(log)
         if partition is None or not isinstance(partition.replica, LeaderReplica):
             return
@@ -493,7 +493,7 @@ class ReplicaManager:
         broker_epoch: int,
         asked: messages.FetchRequest.FetchPartition,
     ) -> None:
-        """Note the fetch of a follower whose records are the leader's up to its offset."""
+        """Record the fetch of a follower whose records are the leader's up to its offset."""
         replica = partition.replica
         assert isinstance(replica, LeaderReplica)
         moved = replica.on_fetch(
@@ -505,12 +505,12 @@ class ReplicaManager:
         )
         if moved:
             self._high_watermark_moved(partition, replica)
-        self.deletions.settle(partition)
+        self.deletions.resolve(partition)
         self._propose(partition, replica)
 
     def _high_watermark_moved(self, partition: Partition, replica: LeaderReplica) -> None:
         partition.log.replicated_to = replica.high_watermark
-        self.acknowledgements.settle(partition)
+        self.acknowledgements.resolve(partition)
         self.coordinators.replicated(partition)
         if partition.parked:
             self._broker.appends.partitions[partition] = None

@@ -53,8 +53,8 @@ _ROUTINE = frozenset(
 _OF_THE_SENDER = ("group_id", "member_id", "transactional_id")
 
 
-def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
-    """Note the errors in a response to a request of `NOTED`."""
+def record(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
+    """Record the errors in a response to a request of `NOTED`."""
     for code, topic, message in _errors(context.api_key, response):
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
             continue

@@ -125,7 +125,7 @@ class Fault:
     # -- in the broker's thread
 
     def end(self) -> None:
-        """Note that it is over."""
+        """Record that it is over."""
         with self._struck:
             self.is_active = False
             self._struck.notify_all()

@@ -150,7 +150,8 @@ class Core:
             from kafka_offsets.broker.config import Config  # type: ignore[attr-defined, no-redef]
 
         self._core: Any = BrokerCore(Config.load(), *([DiskFiles(Path(folder))] if folder else []))
-        self._answers = getattr(self._core, "answers", self._core)
+        owner = getattr(self._core, "answers", self._core)  # of older commits
+        self._responses = getattr(self._core, "responses", owner)
         self._connections = [
             self._core.connect(f"peer-{number}", "/127.0.0.1") for number in range(connections)
         ]
@@ -168,7 +169,7 @@ class Core:
             self._core.receive(connection, piece)
         while self._core.end_turn():  # a machine with other work may need several for the requests
             pass
-        self.answered = [self._core.drain(each) for each in self._answers.take_output()]
+        self.answered = [self._core.drain(each) for each in self._responses.take_output()]
 
     def turns(self, frames: list[bytes], count: int) -> None:
         """So many turns, with `window` requests of each connection."""

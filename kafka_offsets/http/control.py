@@ -348,12 +348,12 @@ class ControlledBroker:
         """
         found = self._fault(fault)
 
-        def look(core: object) -> FaultView | None:
+        def poll(core: object) -> FaultView | None:
             if found.hits < hits and not found.is_active:
                 raise TimeoutError(repr(found))
             return FaultView.of(found) if found.hits >= hits else None
 
-        event = Event(f"fault {fault} has struck {hits} times", look, lambda core: repr(found))
+        event = Event(f"fault {fault} has struck {hits} times", poll, lambda core: repr(found))
         return await self.broker.async_wait_for(event, check_timeout(timeout))
 
     def _fault(self, number: int) -> Fault:
@@ -498,7 +498,7 @@ class Control:
         """Stop a broker, and end all requests that wait for it."""
         if broker == MAIN:
             raise ConflictError(f"broker {MAIN!r} runs as long as its process")
-        await _stop(self._take(broker).broker)
+        await _stop(self._claim(broker).broker)
 
     async def delete_all(self, prefix: str = "") -> list[str]:
         """Stop all brokers whose ids begin with `prefix`, but `main`; return their ids."""
@@ -532,7 +532,7 @@ class Control:
         self._expired.add(task)
         task.add_done_callback(self._expired.discard)
 
-    def _take(self, broker: str) -> ControlledBroker:
+    def _claim(self, broker: str) -> ControlledBroker:
         found = self.get(broker)
         del self._running[broker]
         timer = self._expiring.pop(broker, None)
@@ -548,7 +548,7 @@ class Control:
     async def _stop_all(self, chosen: Sequence[str]) -> None:
         """Stop brokers, each of them also if another one cannot stop in order; then raise the first error."""
         errors = []
-        for taken in [self._take(each) for each in chosen]:
+        for taken in [self._claim(each) for each in chosen]:
             try:
                 await _stop(taken.broker)
             except Exception as error:  # noqa: BLE001 - raised below, or logged

@@ -94,7 +94,11 @@ def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
     for group in groups:
         name = group.view.group_id
         members.add_metric([name], len(group.view.members))
-        lag_of = {place: rule.total([each]) for place, each in group.lag.items() if each is not None}
+        lag_of = {
+            topic_partition: rule.total([each])
+            for topic_partition, each in group.lag.items()
+            if each is not None
+        }
         for (topic, index), committed in group.committed.items():
             offset.add_metric([name, topic, str(index)], committed)
         for (topic, index), records in lag_of.items():

@@ -110,8 +110,8 @@ class Controller:
             registered,
             self._changed(
                 self.image.placed(),
-                lambda place, state: elections.lose_records(
-                    state, broker_id, self.image.live, **self._rules(place.topic)
+                lambda topic_partition, state: elections.lose_records(
+                    state, broker_id, self.image.live, **self._rules(topic_partition.topic)
                 ),
             ),
         )
@@ -124,23 +124,27 @@ class Controller:
     def _admit(self, broker: RegisteredBroker, lost: Iterable[Placed] = ()) -> Delta:
         """Take a broker back; `lost` are partitions that change because it may have lost records."""
         live = self.image.live | {broker.id}
-        changed = {placed.place: placed.state for placed in lost}
-        states = (Placed(place, changed.get(place, state)) for place, state in self.image.placed())
+        changed = {placed.topic_partition: placed.state for placed in lost}
+        states = (
+            Placed(topic_partition, changed.get(topic_partition, state))
+            for topic_partition, state in self.image.placed()
+        )
         waiting = [
             placed
             for placed in states
             if placed.state.leader == NO_LEADER and broker.id in placed.state.replicas
         ]
         elected = self._changed(
-            waiting, lambda place, state: elections.elect(state, live, **self._rules(place.topic))
+            waiting,
+            lambda topic_partition, state: elections.elect(state, live, **self._rules(topic_partition.topic)),
         )
-        changed.update((placed.place, placed.state) for placed in elected)
+        changed.update((placed.topic_partition, placed.state) for placed in elected)
         return self._commit(
             brokers=self._brokers(broker), partitions=tuple(Placed(*item) for item in changed.items())
         )
 
     def fence(self, broker_id: int) -> Delta:
-        """Note that a broker is gone: other in-sync replicas lead its partitions, and it leaves the ISR."""
+        """Record that a broker is gone: other in-sync replicas lead its partitions, and it leaves the ISR."""
         broker = self.image.brokers.by_id.get(broker_id)
         if broker is None or not broker.is_up:
             return Delta()
@@ -157,8 +161,8 @@ class Controller:
         broker, live = self.image.brokers.by_id.get(broker_id), self.image.live
         partitions = self._changed(
             [each for each in self.image.placed() if elections.may_resign(each.state, broker_id, live)],
-            lambda place, state: elections.fence(
-                state, broker_id, live - {broker_id}, **self._rules(place.topic)
+            lambda topic_partition, state: elections.fence(
+                state, broker_id, live - {broker_id}, **self._rules(topic_partition.topic)
             ),
         )
         if broker is None or not partitions:
@@ -187,7 +191,9 @@ class Controller:
         ]
         return self._changed(
             concerned,
-            lambda place, state: elections.fence(state, broker_id, live, **self._rules(place.topic)),
+            lambda topic_partition, state: elections.fence(
+                state, broker_id, live, **self._rules(topic_partition.topic)
+            ),
         )
 
     def _brokers(self, changed: RegisteredBroker) -> Brokers:
@@ -244,9 +250,11 @@ class Controller:
 
     # -- partitions
 
-    def alter_isr(self, place: TopicPartition, proposal: elections.IsrProposal) -> tuple[ErrorCode, Delta]:
+    def alter_isr(
+        self, topic_partition: TopicPartition, proposal: elections.IsrProposal
+    ) -> tuple[ErrorCode, Delta]:
         """Accept the in-sync replicas that a leader proposes, or refuse them: AlterPartition (KIP-497, KIP-903)."""
-        (error,), delta = self.alter_isrs([(place, proposal)])
+        (error,), delta = self.alter_isrs([(topic_partition, proposal)])
         return error, delta
 
     def alter_isrs(
@@ -256,19 +264,19 @@ class Controller:
         live = {each.id: each.epoch for each in self.image.brokers.by_id.values() if each.is_up}
         errors: list[ErrorCode] = []
         changed: dict[TopicPartition, PartitionState] = {}
-        for place, proposal in proposals:
-            state = changed.get(place) or self.image.state(*place)
+        for topic_partition, proposal in proposals:
+            state = changed.get(topic_partition) or self.image.state(*topic_partition)
             if state is None:
                 errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
-            error, new = elections.alter_isr(state, proposal, live, **self._rules(place.topic))
+            error, new = elections.alter_isr(state, proposal, live, **self._rules(topic_partition.topic))
             errors.append(error)
             if new != state:
-                changed[place] = new
+                changed[topic_partition] = new
         return errors, self._commit(partitions=tuple(Placed(*item) for item in changed.items()))
 
     def elect(
-        self, places: Iterable[TopicPartition], *, unclean: bool = False
+        self, topic_partitions: Iterable[TopicPartition], *, unclean: bool = False
     ) -> tuple[dict[TopicPartition, ErrorCode], Delta]:
         """Elect the preferred leader of partitions, or with `unclean` any live replica of those without a leader.
 
@@ -276,36 +284,36 @@ class Controller:
         """
         errors: dict[TopicPartition, ErrorCode] = {}
         changed = []
-        for place in dict.fromkeys(places):
-            state = self.image.state(*place)
+        for topic_partition in dict.fromkeys(topic_partitions):
+            state = self.image.state(*topic_partition)
             if state is None:
-                errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                errors[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             is_needless = state.leader != NO_LEADER if unclean else state.leader == state.replicas[0]
             if is_needless:
-                errors[place] = ErrorCode.ELECTION_NOT_NEEDED
+                errors[topic_partition] = ErrorCode.ELECTION_NOT_NEEDED
                 continue
             new = elections.elect(
                 state,
                 self.image.live,
                 unclean=unclean,
                 preferred=not unclean,
-                min_isr=self._rules(place.topic)["min_isr"],
+                min_isr=self._rules(topic_partition.topic)["min_isr"],
             )
             if new is None or (not unclean and new.leader != state.replicas[0]):
-                errors[place] = (
+                errors[topic_partition] = (
                     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
                     if unclean
                     else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
                 )
                 continue
-            errors[place] = ErrorCode.NONE
-            changed.append(Placed(place, new))
+            errors[topic_partition] = ErrorCode.NONE
+            changed.append(Placed(topic_partition, new))
         return errors, self._commit(partitions=tuple(changed))
 
-    def lead(self, place: TopicPartition, broker_id: int) -> Delta:
+    def lead(self, topic_partition: TopicPartition, broker_id: int) -> Delta:
         """Make a broker the leader of a partition; it must be an in-sync replica that is up."""
-        state = self.image.topics[place.topic].partitions[place.partition]
+        state = self.image.topics[topic_partition.topic].partitions[topic_partition.partition]
         if state.leader == broker_id:
             return Delta()
         new = state._replace(
@@ -313,14 +321,16 @@ class Controller:
             leader_epoch=state.leader_epoch + 1,
             partition_epoch=state.partition_epoch + 1,
         )
-        return self._commit(partitions=(Placed(place, new),))
+        return self._commit(partitions=(Placed(topic_partition, new),))
 
-    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> tuple[ErrorCode, Delta]:
+    def reassign(
+        self, topic_partition: TopicPartition, replicas: Sequence[int] | None
+    ) -> tuple[ErrorCode, Delta]:
         """Begin to move a partition to other replicas, or with None cancel that (KIP-455)."""
-        state = self.image.state(*place)
+        state = self.image.state(*topic_partition)
         if state is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Delta()
-        rules = self._rules(place.topic)
+        rules = self._rules(topic_partition.topic)
         new: PartitionState | ErrorCode | None
         if replicas is None:
             new = elections.cancel_reassignment(state, self.image.live, **rules)
@@ -328,7 +338,7 @@ class Controller:
             new = elections.reassign(state, tuple(replicas), self.image.live, min_isr=rules["min_isr"])
         if isinstance(new, ErrorCode):
             return new, Delta()
-        changed = () if new is None else (Placed(place, new),)
+        changed = () if new is None else (Placed(topic_partition, new),)
         return ErrorCode.NONE, self._commit(partitions=changed)
 
     # -- settings
@@ -354,8 +364,8 @@ class Controller:
         change: Callable[[TopicPartition, PartitionState], PartitionState | None],
     ) -> tuple[Placed, ...]:
         """Return the partitions for which `change` has a new state."""
-        found = ((place, change(place, state)) for place, state in placed)
-        return tuple(Placed(place, new) for place, new in found if new is not None)
+        found = ((topic_partition, change(topic_partition, state)) for topic_partition, state in placed)
+        return tuple(Placed(topic_partition, new) for topic_partition, new in found if new is not None)
 
     def _rules(self, topic: str) -> _Rules:
         configs = self.image.topics[topic].configs

@@ -60,7 +60,7 @@ class _Proposed(NamedTuple):
 
     session: BrokerSession
     number: int
-    place: TopicPartition
+    topic_partition: TopicPartition
     proposal: IsrProposal
 
 
@@ -200,7 +200,7 @@ class ControllerService:
         session.broker_id, session.takes_part = None, False
 
     def lost(self, session: BrokerSession) -> None:
-        """Note that a connection was closed: others lead what its broker has led."""
+        """Record that a connection was closed: others lead what its broker has led."""
         broker_id = session.broker_id
         if broker_id is None or self._sessions.get(broker_id) is not session:
             return
@@ -276,7 +276,9 @@ class ControllerService:
             return
         answers: list[Json]
         try:
-            errors, delta = self.controller.alter_isrs((each.place, each.proposal) for each in proposed)
+            errors, delta = self.controller.alter_isrs(
+                (each.topic_partition, each.proposal) for each in proposed
+            )
             answers = [{"error": error} for error in errors]
         except AnotherControllerError:
             raise
@@ -289,10 +291,10 @@ class ControllerService:
 
     def elect_preferred_leaders(self) -> None:
         """Let the first replica of each partition lead it, if that is in sync. Raises StorageError."""
-        places = [placed.place for placed in self.controller.image.placed()]
+        topic_partitions = [placed.topic_partition for placed in self.controller.image.placed()]
         try:
             self._decide_proposals()
-            _, delta = self.controller.elect(places)
+            _, delta = self.controller.elect(topic_partitions)
             self._publish(delta)
         except AnotherControllerError:
             self._step_down()

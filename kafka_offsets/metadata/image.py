@@ -64,7 +64,7 @@ class TopicPartition(NamedTuple):
 class Placed(NamedTuple):
     """A partition with its state."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     state: PartitionState
 
 
@@ -118,8 +118,8 @@ class ClusterImage:
             del self.topics[topic.name]
         self.topics.update((topic.name, topic) for topic in delta.created)
         changed: dict[str, dict[int, PartitionState]] = {}
-        for place, state in delta.partitions:
-            changed.setdefault(place.topic, {})[place.partition] = state
+        for topic_partition, state in delta.partitions:
+            changed.setdefault(topic_partition.topic, {})[topic_partition.partition] = state
         for name, states in changed.items():
             topic = self.topics[name]
             partitions = list(topic.partitions)

@@ -28,15 +28,15 @@ class InProcessMembership:
             self.image.apply(delta)
             self.on_change(delta)
 
-    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, topic_partition: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Propose the in-sync replicas of a partition that this broker leads: NETWORK_EXCEPTION while it is cut off."""
         if not self.is_reachable:
             decided(ErrorCode.NETWORK_EXCEPTION)
             return
-        if any(self._metadata.is_held_out(place, replica) for replica in proposal.isr):
+        if any(self._metadata.is_held_out(topic_partition, replica) for replica in proposal.isr):
             decided(ErrorCode.INELIGIBLE_REPLICA)
             return
-        error, delta = self._metadata.controller.alter_isr(place, proposal)
+        error, delta = self._metadata.controller.alter_isr(topic_partition, proposal)
         self._metadata.publish(delta)
         decided(error)
 
@@ -70,15 +70,17 @@ class InProcessMembership:
         """Create topics that do not exist."""
         self._metadata.publish(self._controller.create(topics))
 
-    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
+    def reassign(self, topic_partition: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
         """Begin to move a partition to other replicas, or with None cancel that."""
-        error, delta = self._controller.reassign(place, replicas)
+        error, delta = self._controller.reassign(topic_partition, replicas)
         self._metadata.publish(delta)
         return error
 
-    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ErrorCode]:
+    def elect(
+        self, topic_partitions: Iterable[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
-        errors, delta = self._controller.elect(places, unclean=unclean)
+        errors, delta = self._controller.elect(topic_partitions, unclean=unclean)
         self._metadata.publish(delta)
         return errors
 
@@ -155,7 +157,7 @@ class InProcessMetadata:
         self.controller = Controller(image, self.controller.min_isr)
 
     def leave(self, broker_id: int) -> None:
-        """Note that a broker is gone."""
+        """Record that a broker is gone."""
         self._members.pop(broker_id, None)
         self.publish(self.controller.fence(broker_id))
 
@@ -164,7 +166,7 @@ class InProcessMetadata:
         self._cut_off.add(broker_id)
 
     def fence(self, broker_id: int) -> None:
-        """Note that the controller misses the heartbeats of a broker that is cut off."""
+        """Record that the controller misses the heartbeats of a broker that is cut off."""
         self.publish(self.controller.fence(broker_id))
 
     def reach(self, broker_id: int) -> None:
@@ -175,22 +177,22 @@ class InProcessMetadata:
             self._cut_off.discard(broker_id)
             member.receive(self.image.since(member.image))
 
-    def hold_out(self, place: TopicPartition, broker_id: int) -> None:
+    def hold_out(self, topic_partition: TopicPartition, broker_id: int) -> None:
         """Remove a follower from an ISR, and refuse proposals with it until `admit_again`."""
-        state = self.controller.image.topics[place.topic].partitions[place.partition]
+        state = self.controller.image.topics[topic_partition.topic].partitions[topic_partition.partition]
         isr = tuple(replica for replica in state.isr if replica != broker_id)
         proposal = IsrProposal(state.leader, state.leader_epoch, state.partition_epoch, isr)
-        self._held_out.setdefault(place, set()).add(broker_id)
-        _, delta = self.controller.alter_isr(place, proposal)
+        self._held_out.setdefault(topic_partition, set()).add(broker_id)
+        _, delta = self.controller.alter_isr(topic_partition, proposal)
         self.publish(delta)
 
-    def admit_again(self, place: TopicPartition) -> None:
+    def admit_again(self, topic_partition: TopicPartition) -> None:
         """Let every replica join the ISR."""
-        self._held_out.pop(place, None)
+        self._held_out.pop(topic_partition, None)
 
-    def is_held_out(self, place: TopicPartition, broker_id: int) -> bool:
+    def is_held_out(self, topic_partition: TopicPartition, broker_id: int) -> bool:
         """Whether proposals with a replica are refused."""
-        return broker_id in self._held_out.get(place, ())
+        return broker_id in self._held_out.get(topic_partition, ())
 
     def is_reachable(self, broker_id: int) -> bool:
         """Whether a broker reaches the controller."""

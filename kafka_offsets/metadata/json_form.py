@@ -84,8 +84,8 @@ def encode_delta(delta: Delta) -> Json:
         form["deleted"] = [encode_topic(topic) for topic in delta.deleted]
     if delta.partitions:
         form["partitions"] = [
-            {"topic": place.topic, "partition": place.partition, **encode_state(state)}
-            for place, state in delta.partitions
+            {"topic": topic_partition.topic, "partition": topic_partition.partition, **encode_state(state)}
+            for topic_partition, state in delta.partitions
         ]
     if delta.settings is not None:
         form["settings"] = encode_settings(delta.settings)
@@ -100,7 +100,7 @@ def decode_delta(form: object) -> Delta:
         created=tuple(decode_topic(each) for each in fields.many("created", missing=())),
         deleted=tuple(decode_topic(each) for each in fields.many("deleted", missing=())),
         partitions=tuple(
-            Placed(decode_place(Fields(each, "partition")), decode_state(each))
+            Placed(decode_topic_partition(Fields(each, "partition")), decode_state(each))
             for each in fields.many("partitions", missing=())
         ),
         settings=decode_settings(fields.value("settings")) if "settings" in fields else None,
@@ -160,7 +160,7 @@ def decode_state(form: object) -> PartitionState:
     return state
 
 
-def decode_place(fields: "Fields") -> TopicPartition:
+def decode_topic_partition(fields: "Fields") -> TopicPartition:
     """Read the fields `topic` and `partition`. Raises ValueError."""
     return TopicPartition(fields.text("topic"), fields.number("partition", 0))
 

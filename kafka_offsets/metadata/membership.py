@@ -43,7 +43,7 @@ class ClusterMembership(Protocol):
         """Call back once the controller answers, or is not reached: what is requested then does not block for long."""
         ...
 
-    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, topic_partition: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Propose the in-sync replicas of a partition that this broker leads.
 
         decided  called at once or later, with NETWORK_EXCEPTION if the controller cannot be reached
@@ -70,11 +70,13 @@ class ClusterMembership(Protocol):
         """Replace the configurations of a topic."""
         ...
 
-    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
+    def reassign(self, topic_partition: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
         """Begin to move a partition to other replicas, or with None cancel that."""
         ...
 
-    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ErrorCode]:
+    def elect(
+        self, topic_partitions: Iterable[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
         ...
 

@@ -19,7 +19,7 @@ from kafka_offsets.metadata.json_form import (
     Json,
     decode_delta,
     decode_image,
-    decode_place,
+    decode_topic_partition,
     from_json,
     to_json,
 )
@@ -46,7 +46,7 @@ class Link(Protocol):
         ...
 
     def answered(self) -> None:
-        """Note that the controller has answered the oldest heartbeat without an answer."""
+        """Record that the controller has answered the oldest heartbeat without an answer."""
         ...
 
     @property
@@ -206,7 +206,7 @@ class RemoteMembership:
             link.soon(decide)
 
     def lost(self) -> None:
-        """Note that the connection is lost: proposals without an answer fail."""
+        """Record that the connection is lost: proposals without an answer fail."""
         if self._link is not None:
             self._decide_soon(self._link)
         self._link = None
@@ -265,12 +265,12 @@ class RemoteMembership:
             self._link.send(to_json({"leave": True}))
             self._link.wait(lambda: self._left)
 
-    def alter_isr(self, place: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
+    def alter_isr(self, topic_partition: TopicPartition, proposal: IsrProposal, decided: Decided) -> None:
         """Propose in-sync replicas; `decided` is called when the controller has answered, or the link is lost."""
         if self._link is None:
             decided(ErrorCode.NETWORK_EXCEPTION)
             return
-        number = self._send(self._link, "alter_isr", remote_requests.alter_isr(place, proposal))
+        number = self._send(self._link, "alter_isr", remote_requests.alter_isr(topic_partition, proposal))
         self._deciding[number] = decided
 
     def resign(self) -> None:
@@ -295,17 +295,21 @@ class RemoteMembership:
         """Replace the configurations of a topic."""
         self._request("configure", lambda: remote_requests.configure(self.image, name, configs), _nothing)
 
-    def reassign(self, place: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
+    def reassign(self, topic_partition: TopicPartition, replicas: Sequence[int] | None) -> ErrorCode:
         """Begin to move a partition to other replicas, or with None cancel that."""
-        return self._request("reassign", lambda: remote_requests.reassign(place, replicas), _error_of)
+        return self._request(
+            "reassign", lambda: remote_requests.reassign(topic_partition, replicas), _error_of
+        )
 
-    def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ErrorCode]:
+    def elect(
+        self, topic_partitions: Iterable[TopicPartition], *, unclean: bool
+    ) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
-        wanted = list(places)
+        wanted = list(topic_partitions)
 
         def read(answer: Fields) -> dict[TopicPartition, ErrorCode]:
             errors = [Fields(each, "error") for each in answer.many("errors")]
-            found = {decode_place(each): _error_of(each) for each in errors}
+            found = {decode_topic_partition(each): _error_of(each) for each in errors}
             if found.keys() != {*wanted}:
                 answer.fail("errors", "one of each partition")
             return found

@@ -13,8 +13,8 @@ from kafka_offsets.metadata.image import ClusterImage, ClusterTopic, Delta, Topi
 from kafka_offsets.metadata.json_form import (
     Fields,
     Json,
-    decode_place,
     decode_settings,
+    decode_topic_partition,
     encode_bytes,
     encode_settings,
 )
@@ -99,28 +99,30 @@ def _configure(controller: Controller, broker_id: int, fields: Fields) -> tuple[
     return {}, controller.configure(_unchanged(controller, fields).name, _configs(fields))
 
 
-def reassign(place: TopicPartition, replicas: Sequence[int] | None) -> Json:
+def reassign(topic_partition: TopicPartition, replicas: Sequence[int] | None) -> Json:
     """Return the fields that move a partition, or cancel that."""
-    return {**place._asdict(), "replicas": None if replicas is None else list(replicas)}
+    return {**topic_partition._asdict(), "replicas": None if replicas is None else list(replicas)}
 
 
 def _reassign(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
     replicas = None
     if fields.value("replicas") is not None:
         replicas = _checked(controller, fields.numbers("replicas"))
-    error, delta = controller.reassign(decode_place(fields), replicas)
+    error, delta = controller.reassign(decode_topic_partition(fields), replicas)
     return {"error": error}, delta
 
 
-def elect(places: Iterable[TopicPartition], *, unclean: bool) -> Json:
+def elect(topic_partitions: Iterable[TopicPartition], *, unclean: bool) -> Json:
     """Return the fields that elect leaders."""
-    return {"places": [place._asdict() for place in places], "unclean": unclean}
+    return {"places": [topic_partition._asdict() for topic_partition in topic_partitions], "unclean": unclean}
 
 
 def _elect(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
-    places = [decode_place(Fields(each, "place")) for each in fields.many("places")]
-    errors, delta = controller.elect(places, unclean=fields.flag("unclean"))
-    return {"errors": [{**place._asdict(), "error": error} for place, error in errors.items()]}, delta
+    topic_partitions = [decode_topic_partition(Fields(each, "place")) for each in fields.many("places")]
+    errors, delta = controller.elect(topic_partitions, unclean=fields.flag("unclean"))
+    return {
+        "errors": [{**topic_partition._asdict(), "error": error} for topic_partition, error in errors.items()]
+    }, delta
 
 
 def unregister(broker_id: int) -> Json:
@@ -137,9 +139,9 @@ def _resign(controller: Controller, broker_id: int, fields: Fields) -> tuple[Jso
     return {"error": ErrorCode.NONE}, controller.resign(broker_id)
 
 
-def alter_isr(place: TopicPartition, proposal: IsrProposal) -> Json:
+def alter_isr(topic_partition: TopicPartition, proposal: IsrProposal) -> Json:
     """Return the fields that propose in-sync replicas."""
-    return {**place._asdict(), **proposal._asdict()}
+    return {**topic_partition._asdict(), **proposal._asdict()}
 
 
 def proposal_of(broker_id: int, fields: Fields) -> tuple[TopicPartition, IsrProposal]:
@@ -151,7 +153,7 @@ def proposal_of(broker_id: int, fields: Fields) -> tuple[TopicPartition, IsrProp
     proposal = IsrProposal(
         broker_id, fields.number("leader_epoch", 0), fields.number("partition_epoch", 0), isr, tuple(epochs)
     )
-    return decode_place(fields), proposal
+    return decode_topic_partition(fields), proposal
 
 
 def _allocate_producer_ids(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:

@@ -69,7 +69,7 @@ class _Follower:
         self.has_fetched = False
 
     def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
-        """Note a fetch at `offset`.
+        """Record a fetch at `offset`.
 
         A fetch that reaches what the leader had at the previous one was caught up then: so a follower stays in the ISR
         although the leader appends faster than it fetches.
@@ -131,7 +131,7 @@ class LeaderReplica:
     # --- what happens
 
     def on_append(self, log_end_offset: int, now_ms: int) -> bool:
-        """Note that the log has grown. Return whether the high watermark moved: it does if no follower has to fetch."""
+        """Record an append. Return whether the high watermark moved: it does if no follower has to fetch."""
         assert log_end_offset >= self.log_end_offset, "the log of a leader only grows"
         self.log_end_offset = log_end_offset
         return self._advance(now_ms)
@@ -167,7 +167,7 @@ class LeaderReplica:
         log_start_offset: int = UNKNOWN_OFFSET,
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> bool:
-        """Note a follower's fetch at its log end offset. Return whether the high watermark moved.
+        """Record a follower's fetch at its log end offset. Return whether the high watermark moved.
 
         Call it after `check_fetch`, and only if the follower's records are the leader's up to there. A follower with
         every record below the high watermark and the start of this epoch is proposed for the ISR.
@@ -183,13 +183,13 @@ class LeaderReplica:
         return fetch_offset != previous and self._advance(now_ms)
 
     def on_waiting(self, follower_id: int, now_ms: int) -> None:
-        """Note that a fetch of a follower has waited here until now, which it does while it has every record."""
+        """A parked fetch has every record: the follower is caught up now."""
         follower = self._followers.get(follower_id)
         if follower is not None and follower.log_end_offset == self.log_end_offset:
             follower.caught_up_at_ms = max(follower.caught_up_at_ms, now_ms)
 
     def on_live(self, live: Mapping[int, int], now_ms: int) -> bool:
-        """Note which brokers are up. A follower whose fetch came before the news of its registration may join now.
+        """Record which brokers are up. A follower whose fetch came before the news of its registration may join now.
 
         Return whether the high watermark moved: a follower that has left the ISR and may not join holds it no longer.
         """
@@ -249,7 +249,7 @@ class LeaderReplica:
         )
 
     def on_time(self, now_ms: int) -> bool:
-        """Note that time has passed. Return whether the high watermark moved.
+        """Record that time has passed. Return whether the high watermark moved.
 
         A follower outside the ISR that was caught up until now holds it no longer. Kafka notes that at the next append.
         """
@@ -270,7 +270,7 @@ class LeaderReplica:
         return self.propose()
 
     def on_proposal_refused(self, error: ErrorCode, partition_epoch: int | None = None) -> None:
-        """Note the controller's refusal of the pending proposal.
+        """Record the controller's refusal of the pending proposal.
 
         partition_epoch  that of the proposal; a refusal of an earlier one is ignored
 

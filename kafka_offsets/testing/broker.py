@@ -320,26 +320,26 @@ class Broker(EmbeddedBroker):
         """
         __tracebackhide__ = True
         wanted = filter_of(key, value, headers)._replace(partition=partition)
-        look = differences.of_records(topic, [], wanted, after)
-        found = self._when_open(look)
+        poll = differences.of_records(topic, [], wanted, after)
+        found = self._when_open(poll)
         if not found and during > 0:
-            event = Event(f"topic {topic} has a record", lambda core: look(core) or None, lambda core: "")
+            event = Event(f"topic {topic} has a record", lambda core: poll(core) or None, lambda core: "")
             with suppress(TimeoutError):
                 found = self.wait_for(event, during)
         _fail_for(found)
 
     def _assert(
-        self, look: Callable[[BrokerCore], list[str]], timeout: float, group: str | None = None
+        self, poll: Callable[[BrokerCore], list[str]], timeout: float, group: str | None = None
     ) -> None:
         """Fail unless a function returns no lines, now or within `timeout` seconds; say what explains it."""
         __tracebackhide__ = True  # pytest shows the line of the test
-        found = self._when_open(look)
+        found = self._when_open(poll)
         if found and timeout > 0:
-            event = Event("an assertion", lambda core: not look(core) or None, lambda core: "")
+            event = Event("an assertion", lambda core: not poll(core) or None, lambda core: "")
             with suppress(TimeoutError):
                 self.wait_for(event, timeout)
                 return
-            found = self._when_open(look)
+            found = self._when_open(poll)
         if found:
             found = [*found, *(f"why: {each}" for each in self.why(group)[:_MOST_EXPLAINED])]
         _fail_for(found)
@@ -355,12 +355,12 @@ class Broker(EmbeddedBroker):
         active = [] if self._faults is None else self._faults.active
         backs = facts.moves_back(() if self._recorder is None else self._recorder.requests())
 
-        def look(core: BrokerCore) -> Findings:
+        def poll(core: BrokerCore) -> Findings:
             """Diagnose, in the broker's thread."""
             found = facts.gather(core, group, faults=active, backs=backs)
             return diagnose(found, core.clock.now().wall_ms, group)
 
-        return self._when_open(look)
+        return self._when_open(poll)
 
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
@@ -425,12 +425,12 @@ class Broker(EmbeddedBroker):
         except LogLoadingError:
             return Findings()
 
-    def _when_open(self, look: Callable[[BrokerCore], T]) -> T:
+    def _when_open(self, poll: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
         try:
-            return self._call(lambda server: look(server.core))
+            return self._call(lambda server: poll(server.core))
         except LogLoadingError:
-            event = Event("all these logs are open", lambda core: (look(core),), lambda _: "they are")
+            event = Event("all these logs are open", lambda core: (poll(core),), lambda _: "they are")
             (found,) = self.wait_for(event, _OPENING_SECONDS)
             return found
 
@@ -524,7 +524,7 @@ class Broker(EmbeddedBroker):
         active = [] if self._faults is None else self._faults.active
         backs = facts.moves_back(recorded)
 
-        def look(core: BrokerCore) -> tuple[Findings, list[str]]:
+        def poll(core: BrokerCore) -> tuple[Findings, list[str]]:
             """Diagnose and describe, in the broker's thread."""
             found = facts.gather(core, faults=active, backs=backs, after=incident)
             findings = diagnose(found, core.clock.now().wall_ms)
@@ -532,7 +532,7 @@ class Broker(EmbeddedBroker):
 
         try:
             described = self.describe().splitlines()
-            findings, state = self._when_open(look)
+            findings, state = self._when_open(poll)
         except RuntimeError:  # it has stopped
             findings, state = Findings(), []
         return report.lines_of(findings, recorded, faults, state)

@@ -211,7 +211,7 @@ def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "I
 
 
 def _note_clients(request: pytest.FixtureRequest, factory: "BrokerFactory") -> None:
-    """Note which clients are connected to brokers that stop now."""
+    """Record which clients are connected to brokers that stop now."""
     clients = factory.clients
     if clients:
         name = str(request.fixturename).removesuffix("_factory")
@@ -260,7 +260,7 @@ def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Note the last events of shared brokers before this test. Reject a marker that has no effect."""
+    """Record the last events of shared brokers before this test. Reject a marker that has no effect."""
     used = set(getattr(item, "fixturenames", ()))
     if _is_marked(item) and not _OF_A_TEST & used:
         _refuse(
@@ -309,7 +309,7 @@ def _running_spark(config: pytest.Config) -> Any:
 
 
 def _note_spark(config: pytest.Config, stash: pytest.Stash, key: "pytest.StashKey[Any]") -> None:
-    """Note the queries and listeners of the session of `kafka_spark`, if it runs."""
+    """Record the queries and listeners of the session of `kafka_spark`, if it runs."""
     session = _running_spark(config)
     if session is not None:
         from kafka_offsets.spark import tests_session
@@ -342,7 +342,7 @@ def _requested_by(case: type) -> set[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Note the faults that fixtures have injected into shared brokers, and what fixtures run in Spark."""
+    """Record the faults that fixtures have injected into shared brokers, and what fixtures run in Spark."""
     item.stash[_faults_before] = {name: broker.faults.active for name, broker in _used(item).items()}
     _note_spark(item.config, item.stash, _spark_before)
 

@@ -86,10 +86,10 @@ class Changes:
         whole = dict.fromkeys(names)
         for name in whole:
             self._in_group(self._topic, self._old.topics.get(name), new.topics.get(name))
-        for place, _ in delta.partitions:
-            if place.topic not in whole:
-                old, topic = self._old.topics[place.topic], new.topics[place.topic]
-                self._in_group(self._partition, old, topic, place.partition)
+        for topic_partition, _ in delta.partitions:
+            if topic_partition.topic not in whole:
+                old, topic = self._old.topics[topic_partition.topic], new.topics[topic_partition.topic]
+                self._in_group(self._partition, old, topic, topic_partition.partition)
         if delta.brokers is not None:
             self._in_group(self._write, znodes.REGISTRATIONS, znodes.encode_registrations(delta.brokers))
         if delta.settings is not None:

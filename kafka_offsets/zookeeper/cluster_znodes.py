@@ -358,7 +358,7 @@ def _acl_tree(settings: ClusterSettings) -> Tree:
 def _acls_of(path: str, data: bytes) -> Iterator[AclBinding]:
     """Read the ACLs of one resource. Raises ValueError."""
     root, kind, name = path.rsplit("/", 2)
-    pattern_type = next(each for each, place in _ACLS.items() if place == root)
+    pattern_type = next(each for each, folder in _ACLS.items() if folder == root)
     operations = {each.name.replace("_", ""): each for each in AclOperation}
     for form in Fields(from_json(data), "ACLs").many("acls"):
         fields = Fields(form, "ACL")

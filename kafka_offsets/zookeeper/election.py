@@ -123,7 +123,7 @@ def elect(broker_id: int, session_id: int, watch: Watch) -> Operation[Controller
     raise StorageError("this znode cannot be written", f"ZooKeeper: {znodes.CONTROLLER}")
 
 
-def look(
+def read_view(
     cluster_id: str, broker_id: int, registration: bytes, session_id: int, watch: Watch
 ) -> Operation[View]:
     """Register, take part in the election, and return the view; `watch` is called when it changes.
@@ -176,18 +176,18 @@ class Election:
         self._endpoints, self._on_view = endpoints, on_view
         self._started_ms = wall_ns() // 1_000_000
         self._view = View(is_registered=False)
-        self._is_looking = self._must_look = self._is_due = self._is_stopped = False
+        self._is_looking = self._must_poll = self._is_due = self._is_stopped = False
         self._was_reported, self._reported = False, ""
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """See what ZooKeeper has now."""
-        self._must_look = True
+        self._must_poll = True
         if self._is_looking or self._is_stopped:
             return
-        self._is_looking, self._must_look = True, False
+        self._is_looking, self._must_poll = True, False
         registration = znodes.encode_broker(self._endpoints, self._started_ms)
         session_id = self._session.session_id
-        wanted = look(self._cluster_id, self._broker_id, registration, session_id, self.look)
+        wanted = read_view(self._cluster_id, self._broker_id, registration, session_id, self.poll)
         self._session.begin(wanted, self._looked)
 
     def _looked(self, outcome: View | Exception) -> None:
@@ -197,16 +197,16 @@ class Election:
         if isinstance(outcome, UnavailableError):
             # When the connection was lost, `changed` looks again, or has done so in vain. An answer that takes too long
             # changes no state.
-            if self._must_look:
-                self.look()
+            if self._must_poll:
+                self.poll()
             else:
-                self._look_later()
+                self._poll_later()
             return
         if isinstance(outcome, Exception):
             if str(outcome) != self._reported:
                 self._reported = str(outcome)
                 logger.error("broker %d cannot take part in the cluster: %s", self._broker_id, outcome)
-            self._look_later()
+            self._poll_later()
             return
         if not outcome.is_registered and not self._was_reported:
             logger.warning(
@@ -215,23 +215,23 @@ class Election:
         self._was_reported, self._reported = not outcome.is_registered, ""
         if outcome != self._view:
             self._see(outcome)
-        if self._must_look:
-            self.look()
+        if self._must_poll:
+            self.poll()
 
-    def _look_later(self) -> None:
+    def _poll_later(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._session.later(_RETRY_SECONDS, self._look_again)
+            self._session.later(_RETRY_SECONDS, self._poll_again)
 
-    def _look_again(self) -> None:
+    def _poll_again(self) -> None:
         self._is_due = False
-        self.look()
+        self.poll()
 
     def _see(self, view: View) -> None:
         before = self._view
         if before.term not in (None, view.term):
             self._endpoints = self._endpoints._replace(metadata=None)
-            self._must_look = True  # the registration still has the address of the former term
+            self._must_poll = True  # the registration still has the address of the former term
             if view.term is not None:
                 view = view._replace(address=None)
         self._view = view
@@ -242,9 +242,9 @@ class Election:
         self._on_view(view)
 
     def changed(self, state: SessionState) -> None:
-        """Note that the state of the session has changed."""
+        """Record that the state of the session has changed."""
         if state is SessionState.CONNECTED:
-            self.look()
+            self.poll()
         elif state is SessionState.DISCONNECTED:
             logger.warning(
                 "ZooKeeper cannot be reached: this broker serves what it has, and the metadata cannot change"
@@ -259,7 +259,7 @@ class Election:
         """Register the address where this broker serves the metadata in a term, unless that has ended."""
         if self._view.term == term:
             self._endpoints = self._endpoints._replace(metadata=metadata)
-            self.look()
+            self.poll()
 
     def resign(self, term: ControllerTerm) -> None:
         """Have another controller elected, perhaps this broker again, unless this term has ended already."""
@@ -271,7 +271,7 @@ class Election:
     def _resigned(self, term: ControllerTerm, outcome: Exception | None) -> None:
         """See which broker is the controller now; after an error try again: `/controller` is still this broker's."""
         if outcome is None:
-            self.look()
+            self.poll()
             return
         if not isinstance(outcome, UnavailableError):
             logger.error("broker %d cannot resign as the controller: %s", self._broker_id, outcome)

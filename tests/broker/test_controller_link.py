@@ -213,7 +213,7 @@ def test_a_controller_that_is_replaced_while_a_broker_connects_is_not_followed(
         async def replaced(connecting: socket.socket, address: tuple[str, int]) -> None:
             await connect(connecting, address)
             first.address = ("127.0.0.1", other.port)
-            first.link.look()
+            first.link.poll()
 
         monkeypatch.setattr(loop, "sock_connect", replaced)
         await first.link.start()

@@ -39,7 +39,7 @@ def test_groups_and_transactions_are_named_at_the_top_in_structs_or_by_themselve
     add = messages.AddPartitionsToTxnRequest
     one = add.AddPartitionsToTxnTransaction("x", topics=[add.AddPartitionsToTxnTopic("t", [2])])
     assert rows["AddPartitionsToTxn"].named(4).ids(add([one]), TRANSACTIONAL_ID) == ["x"]
-    assert list(rows["AddPartitionsToTxn"].named(4).places(add([one]), name_in)) == [("t", 2)]
+    assert list(rows["AddPartitionsToTxn"].named(4).topic_partitions(add([one]), name_in)) == [("t", 2)]
     assert rows["Produce"].named(9).ids(messages.ProduceRequest(None), TRANSACTIONAL_ID) == []
 
 
@@ -48,7 +48,7 @@ def test_topics_are_named_in_whatever_field_the_version_has(version: int) -> Non
     delete = messages.DeleteTopicsRequest
     request = delete([delete.DeleteTopicState("t")]) if version == 6 else delete(topic_names=["t"])
     (row,) = (row for row in SERVED if row.name == "DeleteTopics")
-    assert list(row.named(version).places(request, name_in)) == [("t", -1)]
+    assert list(row.named(version).topic_partitions(request, name_in)) == [("t", -1)]
 
 
 def test_a_request_is_split_by_partition_and_its_answers_are_joined_in_its_order() -> None:

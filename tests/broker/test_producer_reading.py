@@ -99,7 +99,7 @@ def test_a_reading_begins_again_when_the_log_is_compacted() -> None:
     with pytest.raises(LogLoadingError):
         partition.producers.dumps()
     assert not partition.read_on()
-    partition.note_cleaned()
+    partition.record_cleaned()
     steps = 0
     while not partition.read_on():
         steps += 1
@@ -119,7 +119,7 @@ def test_a_damaged_marker_is_reported_to_each_request_until_the_log_is_compacted
     for _ in range(2):
         with pytest.raises(StorageError, match="damaged transaction marker"):
             partition.producers.dumps()
-    partition.note_cleaned()
+    partition.record_cleaned()
     with pytest.raises(LogLoadingError):
         partition.producers.dumps()
 

@@ -107,14 +107,14 @@ def filled_more(partition: Partition, count: int) -> Partition:
 
 def batches_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     read: list[int] = []
-    real = Producers.take
+    real = Producers.accept
 
-    def take(self: Producers, batches: object) -> None:
+    def accept(self: Producers, batches: object) -> None:
         found = list(batches)  # type: ignore[call-overload]
         read.append(len(found))
         real(self, found)
 
-    monkeypatch.setattr(Producers, "take", take)
+    monkeypatch.setattr(Producers, "accept", accept)
     return lambda: sum(read)
 
 

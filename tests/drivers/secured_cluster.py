@@ -13,7 +13,7 @@ from kafka_offsets.broker.access.inter_broker import InterBrokerSecurity
 from kafka_offsets.broker.config.keys import Config
 from kafka_offsets.broker.nodes.controller_endpoint import ControllerEndpoint
 from kafka_offsets.broker.nodes.controller_login import BrokerLogins
-from kafka_offsets.broker.nodes.node_server import NodePlace, NodeServer
+from kafka_offsets.broker.nodes.node_server import NodeIdentity, NodeServer
 from kafka_offsets.client.connection import Connection
 from kafka_offsets.client.security import PLAINTEXT, ClientSecurity, Login
 from kafka_offsets.metadata.controller import Controller as MetadataController
@@ -111,8 +111,8 @@ class SecuredCluster:
 
     async def _start(self) -> None:
         for node_id in NODES:
-            place = NodePlace(node_id, CLUSTER_ID, lambda: self.controller)
-            self.nodes[node_id] = self._new_server(self.config, place, MemoryFiles())
+            identity = NodeIdentity(node_id, CLUSTER_ID, lambda: self.controller)
+            self.nodes[node_id] = self._new_server(self.config, identity, MemoryFiles())
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(node.start("127.0.0.1", 0) for node in self.nodes.values()))
 

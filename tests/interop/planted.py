@@ -50,8 +50,8 @@ def lost_answers() -> None:
 
     def lose(self: Durability, context: RequestContext, response: Any, logs: Iterable[Log]) -> None:
         if isinstance(response, messages.ProduceResponse) and next(number) % LOST == 0:
-            self._answers.reply_encoded(context, b"")
-            self._answers.close_connection(context.connection)
+            self._responses.respond_encoded(context, b"")
+            self._responses.close_connection(context.connection)
         else:
             reply(self, context, response, logs)
 

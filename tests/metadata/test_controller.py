@@ -51,7 +51,7 @@ def test_another_in_sync_replica_leads_after_the_leader_has_stopped(controller: 
     delta = controller.fence(1)
     after = state(controller)
     assert (after.leader, set(after.isr), after.leader_epoch) == (2, {2, 3}, before.leader_epoch + 1)
-    assert [placed.place for placed in delta.partitions] == [ORDERS]
+    assert [placed.topic_partition for placed in delta.partitions] == [ORDERS]
 
 
 def test_the_last_replica_leads_again_when_it_is_back(controller: Controller) -> None:
@@ -96,7 +96,7 @@ def test_a_broker_that_is_up_is_removed_as_if_it_had_died(controller: Controller
     error, delta = controller.unregister(1)
     assert error is ErrorCode.NONE
     assert (state(controller).leader, set(state(controller).isr)) == (2, {2, 3})
-    assert [placed.place for placed in delta.partitions] == [ORDERS]
+    assert [placed.topic_partition for placed in delta.partitions] == [ORDERS]
     assert controller.image.brokers.controller_id == 2
     assert (controller.unregister(2)[0], controller.unregister(3)[0]) == (ErrorCode.NONE, ErrorCode.NONE)
     assert controller.image.brokers == (NO_BROKER, {})

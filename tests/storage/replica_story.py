@@ -192,7 +192,7 @@ class ReplicaStory:
         self.synced = len(self.batches)
 
     def sync_ended(self) -> None:
-        self.log.settle_ended()
+        self.log.checkpoint_ended()
         sealed = self.log.segments[-1].base_offset
         self.synced = max(self.synced, sum(batch[-1].offset < sealed for batch in self.batches))
 

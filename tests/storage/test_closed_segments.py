@@ -31,7 +31,7 @@ def filled(files: MemoryFiles, *, compacts: bool = False) -> list[tuple[int, lis
         put(log, (b"k%d" % (number % 30), b"%d" % number))
     if compacts:
         log.roll()
-        log.settle_ended()
+        log.checkpoint_ended()
         compact(log, CompactionConfig(), WALL)
         put(log, (b"later", b"1"))
     found = [(each.base_offset, positions(log, each.base_offset)) for each in log.segments]

@@ -67,7 +67,7 @@ def test_a_power_failure_after_records_were_deleted_takes_no_later_one(rng: rand
     log.sync()
     log.delete_records_before(12)
     assert len(log.segments) == 4, "the checkpoint does not have the recovery point yet"
-    log.settle_ended()
+    log.checkpoint_ended()
     log.delete_records_before(13)
     assert [segment.base_offset for segment in log.segments] == [10, 15]
     point = CrashPoint(files.base, files.operations, len(files.operations))

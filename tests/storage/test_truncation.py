@@ -79,7 +79,7 @@ def test_indexes_and_timestamps_are_those_of_the_remaining_records() -> None:
 @pytest.mark.parametrize("offset", [0, 3, 40])
 def test_a_log_begins_again_at_any_offset(offset: int, files: Files) -> None:
     log = filled(files)
-    log.settle_ended()
+    log.checkpoint_ended()
     log.delete_records_before(12)
     assert log.segments[0].base_offset == 10
     log.restart_at(offset)
@@ -196,12 +196,12 @@ def test_a_recovery_point_that_another_thread_writes_is_not_one_of_before() -> N
         assert truncated.wait(10)
 
     log.sync_ended = sync_ended  # type: ignore[method-assign]
-    settling = threading.Thread(target=log.settle_ended)
+    settling = threading.Thread(target=log.checkpoint_ended)
     settling.start()
     assert inside.wait(10)
     log.truncate(7)
     directory._store_point(("t", 0), log, 20)
-    log.note_stored(20)
+    log.record_stored(20)
     truncated.set()
     settling.join()
     assert log.stored_point == 7

@@ -222,7 +222,7 @@ def test_a_segment_is_removed_once_the_name_of_the_next_one_is_on_the_disk(is_de
     log.delete_records_before(1)
     opens_without_any_one_call(files)
     assert [segment.base_offset for segment in log.segments] == [0, 1]
-    log.settle_ended()
+    log.checkpoint_ended()
     log.remove_deleted_segments()
     opens_without_any_one_call(files)
     assert [segment.base_offset for segment in log.segments] == [1]

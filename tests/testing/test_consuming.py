@@ -111,7 +111,7 @@ def ours(broker: Broker, group: str | None = "billing") -> Iterator[Reader]:
 
 def opposite(event: Event) -> Event[bool]:
     """Return the event that another one is no longer the case: the broker learns late that a connection has closed."""
-    return Event(f"not: {event.what}", lambda core: event.look(core) is None or None, event.tell)
+    return Event(f"not: {event.what}", lambda core: event.poll(core) is None or None, event.tell)
 
 
 CLIENTS = {

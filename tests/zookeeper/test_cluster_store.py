@@ -221,7 +221,7 @@ def test_settings_are_where_kafka_has_them(cluster: Cluster) -> None:
 def some_change(rng: random.Random, controller: Controller) -> None:
     """Change anything that can be changed."""
     image = controller.image
-    places = [placed.place for placed in image.placed()]
+    places = [placed.topic_partition for placed in image.placed()]
     kind = rng.choice(
         [
             "register",

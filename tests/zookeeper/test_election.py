@@ -285,7 +285,7 @@ def test_a_broker_looks_again_if_the_news_of_a_lost_answer_is_late(server: Memor
     candidate = Candidate(server, 1)
     begun: list[Callable[[View | Exception], None]] = []
     candidate.session.begin = lambda wanted, ended: begun.append(ended)  # type: ignore[method-assign]
-    candidate.election.look()
+    candidate.election.poll()
     candidate.election.changed(SessionState.CONNECTED)
     begun[0](UnavailableError())
     assert len(begun) == 2
@@ -301,7 +301,7 @@ def test_a_broker_looks_again_if_answers_are_lost_while_the_session_lasts(
     client.lose_next.extend(["dropped"] * times)
     candidate.start()
     for _ in range(times - 1):
-        candidate.election.look()
+        candidate.election.poll()
     assert candidate.views == []
     (call,) = candidate.session.due
     call()

@@ -90,7 +90,7 @@ class Throttling:
         return self._connections.record(host, now.mono_ms)
 
     def _throttle(self, context: RequestContext, ms: int) -> None:
-        """Note that a client is throttled, and mute its connection."""
+        """Record that a client is throttled, and mute its connection."""
         client = {"client": context.client_id, "host": context.client_host.removeprefix("/")}
         noted = self._responses.incidents.add(THROTTLED, self._scheduler.clock.now().wall_ms, **client)
         noted.fields["ms"] = max(noted.number("ms"), ms)
@@ -118,7 +118,7 @@ class Throttling:
         self._handling, self._started_ns = connection, self.time_ns()
 
     def handler_ends(self, connection: ClientConnection) -> None:
-        """Note the time of a request that is answered later."""
+        """Record the time of a request that is answered later."""
         elapsed_ns = self.time_ns() - self._started_ns
         self._handling = None
         if connection.unanswered and connection.unanswered[-1].encoded is None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs, timeout_of
+from kafka_offsets.broker.context.awaited_logs import Awaiting, TopicAndIndex, awaits_logs, timeout_of
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.wire.api import LATER, Later
 from kafka_offsets.broker.wire.fetch_sessions import TOPIC_IDS_SINCE, Plan, Read, Wanted
@@ -148,12 +148,12 @@ Refuses = Callable[[str, int], ErrorCode]
 """(topic, partition) -> the error that refuses it, whatever is readable; NONE to read it."""
 
 
-def _places(
+def _awaited_partitions(
     broker: Context,
     request: messages.FetchRequest,
     context: RequestContext,
     refuses: Refuses | None = None,
-) -> list[Place]:
+) -> list[TopicAndIndex]:
     """Return what a request may read, with the partitions of its session."""
     refuses = _with_denials(request, context, refuses)
     topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
@@ -162,7 +162,10 @@ def _places(
         for each in request.topics
         for asked in each.partitions
     ]
-    followed = [(topics.get(name), index) for name, index in broker.fetch_sessions.places(request.session_id)]
+    followed = [
+        (topics.get(name), index)
+        for name, index in broker.fetch_sessions.topic_partitions(request.session_id)
+    ]
     return [
         (topic, index)
         for topic, index in named + followed
@@ -198,7 +201,7 @@ def _opening_timeout(request: messages.FetchRequest, *, is_all: bool) -> int:
     return timeout_of(request, is_all=is_all) if is_all else request.max_wait_ms
 
 
-@awaits_logs(Awaiting(_places, _reads_committed, _opening_timeout))
+@awaits_logs(Awaiting(_awaited_partitions, _reads_committed, _opening_timeout))
 def fetch(
     broker: Context,
     request: messages.FetchRequest,
@@ -255,8 +258,12 @@ def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:
         for read in reading.answers
         if read.partition.error_code or _diverges(read)
     }
-    places = {(wanted.topic, wanted.asked.partition): wanted.asked.fetch_offset for wanted in plan.wanted}
-    return {place: offset for place, offset in places.items() if place not in refused}
+    positions = {(wanted.topic, wanted.asked.partition): wanted.asked.fetch_offset for wanted in plan.wanted}
+    return {
+        topic_partition: offset
+        for topic_partition, offset in positions.items()
+        if topic_partition not in refused
+    }
 
 
 def _confuses_kafka(wanted: Sequence[Wanted]) -> bool:
@@ -291,13 +298,13 @@ def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
     if not first_ms or request.min_bytes > 1 or _follower(request, parked.context.api_version)[0] >= 0:
         return most_ms
     # A number is enough, and not as large as the partitions.
-    places = hash(frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted))
+    topic_partitions = hash(frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted))
     known, waits = connection.fetched
-    waits = waits if places == known else 0
+    waits = waits if topic_partitions == known else 0
     wait_ms = first_ms << 2 * waits
     if wait_ms >= most_ms:
         return most_ms
-    connection.fetched = places, waits + 1
+    connection.fetched = topic_partitions, waits + 1
     return wait_ms
 
 

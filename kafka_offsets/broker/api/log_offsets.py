@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
-from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.awaited_logs import Awaiting, TopicAndIndex, awaits_logs
 from kafka_offsets.broker.context.pending import Deleted
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
 from kafka_offsets.broker.wire.api import LATER, Later
@@ -64,11 +64,11 @@ class _Found(NamedTuple):
 _NOTHING = _Found()
 
 
-def _places_by_name(
+def _partitions_by_name(
     broker: Context,
     request: messages.ListOffsetsRequest | messages.DeleteRecordsRequest,
     context: RequestContext,
-) -> list[Place]:
+) -> list[TopicAndIndex]:
     get = broker.topics.get
     return [
         (get(named.name), asked.partition_index) for named in request.topics for asked in named.partitions
@@ -79,7 +79,7 @@ def _reads_committed(request: messages.ListOffsetsRequest, version: int) -> bool
     return request.isolation_level == 1
 
 
-@awaits_logs(Awaiting(_places_by_name, _reads_committed))
+@awaits_logs(Awaiting(_partitions_by_name, _reads_committed))
 def list_offsets(
     broker: Context, request: messages.ListOffsetsRequest, context: RequestContext, now: Now
 ) -> messages.ListOffsetsResponse:
@@ -245,14 +245,14 @@ def _partition_error(broker: Context, topic: str, index: int, failure: StorageEr
     return ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def _places_of_epochs(
+def _partitions_of_epochs(
     broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
-) -> list[Place]:
+) -> list[TopicAndIndex]:
     get = broker.topics.get
     return [(get(named.topic), asked.partition) for named in request.topics for asked in named.partitions]
 
 
-@awaits_logs(Awaiting(_places_of_epochs, lambda request, version: False))
+@awaits_logs(Awaiting(_partitions_of_epochs, lambda request, version: False))
 def offset_for_leader_epoch(
     broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext, now: Now
 ) -> messages.OffsetForLeaderEpochResponse:
@@ -282,7 +282,7 @@ def _end_of_epoch(
     return _at_partition(broker, topic, asked.partition, find, refused)
 
 
-@awaits_logs(Awaiting(_places_by_name, lambda request, version: True))
+@awaits_logs(Awaiting(_partitions_by_name, lambda request, version: True))
 def delete_records(
     broker: Context, request: messages.DeleteRecordsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteRecordsResponse | Later:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_offsets.broker.api.transactions import client_error
-from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.awaited_logs import Awaiting, TopicAndIndex, awaits_logs
 from kafka_offsets.broker.groups.transaction_peers import Outcomes
 from kafka_offsets.broker.partition.batch_validation import (
     DecompressionBudget,
@@ -82,7 +82,9 @@ RIGHTS = Rights(
 )
 
 
-def _places(broker: Context, request: messages.ProduceRequest, context: RequestContext) -> list[Place]:
+def _awaited_partitions(
+    broker: Context, request: messages.ProduceRequest, context: RequestContext
+) -> list[TopicAndIndex]:
     topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
     return [
         (topics.by_id(named.topic_id) if by_id else topics.get(named.name), data.index)
@@ -98,7 +100,7 @@ def _is_idempotent(request: messages.ProduceRequest, version: int) -> bool:
     return any(not isinstance(header, Refused) and header.producer_id >= 0 for header in batches)
 
 
-@awaits_logs(Awaiting(_places, _is_idempotent))
+@awaits_logs(Awaiting(_awaited_partitions, _is_idempotent))
 def produce(broker: Context, request: messages.ProduceRequest, context: RequestContext, now: Now) -> Later:
     """Append one batch to each partition; the response is sent once they are durable.
 
@@ -152,7 +154,7 @@ def _append_verified(
     replicas, transactional_id = broker.replicas, request.transactional_id
     assert replicas is not None and transactional_id is not None
     adds = context.api_version >= _ADDS_SINCE
-    places: list[tuple[str, int]] = []
+    topic_partitions: list[tuple[str, int]] = []
     producer = -1, -1
     for named in request.topic_data:
         topic = _topic(broker, named, context)
@@ -166,15 +168,15 @@ def _append_verified(
             assert partition is not None
             if not partition.producers.has_open(header.producer_id, header.producer_epoch):
                 partition.producers.attempt(header, begins_at_0=adds)
-                places.append((topic.name, data.index))
+                topic_partitions.append((topic.name, data.index))
                 producer = header.producer_id, header.producer_epoch
 
     def append(outcomes: Outcomes) -> None:
         """Append what the coordinator has accepted."""
         _append_all(broker, request, context, broker.clock.now(), invalid, outcomes)
 
-    if places:
-        replicas.peers.add_or_verify(transactional_id, producer, places, append, adds=adds)
+    if topic_partitions:
+        replicas.peers.add_or_verify(transactional_id, producer, topic_partitions, append, adds=adds)
     else:
         append({})
 
@@ -516,9 +518,9 @@ def _join_transaction(
         return ErrorCode.NONE
     adds = context.api_version >= _ADDS_SINCE
     partition.producers.attempt(header, begins_at_0=adds)
-    place = partition.topic, partition.index
+    topic_partition = partition.topic, partition.index
     error = broker.transactions.add_or_verify(
-        request.transactional_id, header.producer_id, header.producer_epoch, place, now, adds=adds
+        request.transactional_id, header.producer_id, header.producer_epoch, topic_partition, now, adds=adds
     )
     return _producer_error(error, context)
 

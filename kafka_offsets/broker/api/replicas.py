@@ -91,12 +91,12 @@ def alter_replica_log_dirs(
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                error = _place(broker, directory.path, topic.name, index)
+                error = _move_error(broker, directory.path, topic.name, index)
                 errors.setdefault(topic.name, {})[index] = error
     return _log_dir_results(errors)
 
 
-def _place(broker: Context, path: str, topic: str, index: int) -> ErrorCode:
+def _move_error(broker: Context, path: str, topic: str, index: int) -> ErrorCode:
     if path != broker.directory.files.root:
         return ErrorCode.LOG_DIR_NOT_FOUND
     found = broker.topics.get(topic)

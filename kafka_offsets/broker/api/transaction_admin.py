@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from kafka_offsets.broker.context.awaited_logs import Awaiting, Place, awaits_logs
+from kafka_offsets.broker.context.awaited_logs import Awaiting, TopicAndIndex, awaits_logs
 from kafka_offsets.broker.context.incremental import Budget, Steps, run_incrementally
 from kafka_offsets.broker.groups.transactions import transactional_ids
 from kafka_offsets.broker.partition.partitions import LogLoadingError, Partition
@@ -142,14 +142,14 @@ def _matching(
 # -- DescribeProducers
 
 
-def _places(
+def _awaited_partitions(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext
-) -> list[Place]:
+) -> list[TopicAndIndex]:
     get = broker.topics.get
     return [(get(named.name), index) for named in request.topics for index in named.partition_indexes]
 
 
-@awaits_logs(Awaiting(_places, lambda request, version: True))
+@awaits_logs(Awaiting(_awaited_partitions, lambda request, version: True))
 def describe_producers(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
 ) -> messages.DescribeProducersResponse:
@@ -207,9 +207,9 @@ _NOBODY = -1
 _Marker: TypeAlias = "messages.WriteTxnMarkersRequest.WritableTxnMarker"
 
 
-def _places_of_markers(
+def _partitions_of_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext
-) -> list[Place]:
+) -> list[TopicAndIndex]:
     named = [topic for marker in request.markers for topic in marker.topics]
     return [
         (broker.topics.get(topic.name), index)
@@ -219,7 +219,7 @@ def _places_of_markers(
     ]
 
 
-@awaits_logs(Awaiting(_places_of_markers, lambda request, version: True))
+@awaits_logs(Awaiting(_partitions_of_markers, lambda request, version: True))
 def write_markers(
     broker: Context, request: messages.WriteTxnMarkersRequest, context: RequestContext, now: Now
 ) -> messages.WriteTxnMarkersResponse | Later:
@@ -243,8 +243,8 @@ def write_markers(
         if has_failed:
             return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
         verdicts: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
-        for (number, place), error in zip(asked, errors, strict=True):
-            verdicts[number][place] = error
+        for (number, topic_partition), error in zip(asked, errors, strict=True):
+            verdicts[number][topic_partition] = error
         return _markers_answer(request, verdicts)
 
     if not asked:
@@ -252,40 +252,42 @@ def write_markers(
     aggregator = ResponseAggregator(
         broker.responses.respond, context, len(asked), build, lambda index, error: error
     )
-    for at, (number, place) in enumerate(asked):
+    for at, (number, topic_partition) in enumerate(asked):
         marker = request.markers[number]
-        error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, place, logs, now)
+        error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, topic_partition, logs, now)
         is_whole = marker.transaction_version != _UNKNOWN_VERSION
         has_failed = has_failed or (error is ErrorCode.UNKNOWN_SERVER_ERROR and is_whole)
         if error is None:
-            _write_to_shard(broker, marker, place[1], partial(broker.responses.respond, aggregator.part(at)))
+            _write_to_shard(
+                broker, marker, topic_partition[1], partial(broker.responses.respond, aggregator.part(at))
+            )
         else:
             broker.durability.respond_when_durable(aggregator.part(at), error, logs)
     return LATER
 
 
 def _write_marker(
-    broker: Context, marker: _Marker, place: TopicPartition, logs: list[Log], now: Now
+    broker: Context, marker: _Marker, topic_partition: TopicPartition, logs: list[Log], now: Now
 ) -> ErrorCode | None:
     """Write one marker, or return why not; None when it belongs to a group's shard.
 
     UNKNOWN_SERVER_ERROR if the marker cannot be built.
     """
     if broker.replicas is not None:
-        if not broker.replicas.hosts(*place):
+        if not broker.replicas.hosts(*topic_partition):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        state = broker.replicas.state(*place)
+        state = broker.replicas.state(*topic_partition)
         if state is None or state.leader != broker.node.id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
     try:
-        partition = broker.topics.partition(*place)
+        partition = broker.topics.partition(*topic_partition)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if broker.replicas is not None and not isinstance(partition.replica, LeaderReplica):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER  # its log is being opened
         if marker.transaction_version == _UNKNOWN_VERSION:
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        if place[0] == OFFSETS_TOPIC:
+        if topic_partition[0] == OFFSETS_TOPIC:
             return None
         if _NOBODY in (marker.producer_id, marker.producer_epoch):
             return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -305,7 +307,7 @@ def _write_marker(
     except LogLoadingError:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     except StorageError as problem:
-        broker.topics.report(*place, problem)
+        broker.topics.report(*topic_partition, problem)
         return ErrorCode.KAFKA_STORAGE_ERROR
     else:
         return error

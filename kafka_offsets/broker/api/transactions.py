@@ -326,14 +326,14 @@ def commit_offsets(
         if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
             hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return transactional_offsets.answer(request, known, hosted)
-    place = OFFSETS_TOPIC, hosted.shard.partition
+    topic_partition = OFFSETS_TOPIC, hosted.shard.partition
     adds = version >= _ADDS_SINCE
     replicas = broker.replicas
     if replicas is not None and not replicas.peers.coordinates(request.transactional_id):
 
         def verified(outcomes: Outcomes) -> None:
             """Decide the commit, or answer with the error of the coordinator, another broker."""
-            error = outcomes.get(place, ErrorCode.NONE)
+            error = outcomes.get(topic_partition, ErrorCode.NONE)
             if error:
                 answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
                 broker.responses.respond(context, transactional_offsets.answer(request, known, answered))
@@ -341,10 +341,12 @@ def commit_offsets(
                 _commit_added(broker, request, context, hosted, known, ErrorCode.NONE)
 
         producer = request.producer_id, request.producer_epoch
-        replicas.peers.add_or_verify(request.transactional_id, producer, [place], verified, adds=adds)
+        replicas.peers.add_or_verify(
+            request.transactional_id, producer, [topic_partition], verified, adds=adds
+        )
         return LATER
     error = broker.transactions.add_or_verify(
-        request.transactional_id, request.producer_id, request.producer_epoch, place, now, adds=adds
+        request.transactional_id, request.producer_id, request.producer_epoch, topic_partition, now, adds=adds
     )
     if error:
         answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)

@@ -195,7 +195,10 @@ class ClusterApis:
 
         version, name_of = context.api_version, names_of(broker)
         named = api.named(version)
-        if not any(is_led_by_another(*place) for place in named.places(request, name_of)):
+        if not any(
+            is_led_by_another(*topic_partition)
+            for topic_partition in named.topic_partitions(request, name_of)
+        ):
             return api.handle(broker, request, context, now)
         refused_part, served_part = named.split_by_partition(request, is_led_by_another, name_of)
         if isinstance(request, messages.ProduceRequest) and request.acks == 0:
@@ -221,8 +224,8 @@ class ClusterApis:
         }
         for topic in refused.topics:
             for each in topic.partitions:
-                place = TopicPartition(name_in(topic), index_of(each))
-                state, epoch = self._membership.image.state(*place), given[place]
+                topic_partition = TopicPartition(name_in(topic), index_of(each))
+                state, epoch = self._membership.image.state(*topic_partition), given[topic_partition]
                 if (
                     state is not None
                     and broker.node.id in state.replicas
@@ -243,9 +246,9 @@ class ClusterApis:
         refuses: Refuses | None = None,
     ) -> Response | Later:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
-        named = api.named(context.api_version).places(request, names_of(broker))
-        asked = {*named, *broker.fetch_sessions.places(request.session_id)}
-        if all(self._view.serves(broker, *place) for place in asked):
+        named = api.named(context.api_version).topic_partitions(request, names_of(broker))
+        asked = {*named, *broker.fetch_sessions.topic_partitions(request.session_id)}
+        if all(self._view.serves(broker, *topic_partition) for topic_partition in asked):
             return api.handle(broker, request, context, now, refuses)
         followers_serve = context.api_version >= FOLLOWERS_SERVE_SINCE
 
@@ -266,8 +269,10 @@ class ClusterApis:
                 )
             return self._name_leaders(api, broker, context, response)
 
-        held = context.held(request, lambda response: pass_on(broker, context, name_leaders(response)))
-        decide_for(broker, api, request, held, now, refuse)
+        receiving = context.received_by(
+            request, lambda response: pass_on(broker, context, name_leaders(response))
+        )
+        decide_for(broker, api, request, receiving, now, refuse)
         return LATER
 
     def _name_leaders(self, api: Api, broker: Context, context: RequestContext, response: M) -> M:
@@ -367,7 +372,7 @@ class ClusterApis:
             response.Broker(node.id, host, port) for node, host, port in self._view.reached_at(listener)
         ]
         response.controller_id = self._view.controller_id
-        self._place(broker, response)
+        self._name_replicas(broker, response)
         missing = self._view.without(listener)
         is_named = context.api_version >= _LISTENER_NOT_FOUND_SINCE
         error = ErrorCode.LISTENER_NOT_FOUND if is_named else ErrorCode.LEADER_NOT_AVAILABLE
@@ -384,7 +389,7 @@ class ClusterApis:
         response: messages.DescribeTopicPartitionsResponse,
     ) -> None:
         """Unlike Metadata, this names eligible leader replicas, and a partition without a leader has no error."""
-        self._place(broker, response)
+        self._name_replicas(broker, response)
         for topic in response.topics:
             found = broker.topics.get(topic.name) if topic.name else None
             if found is None or topic.error_code:
@@ -395,7 +400,7 @@ class ClusterApis:
                 each.eligible_leader_replicas = list(state.elr)
                 each.last_known_elr = [] if state.last_leader == NO_LEADER else [state.last_leader]
 
-    def _place(
+    def _name_replicas(
         self, broker: Context, response: messages.MetadataResponse | messages.DescribeTopicPartitionsResponse
     ) -> None:
         for topic in response.topics:
@@ -559,8 +564,8 @@ class ClusterApis:
             for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
                 is_cancelled = asked.replicas is None and broker.topics.get(wanted.name) is not None
                 if is_cancelled or not each.error_code:
-                    place = TopicPartition(wanted.name, asked.partition_index)
-                    each.error_code = self._membership.reassign(place, asked.replicas)
+                    topic_partition = TopicPartition(wanted.name, asked.partition_index)
+                    each.error_code = self._membership.reassign(topic_partition, asked.replicas)
 
     def _list_reassignments(
         self,
@@ -573,13 +578,15 @@ class ClusterApis:
         if request.topics is not None:
             asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
         topics: dict[str, messages.ListPartitionReassignmentsResponse.OngoingTopicReassignment] = {}
-        for place, state in self._membership.image.placed():
-            if not state.is_reassigning or (asked is not None and tuple(place) not in asked):
+        for topic_partition, state in self._membership.image.placed():
+            if not state.is_reassigning or (asked is not None and tuple(topic_partition) not in asked):
                 continue
-            topic = topics.setdefault(place.topic, response.OngoingTopicReassignment(place.topic, []))
+            topic = topics.setdefault(
+                topic_partition.topic, response.OngoingTopicReassignment(topic_partition.topic, [])
+            )
             topic.partitions.append(
                 response.OngoingPartitionReassignment(
-                    place.partition, list(state.replicas), list(state.adding), list(state.removing)
+                    topic_partition.partition, list(state.replicas), list(state.adding), list(state.removing)
                 )
             )
         response.topics = list(topics.values())
@@ -599,18 +606,18 @@ class ClusterApis:
             request.timeout_ms
         ):  # the first versions have no top-level error
             return response
-        places = [
+        topic_partitions = [
             TopicPartition(topic.name, index) for topic, index in self._asked_elections(broker, request)
         ]
-        errors = self._membership.elect(places, unclean=request.election_type == _UNCLEAN)
+        errors = self._membership.elect(topic_partitions, unclean=request.election_type == _UNCLEAN)
         answered = {each.topic: each for each in response.replica_election_results}
         is_for_all = request.topic_partitions is None
-        for place, error in errors.items():
+        for topic_partition, error in errors.items():
             if is_for_all and error is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
-            results = answered[place.topic].partition_result
-            results[:] = [each for each in results if each.partition_id != place.partition]
-            result = response.PartitionResult(place.partition, error, _ELECTION_MESSAGES.get(error))
+            results = answered[topic_partition.topic].partition_result
+            results[:] = [each for each in results if each.partition_id != topic_partition.partition]
+            result = response.PartitionResult(topic_partition.partition, error, _ELECTION_MESSAGES.get(error))
             results.append(result)
         return response
 

@@ -146,7 +146,7 @@ class _Forwarded:
         self._there(node_id, part, answered)
 
     def _here(self, request: messages.MessageValue, now: Now, done: Callable[[Response], None]) -> None:
-        decide_for(self._broker, self._api, request, self._context.held(request, done), now)
+        decide_for(self._broker, self._api, request, self._context.received_by(request, done), now)
 
     def _there(self, node_id: int, request: messages.MessageValue, done: Callable[[Response], None]) -> None:
         """Send a request to a coordinator."""

@@ -653,12 +653,12 @@ class Config(SecurityKeys):
         For a time with keys in several units Kafka begins with the key itself: a key that is not set has no synonyms.
         """
         names = next((family for family in _FAMILIES if name in family), (name,))
-        places = [
+        sources = [
             (each, self.value(each), ConfigSource.STATIC_BROKER) for each in names if each in self.given
         ]
-        places += [(each, self.default_of(each), ConfigSource.DEFAULT) for each in names]
+        sources += [(each, self.default_of(each), ConfigSource.DEFAULT) for each in names]
         found = (
-            Synonym(each, shown_text(value), source) for each, value, source in places if value is not None
+            Synonym(each, shown_text(value), source) for each, value, source in sources if value is not None
         )
         return tuple(dropwhile(lambda synonym: synonym.name != name, found))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TIMEOUT_MS, _LONGEST_MS = 10_000, 30_000
 """How long a request without a timeout waits, and any other one at most: clients give up after 10 s to 60 s."""
 
-Place = tuple[Topic | None, int]
+TopicAndIndex = tuple[Topic | None, int]
 
 
 def timeout_of(request: object, *, is_all: bool) -> int:
@@ -43,12 +43,12 @@ def timeout_of(request: object, *, is_all: bool) -> int:
 class Awaiting(NamedTuple):
     """What the requests of an API wait for.
 
-    places           (broker, request, context, what else the handler gets) -> the partitions whose logs they need
+    topic_partitions (broker, request, context, what else the handler gets) -> the partitions whose logs they need
     needs_producers  (request, API version) -> whether they need the producers of these as well
     timeout_ms       as `timeout_of`
     """
 
-    places: Callable[..., list[Place]]
+    topic_partitions: Callable[..., list[TopicAndIndex]]
     needs_producers: Callable[[Any, int], bool]
     timeout_ms: Callable[..., int] = timeout_of
 
@@ -61,8 +61,8 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
         def decide(
             broker: Context, request: MessageValue, context: RequestContext, now: Now, *more: object
         ) -> Response | Later:
-            places = awaiting.places(broker, request, context, *more)
-            for topic, index in places:
+            topic_partitions = awaiting.topic_partitions(broker, request, context, *more)
+            for topic, index in topic_partitions:
                 if topic is not None and 0 <= index < len(topic.partitions):
                     partition = topic.partitions[index]
                     if partition is None or not partition.knows_producers:
@@ -70,10 +70,10 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
             else:
                 return handle(broker, request, context, now, *more)
             needs_producers = partial(awaiting.needs_producers, request, context.api_version)
-            loading = list(_loading(broker, places, needs_producers))
+            loading = list(_loading(broker, topic_partitions, needs_producers))
             if not loading or is_broker(broker, context):  # one connection has all requests of a broker
                 return handle(broker, request, context, now, *more)
-            timeout_ms = awaiting.timeout_ms(request, is_all=len(loading) == len(places))
+            timeout_ms = awaiting.timeout_ms(request, is_all=len(loading) == len(topic_partitions))
             context.connection.pipelined_key = None
             decided = partial(handle, broker, request, context)
             return run_incrementally(
@@ -86,10 +86,10 @@ def awaits_logs(awaiting: Awaiting) -> Callable[[Handle], Handle]:
 
 
 def _loading(
-    broker: Context, places: Iterable[Place], needs_producers: Callable[[], bool]
+    broker: Context, topic_partitions: Iterable[TopicAndIndex], needs_producers: Callable[[], bool]
 ) -> Iterator[tuple[Topic, int]]:
     """Yield the partitions whose logs are being opened or read, and begin with that where it takes long."""
-    for topic, index in places:
+    for topic, index in topic_partitions:
         if topic is None or not 0 <= index < topic.partition_count:
             continue
         partition = topic.partitions[index]

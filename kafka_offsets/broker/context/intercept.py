@@ -69,13 +69,13 @@ def decide_and_change(
 ) -> Later:
     """Decide a request, and change its response before it is sent; one that is encoded already stays as it is."""
 
-    def take(response: Response) -> None:
+    def respond_changed(response: Response) -> None:
         """Send the changed response."""
         if response is request and api.echoed:  # it means success of every part
             response = api.fail(request, ErrorCode.NONE, context.api_version)
         pass_on(broker, context, response if isinstance(response, ENCODED) else change(response))
 
-    decide_for(broker, api, request, context.held(request, take), now)
+    decide_for(broker, api, request, context.received_by(request, respond_changed), now)
     return LATER
 
 
@@ -87,7 +87,7 @@ def refuse_unanswered(
     This is how a broker reports an error to such a producer.
     """
     if served_part is not None:
-        decide_for(broker, api, served_part, context.held(served_part, lambda _: None), now)
+        decide_for(broker, api, served_part, context.received_by(served_part, lambda _: None), now)
     broker.responses.close_connection(context.connection)
     return LATER
 

@@ -45,7 +45,7 @@ class Replicas(Protocol):
         broker_epoch: int,
         asked: messages.FetchRequest.FetchPartition,
     ) -> None:
-        """Note the fetch of a follower whose records are the leader's up to its offset."""
+        """Record the fetch of a follower whose records are the leader's up to its offset."""
 
     def end_turn(self, now: Now) -> None:
-        """Note what this turn has appended, and fetch what this broker follows since."""
+        """Record what this turn has appended, and fetch what this broker follows since."""

@@ -33,7 +33,7 @@ class _Response(Generic[T]):
         self._outcomes: dict[Partition, T] = {}
         self._on_end = on_end
 
-    def settle(self, partition: Partition, outcome: T) -> None:
+    def resolve(self, partition: Partition, outcome: T) -> None:
         """Record the outcome of a partition; end with the last one."""
         del self.left[partition]
         self._outcomes[partition] = outcome
@@ -83,13 +83,13 @@ class Pending(Generic[T]):
             insort(self._waiting.setdefault(partition, []), entry)
         for partition in offsets:
             if isinstance(partition.replica, LeaderReplica):
-                self.settle(partition)
+                self.resolve(partition)
             else:
                 self.refuse(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if response.left:
             response.deadline = self._scheduler.client_timeout(timeout_ms, lambda now: self._expire(response))
 
-    def settle(self, partition: Partition) -> None:
+    def resolve(self, partition: Partition) -> None:
         """End what waits for a partition, as far as that has got."""
         queue, replica = self._waiting.get(partition), partition.replica
         while queue and isinstance(replica, LeaderReplica):
@@ -98,7 +98,7 @@ class Pending(Generic[T]):
             if outcome is None:
                 return
             del queue[0]
-            response.settle(partition, outcome)
+            response.resolve(partition, outcome)
         # What has ended may have put a new queue in its place.
         if not queue and self._waiting.get(partition) is queue:
             self._waiting.pop(partition, None)
@@ -106,7 +106,7 @@ class Pending(Generic[T]):
     def refuse(self, partition: Partition, error: ErrorCode) -> None:
         """End everything that waits for a partition with an error: this broker leads it no longer."""
         for _, _, response in self._waiting.pop(partition, ()):
-            response.settle(partition, self._refused(partition, error))
+            response.resolve(partition, self._refused(partition, error))
 
     def _expire(self, response: _Response[T]) -> None:
         """Time a response out: its partitions may never get there."""
@@ -115,7 +115,7 @@ class Pending(Generic[T]):
             queue.remove(entry)
             if not queue:
                 del self._waiting[partition]
-            response.settle(partition, self._refused(partition, ErrorCode.REQUEST_TIMED_OUT))
+            response.resolve(partition, self._refused(partition, ErrorCode.REQUEST_TIMED_OUT))
 
 
 class Deleted(NamedTuple):

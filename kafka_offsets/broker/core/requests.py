@@ -155,7 +155,7 @@ class RequestDispatcher:
         key, version = read_api_key_and_version(frame)
         api = (connection.apis or self._broker.apis).by_key.get(key)
         if api is None:
-            self._note_unserved(connection, f"API key {key}", "")
+            self._record_unserved(connection, f"API key {key}", "")
             raise ProtocolError(f"API key {key} is not served", 0)
         try:
             codecs = api.codecs(version)
@@ -186,7 +186,7 @@ class RequestDispatcher:
             shortcut = self._shortcuts[api.key] = api.shortcut(self._broker)
         return shortcut
 
-    def _note_unserved(self, connection: ClientConnection, what: str, served: str) -> None:
+    def _record_unserved(self, connection: ClientConnection, what: str, served: str) -> None:
         known = connection.known_header
         self._responses.incidents.add(
             UNSERVED,
@@ -201,7 +201,7 @@ class RequestDispatcher:
         """Answer an unknown version of ApiVersions in version 0, whatever its body (KIP-511); refuse other requests."""
         if api.key != API_VERSIONS:
             served = f"; versions {api.versions[0]} to {api.versions[1]} are"
-            self._note_unserved(connection, f"{api.name} v{version}", served)
+            self._record_unserved(connection, f"{api.name} v{version}", served)
             raise ProtocolError(f"{api.name} v{version} is not served", 2)
         # Newer versions than ours have a header with tagged fields, as all have from the first flexible one on.
         tagged = version >= api.request.SCHEMA.flexible.first

@@ -85,7 +85,7 @@ def _exchange_bare(
     except AuthenticationFailedError as error:
         _fail(broker, connection, str(error))
         return
-    _note_principal(broker, connection, authentication)
+    _record_principal(broker, connection, authentication)
     broker.responses.send(connection, len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
 
 
@@ -127,11 +127,11 @@ def sasl_authenticate(
         refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.client_message, b"", 0)
         _fail(broker, connection, str(error), context, refused)
         return LATER
-    _note_principal(broker, connection, authentication)
+    _record_principal(broker, connection, authentication)
     return answer(ErrorCode.NONE, "", token, lifetime_ms)
 
 
-def _note_principal(broker: Context, connection: ClientConnection, authentication: Authentication) -> None:
+def _record_principal(broker: Context, connection: ClientConnection, authentication: Authentication) -> None:
     if authentication.state is AuthenticationState.COMPLETE:
         assert authentication.principal is not None
         connection.principal = authentication.principal

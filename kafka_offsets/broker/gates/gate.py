@@ -55,7 +55,7 @@ def _decide(
     for right in needed.whole:
         for name in right.names_in(request, version):
             if name is None or not sender.may(right.operation, right.resource_type, name):
-                _note_denied(broker, api, context, right, name or "")
+                _record_denied(broker, api, context, right, name or "")
                 refused = api.fail(request, right.error, version)
                 return _decide_served_part(api, broker, request, context, now, refused, None)
     if needed.each is None:
@@ -81,7 +81,7 @@ def _decide_keys(
     if not denied:
         return api.handle(broker, request, context, now)
     for key in sorted(denied):
-        _note_denied(broker, api, context, right, key)
+        _record_denied(broker, api, context, right, key)
     refused_part, served_part = named.split_by_key(request, denied.__contains__)
     refused = api.fail(refused_part, right.error, context.api_version)
     join = partial(named.join_by_key, request, refused)
@@ -105,7 +105,7 @@ def _decide_topics(
     if not denied:
         return api.handle(broker, request, context, now)
     for name in sorted(denied):
-        _note_denied(broker, api, context, right, name)
+        _record_denied(broker, api, context, right, name)
     refused_part, served_part = named.split_by_topic(request, lambda topic: name_of(topic) in denied)
     refuse = refuse_each if named.has_error_above else api.fail
     refused = refuse(refused_part, right.error, version)
@@ -123,7 +123,9 @@ def _decide_topics(
     return _decide_served_part(api, broker, request, context, now, refused, served_part, join)
 
 
-def _note_denied(broker: Context, api: Api, context: RequestContext, right: rights.Right, name: str) -> None:
+def _record_denied(
+    broker: Context, api: Api, context: RequestContext, right: rights.Right, name: str
+) -> None:
     fields = sender(api.name, context) | {"error": right.error.name, "principal": str(context.principal)}
     if right.resource_type is not ResourceType.CLUSTER:
         fields[right.resource_type.name.lower()] = name

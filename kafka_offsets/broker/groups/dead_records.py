@@ -90,7 +90,7 @@ class DeadRecords:
                 self._limits[log] = _NEVER
                 return
             self._topics.directory.set_cleaned_to(name, index, end_offset)
-            partition.note_cleaned()
+            partition.record_cleaned()
         least = LEAST_BYTES if in_force is not None else LEAST_BYTES // _KEYS_PART
         self._limits[log] = max(least, 2 * log.size)
 

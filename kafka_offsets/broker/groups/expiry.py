@@ -59,7 +59,7 @@ class Services(NamedTuple):
         """Return a new task that has not begun."""
         return BackgroundTask(name, self.scheduler, steps, ended, pacing=_PACING)
 
-    def take(self, hosted: HostedShard, steps: Iterator[ExpiryStep], deleted: list[int]) -> Steps:
+    def run(self, hosted: HostedShard, steps: Iterator[ExpiryStep], deleted: list[int]) -> Steps:
         """Take the steps over one shard, each after the previous one has taken effect; end when the log refuses one.
 
         deleted  gets the number of offsets that each step deletes
@@ -114,7 +114,7 @@ class _Round:
                 continue
             steps = expire(hosted.shard, self._now, retention_ms, hosted.under_way)
             try:
-                yield from self._services.take(hosted, steps, self._expired)
+                yield from self._services.run(hosted, steps, self._expired)
             except Exception:  # the other shards must still expire their offsets
                 logger.exception("the expiration of offsets in %s failed", hosted.log.directory)
 
@@ -183,7 +183,7 @@ class Expiry:
                 self._wait_for_left(hosted, before, left)
 
         name = f"the deletion of a topic's offsets in {hosted.log.directory}"
-        task = self._services.task(name, self._services.take(hosted, steps, []), ended)
+        task = self._services.task(name, self._services.run(hosted, steps, []), ended)
         self._deletions.add(task)
         return task
 

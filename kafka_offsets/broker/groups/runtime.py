@@ -17,7 +17,7 @@ from kafka_offsets.broker.groups.shared_batches import (
     TransactionalEffect,
     apart,
     encode,
-    note_offsets,
+    record_offsets,
     share_batches,
 )
 from kafka_offsets.clock import Clock, Now
@@ -273,7 +273,7 @@ class HostedShard:
                     batch = self._encode(records, now)
                     self.log.append_batch(batch, end_offset - 1, now.wall_ms)
                     if self.offset_batches is not None:
-                        note_offsets(self.offset_batches, records, base_offset, end_offset)
+                        record_offsets(self.offset_batches, records, base_offset, end_offset)
             except StorageError as error:
                 if isinstance(error, TooLargeError) and len(results) > 1:
                     batches.extendleft([result] for result in reversed(results))

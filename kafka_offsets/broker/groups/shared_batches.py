@@ -71,7 +71,7 @@ def encode(
     return encode_keyed_batch(records, wall_ms, base_offset, leader_epoch, compression, max_bytes)
 
 
-def note_offsets(
+def record_offsets(
     batches: OffsetBatches,
     decided: Sequence[Sequence[CoordinatorRecord]],
     base_offset: int,

@@ -35,7 +35,7 @@ class TransactionPeers(Protocol):
     def client_left(self, client: ClientConnection) -> None:
         """As `withdraw`, for all brokers."""
 
-    def elsewhere(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    def elsewhere(self, topic_partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Return the partitions that other brokers lead, by leader; those without a leader by -1."""
 
     def coordinates(self, transactional_id: str | None) -> bool:
@@ -46,7 +46,7 @@ class TransactionPeers(Protocol):
         leader: int,
         prepared: Transaction,
         coordinator_epoch: int,
-        places: list[TopicPartition],
+        topic_partitions: list[TopicPartition],
         on_outcomes: OnOutcomes,
     ) -> None:
         """Have the leader of partitions end a transaction there."""
@@ -55,7 +55,7 @@ class TransactionPeers(Protocol):
         self,
         transactional_id: str,
         producer: tuple[int, int],
-        places: list[TopicPartition],
+        topic_partitions: list[TopicPartition],
         on_outcomes: OnOutcomes,
         *,
         adds: bool,

@@ -322,7 +322,7 @@ class TransactionCoordinator:
         _Ending(self, name, prepared, self._partition(index), complete).begin()
 
     def _complete(self, index: int, name: str, prepared: Transaction) -> bool:
-        """Note that all markers of a transaction are durable; False when the log refuses that."""
+        """Record that all markers of a transaction are durable; False when the log refuses that."""
         if not self.ids or self._latest(index, name) != prepared:
             return True  # the topic was deleted
         now = self.scheduler.clock.now()
@@ -417,7 +417,7 @@ class _Ending:
                     self._write_to_partition(each, now)
             except StorageError as error:
                 self._coordinator.topics.report(topic, index, error)
-        self._settle()
+        self._resolve()
 
     def _write_elsewhere(self) -> set[TopicPartition]:
         """Send markers to the other brokers that lead partitions; return these."""
@@ -426,17 +426,23 @@ class _Ending:
             return set()
         by_leader = peers.elsewhere(self._left)
         self._awaited += len(by_leader)
-        for leader, places in by_leader.items():
+        for leader, topic_partitions in by_leader.items():
             peers.write_markers(
-                leader, self._prepared, self._partition.leader_epoch, places, self._written_elsewhere
+                leader,
+                self._prepared,
+                self._partition.leader_epoch,
+                topic_partitions,
+                self._written_elsewhere,
             )
-        return {place for places in by_leader.values() for place in places}
+        return {
+            topic_partition for topic_partitions in by_leader.values() for topic_partition in topic_partitions
+        }
 
     def _written_elsewhere(self, outcomes: Mapping[TopicPartition, ErrorCode]) -> None:
-        for place, error in outcomes.items():
+        for topic_partition, error in outcomes.items():
             if error in (ErrorCode.NONE, *_FENCED):
-                self._left.pop(place, None)
-        self._settle()
+                self._left.pop(topic_partition, None)
+        self._resolve()
 
     def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
         partition = self._coordinator.topics.partition(*each)
@@ -462,13 +468,13 @@ class _Ending:
         """Wait from the append on: the log may be led elsewhere in the meantime, and truncated, and led here again."""
 
         def ended(error: ErrorCode) -> None:
-            """Note that the marker is durable, or write it again later if the log has another leader."""
+            """Record that the marker is durable, or write it again later if the log has another leader."""
             if error is ErrorCode.REQUEST_TIMED_OUT:
                 self._await_marker(each, log)
                 return
             if error in _REPLICATED:
                 self._left.pop(each, None)
-            self._settle()
+            self._resolve()
 
         self._coordinator.durability.when_durable([log], ended)
 
@@ -486,7 +492,7 @@ class _Ending:
         def done(error: ErrorCode) -> None:
             if not error:
                 self._left.pop(each, None)
-            self._settle()
+            self._resolve()
 
         prepared = self._prepared
         marker = TransactionalResult(
@@ -498,8 +504,8 @@ class _Ending:
         )
         self._coordinator.shards.decide_transactional(hosted, marker)
 
-    def _settle(self) -> None:
-        """Note that one partition has finished, successfully or not."""
+    def _resolve(self) -> None:
+        """Record that one partition has finished, successfully or not."""
         self._awaited -= 1
         if self._awaited:
             return
@@ -509,7 +515,7 @@ class _Ending:
         self._end()
 
     def _end(self) -> None:
-        """Note that all markers are durable; try again later if the log of transactions refuses that."""
+        """Record that all markers are durable; try again later if the log of transactions refuses that."""
         if not self._complete(self._name, self._prepared):
             self._coordinator.scheduler.client_timeout(_RETRY_MS, lambda now: self._end())
 

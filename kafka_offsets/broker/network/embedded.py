@@ -242,7 +242,7 @@ class EmbeddedBroker:
     def start(self) -> None:
         """Start in a separate thread; return once clients can connect."""
         warn_of_green_threads()
-        self._take()
+        self._claim()
         started: Future[None] = Future()
         thread = threading.Thread(
             target=_run, args=(weakref.ref(self), started), name="kafka-offsets", daemon=True
@@ -293,7 +293,7 @@ class EmbeddedBroker:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        self._take()
+        self._claim()
         try:
             await self._start_server()
         except BaseException:
@@ -311,7 +311,7 @@ class EmbeddedBroker:
         finally:
             self._in_use = False
 
-    def _take(self) -> None:
+    def _claim(self) -> None:
         """Claim the broker, so that no other start can begin."""
         self._check_process()
         with self._state_lock:

@@ -92,10 +92,10 @@ class Peer(asyncio.Protocol):
             self.pause_reading()
             return
         self.connection = self._server.admit(self, peername)
-        if self.connection is None or not self._note_certificate(transport):
+        if self.connection is None or not self._record_certificate(transport):
             transport.abort()
 
-    def _note_certificate(self, transport: asyncio.Transport) -> bool:
+    def _record_certificate(self, transport: asyncio.Transport) -> bool:
         """Give the connection the name in the peer's certificate, if it has one; return whether it is allowed."""
         assert self.connection is not None
         encryption = transport.get_extra_info("ssl_object")
@@ -137,13 +137,13 @@ class Peer(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Note that the peer does not read its answers."""
+        """Record that the peer does not read its answers."""
         if self.connection is not None:
             self.connection.is_blocked = True
         self.pause_reading()
 
     def resume_writing(self) -> None:
-        """Note that the peer reads again."""
+        """Record that the peer reads again."""
         self._writer.proceed()
         if self.connection is None:
             return

@@ -107,7 +107,7 @@ class TcpChannel:
         assert self._connection is not None
         self.lose(self._connection, f"no answer to {first.api} in {first.due} ms")
 
-    def take(self, connection: _Connection) -> None:
+    def accept(self, connection: _Connection) -> None:
         """Pass on the answers that have arrived."""
         self.write(connection)
         protocol = connection.protocol
@@ -209,12 +209,12 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass complete answers on."""
         self.protocol.receive(data)
-        self._channel.take(self)
+        self._channel.accept(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Report the loss."""
         self.protocol.lose("" if error is None else str(error))
-        self._channel.take(self)
+        self._channel.accept(self)
 
     def close(self) -> None:
         """Close at once; nothing is reported any longer."""

@@ -121,7 +121,7 @@ class Handshake(asyncio.Protocol):
         self._early.append(data)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Note that there is no connection to hand over."""
+        """Record that there is no connection to hand over."""
         self._is_lost = True
         if self._task is None:
             self._end()

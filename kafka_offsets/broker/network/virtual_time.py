@@ -125,7 +125,7 @@ class TimeDriver:
         for _ in range(_ROUNDS_OF_READING):
             await self._read()
         while not self._stopped:
-            await self._settle()
+            await self._finish_work()
             core = self._server.core  # restoring a state in the meantime replaces the core
             due = core.next_deadline_ms
             while due is not None and due <= until_ms:
@@ -139,7 +139,7 @@ class TimeDriver:
             self._server.end_turn_now()
         return None
 
-    async def _settle(self) -> None:
+    async def _finish_work(self) -> None:
         """Return when no work is in progress."""
         while not self._stopped:
             if self._server.is_at_work:

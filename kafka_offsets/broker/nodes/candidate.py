@@ -56,7 +56,7 @@ class Candidate:
     async def start(self) -> None:
         """Return when this broker is registered in ZooKeeper."""
         self._session.on_state = self._election.changed
-        self._session.call(self._election.look)
+        self._session.call(self._election.poll)
         await self._registered.wait()
 
     def _see(self, view: View) -> None:

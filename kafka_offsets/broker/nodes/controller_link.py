@@ -84,7 +84,7 @@ class ControllerLink:
         self._task = self._loop.create_task(self._run())
         await self._joined.wait()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Look at once where the controller is now; a connection to an earlier one is closed."""
         self._moved.set()
         if self._socket is not None and self._address() not in (None, self._connected_to):
@@ -208,7 +208,7 @@ class ControllerLink:
         self._put_heartbeat()
 
     def answered(self) -> None:
-        """Note that the controller has answered the oldest heartbeat without an answer."""
+        """Record that the controller has answered the oldest heartbeat without an answer."""
         if not self._beats:
             raise ProtocolError("an answer to no heartbeat", 0)
         self._answered_at = self._beats.popleft()

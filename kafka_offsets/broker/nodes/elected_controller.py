@@ -74,7 +74,7 @@ class ElectedController:
         self._thread.start()
 
     def saw(self, live: Collection[int]) -> None:
-        """Note which brokers are registered in ZooKeeper now."""
+        """Record which brokers are registered in ZooKeeper now."""
         self._live = live
         self._call(self._fence_gone)
 

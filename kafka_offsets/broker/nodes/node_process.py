@@ -16,7 +16,7 @@ from kafka_offsets.broker.network.server_process import (
     reload_at_signal,
     set_at_signals,
 )
-from kafka_offsets.broker.nodes.node_server import NodePlace, NodeServer
+from kafka_offsets.broker.nodes.node_server import NodeIdentity, NodeServer
 from kafka_offsets.metadata.json_form import Fields, Json, from_json, to_json
 from kafka_offsets.protocol import messages
 from kafka_offsets.storage.files.files import DiskFiles
@@ -123,9 +123,9 @@ def run_node(
             prepare(server)
 
         messages.read_schemas()
-        place = NodePlace(order.broker_id, order.cluster_id, lambda: order.controller)
+        identity = NodeIdentity(order.broker_id, order.cluster_id, lambda: order.controller)
         files = None if order.data_directory is None else DiskFiles(Path(order.data_directory))
-        server = new_server(order.config(), place, files)
+        server = new_server(order.config(), identity, files)
         server.before_clients = before_clients
         loop.set_exception_handler(server.on_loop_error)
         reload_at_signal(server)

@@ -23,8 +23,8 @@ _REQUEST_MS = 30_000
 """Kafka's default of replica.socket.timeout.ms."""
 
 
-class NodePlace(NamedTuple):
-    """The place of a broker in its cluster.
+class NodeIdentity(NamedTuple):
+    """The identity of a broker in its cluster.
 
     controller  returns where the controller serves brokers, None while that is not known
     """
@@ -43,17 +43,17 @@ class NodeServer(Server):
     accepts_at_once = False
     before_clients: Callable[[], Awaitable[None]] | None = None
 
-    def __init__(self, config: Config, place: NodePlace, files: Files | None = None) -> None:
-        self._place = place
+    def __init__(self, config: Config, identity: NodeIdentity, files: Files | None = None) -> None:
+        self._identity = identity
         self._inter_broker = InterBrokerSecurity(config)
-        self._membership = RemoteMembership(place.broker_id, str(uuid.uuid4()))
+        self._membership = RemoteMembership(identity.broker_id, str(uuid.uuid4()))
         self._membership.on_change = self._change
         given = frozenset({*config.given, "node.id"})
-        super().__init__(replace(config, node_id=place.broker_id, given=given), files)
+        super().__init__(replace(config, node_id=identity.broker_id, given=given), files)
         self._inter_broker.use(self.core.listeners)
         self._link = ControllerLink(
             self._membership,
-            place.controller,
+            identity.controller,
             self._registration,
             config.broker_session_timeout_ms,
             self.request_turn,
@@ -62,7 +62,7 @@ class NodeServer(Server):
 
     def cluster_part(self) -> ClusterPart:
         """Return the part of the cluster that this broker is."""
-        return ClusterPart(self._place.cluster_id, self._channel_to, self._inter_broker)
+        return ClusterPart(self._identity.cluster_id, self._channel_to, self._inter_broker)
 
     def new_core(self, files: Files | None) -> BrokerCore:
         """Create the broker core, which decides through the membership."""
@@ -74,7 +74,7 @@ class NodeServer(Server):
         config = self._config
         most_bytes = config.replica_fetch_response_max_bytes + config.socket_request_max_bytes
         return TcpChannel(
-            broker_client_id(self._place.broker_id, self._place.cluster_id),
+            broker_client_id(self._identity.broker_id, self._identity.cluster_id),
             target,
             self._address_of,
             self.request_turn,
@@ -89,7 +89,7 @@ class NodeServer(Server):
     def _registration(self) -> bytes:
         node = self.core.broker.node
         return self._membership.registration(
-            self._place.cluster_id,
+            self._identity.cluster_id,
             node.host,
             node.port,
             listeners=node.addresses,

@@ -14,7 +14,7 @@ from kafka_offsets.broker.network.log_writer import announce_listeners
 from kafka_offsets.broker.network.server_process import reload_at_signal, set_at_signals
 from kafka_offsets.broker.nodes.candidate import Candidate
 from kafka_offsets.broker.nodes.node_process import serve_until
-from kafka_offsets.broker.nodes.node_server import NodePlace, NodeServer
+from kafka_offsets.broker.nodes.node_server import NodeIdentity, NodeServer
 from kafka_offsets.broker.partition.replica_assignment import ClusterTopics
 from kafka_offsets.clock import monotonic_s
 from kafka_offsets.errors import ConfigError, StorageError
@@ -46,8 +46,8 @@ class ZooKeeperNode(NodeServer):
     ) -> None:
         self._session, self._cluster_id, self._controller_port = session, cluster_id, controller_port
         self._candidate: Candidate | None = None
-        place = NodePlace(config.node_id, cluster_id, self._controller_address)
-        super().__init__(config, place, files)
+        identity = NodeIdentity(config.node_id, cluster_id, self._controller_address)
+        super().__init__(config, identity, files)
         topics = self.core.topics.cluster
         assert isinstance(topics, ClusterTopics)
         topics.waits_for_brokers = True
@@ -73,7 +73,7 @@ class ZooKeeperNode(NodeServer):
             self._config,
             endpoints,
             (self._controller_host, self._controller_port),
-            self._link.look,
+            self._link.poll,
             self._inter_broker,
         )
         await self._candidate.start()

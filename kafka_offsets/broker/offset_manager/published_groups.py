@@ -54,7 +54,7 @@ class PublishedGroups:
         self._waiting: dict[str, _Waiting] = {}
         self._is_writing = False
 
-    def note(self, record: CoordinatorRecord) -> None:
+    def record(self, record: CoordinatorRecord) -> None:
         """Publish a group whose record has just become durable; a tombstone removes the metadata."""
         key = stored.parse_key(record.key)
         if not isinstance(key, stored.GroupKey):

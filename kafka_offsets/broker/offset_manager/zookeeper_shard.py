@@ -192,7 +192,7 @@ class ZooKeeperShard(HostedShard):
     def _replay_and_publish(self, record: CoordinatorRecord, log_offset: int) -> None:
         self.shard.replay_written(record, log_offset)
         if record.offset_key is None and self.published is not None:
-            self.published.note(record)
+            self.published.record(record)
 
     def decide(self, result: Result | Read) -> None:
         """Add a decision; one that writes offsets waits for ZooKeeper first, and so does a read after it."""
@@ -347,11 +347,11 @@ class ZooKeeperShard(HostedShard):
             self._refuse_items(under_way, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             for done in outcome:
-                self._take(done)
+                self._accept(done)
         self._touch(self)
         self._advance()
 
-    def _take(self, done: _Done) -> None:
+    def _accept(self, done: _Done) -> None:
         """Put the offsets of a decision into the table; append its other records, and reply."""
         shard, (result, versions, kept) = self.shard, done
         other_records: list[CoordinatorRecord] = []

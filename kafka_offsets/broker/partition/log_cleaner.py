@@ -296,7 +296,7 @@ class LogCleaner:
             result.bytes_read,
             result.segments_kept,
         )
-        partition.note_cleaned()
+        partition.record_cleaned()
 
     # -- retention
 
@@ -336,7 +336,7 @@ class LogCleaner:
             if len(log.segments) == 1:
                 log.roll()
             if log.gaps_before < log.segments[1].base_offset:
-                yield log.settle_ended
+                yield log.checkpoint_ended
                 continue
             partition.expire_records_before(log.segments[1].base_offset)
             for call in self.on_deleted:
@@ -364,7 +364,7 @@ def _roll_old(log: Log, config: TopicConfig, policy: tuple[str, ...], wall_ms: i
 def _remove_deleted(log: Log) -> Steps:
     """Remove the segments before the log start, as Kafka does whatever the policy."""
     if log.has_deleted_segments:
-        yield log.settle_ended
+        yield log.checkpoint_ended
         if _is_usable(log):
             log.remove_deleted_segments()
 

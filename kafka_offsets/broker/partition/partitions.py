@@ -163,8 +163,8 @@ class Partition:
             self._reading = None
         return True
 
-    def note_cleaned(self) -> None:
-        """Note that the log was compacted: the producers read so far may lack the end of a transaction."""
+    def record_cleaned(self) -> None:
+        """Record that the log was compacted: the producers read so far may lack the end of a transaction."""
         self._unreadable = None
         if self._reading is not None:
             self._reading.restart()

@@ -104,7 +104,7 @@ class ProducerReading:
             if self._goes_on and not (is_complete and header.base_offset == self._next):
                 self.restart()
                 return None
-            self._take(batch)
+            self._accept(batch)
             self._next = header.last_offset + 1
             size += header.size
             if read >= _STEP_BATCHES or size >= _STEP_BYTES:
@@ -114,8 +114,8 @@ class ProducerReading:
             return None
         return RecoveredProducers(self._producers, end)
 
-    def _take(self, batch: StoredBatch) -> None:
+    def _accept(self, batch: StoredBatch) -> None:
         try:
-            self._producers.take(((batch.header, batch.data),))
+            self._producers.accept(((batch.header, batch.data),))
         except ProtocolError as error:
             raise StorageError(f"damaged transaction marker: {error}", self._log.directory) from error

@@ -109,10 +109,10 @@ class Producers:
     def of(cls, batches: Iterable[tuple[BatchHeader, Buffer]]) -> "Producers":
         """Return the producers of a log, from its batches in order."""
         producers = cls()
-        producers.take(batches)
+        producers.accept(batches)
         return producers
 
-    def take(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+    def accept(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
         """Apply further batches of the log, in order. Raises ProtocolError for a marker that does not parse."""
         for header, data in batches:
             if header.producer_id < 0:
@@ -216,7 +216,7 @@ class Producers:
             )
 
     def attempt(self, header: BatchHeader, *, begins_at_0: bool) -> None:
-        """Note a batch that begins a transaction here, before it is verified.
+        """Record a batch that begins a transaction here, before it is verified.
 
         Kept only in memory, until a transactional batch or a marker of the producer is appended, or until
         MAX_PRODUCERS have later attempts. Source: ProducerStateManager.maybeCreateVerificationStateEntry.

@@ -38,13 +38,13 @@ class ClusterTopics:
             PlacedTopic(
                 new.name,
                 new.topic_id or uuid.uuid4().bytes,
-                new.replicas or self._place(new),
+                new.replicas or self._replicas_of(new),
                 new.configs,
             )
             for new in wanted
         )
 
-    def _place(self, new: NewTopic) -> Sequence[Sequence[int]]:
+    def _replicas_of(self, new: NewTopic) -> Sequence[Sequence[int]]:
         image, factor = self._membership.image, self._factor(new)
         known = len(image.brokers.by_id)
         if self.waits_for_brokers and known < factor:

@@ -192,10 +192,10 @@ class ReplicaFetcher:
                 key = topic.topic_id, each.partition_index
                 partition = self.partitions.get(key)
                 if partition is not None and key in self._asked:
-                    self.take(partition, partial(_parsed, self._asked[key], each))
+                    self.accept(partition, partial(_parsed, self._asked[key], each))
         self.send(now)
 
-    def take(self, partition: Partition, parse: Callable[[], Answer]) -> None:
+    def accept(self, partition: Partition, parse: Callable[[], Answer]) -> None:
         """Append what a leader has sent for one partition, or do what else its answer requires.
 
         parse  returns the answer; ProtocolError if its records are damaged
@@ -293,7 +293,7 @@ class _OffsetsQuestion:
             self.send()
             return
         parsed = OffsetsAnswer(self._question, error, self._found[0], self._found[-1])
-        self._fetcher.take(self._partition, lambda: parsed)
+        self._fetcher.accept(self._partition, lambda: parsed)
 
 
 def _parsed(question: FetchOf, answer: messages.FetchResponse.PartitionData) -> FetchAnswer:

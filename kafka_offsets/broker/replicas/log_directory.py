@@ -55,7 +55,7 @@ class LogDirectory:
         broker.directory.on_refusal = self._refused
 
     def _refused(self, error: StorageError) -> None:
-        """Note in any thread that the disk has refused a write; the end of the turn acts on it."""
+        """Record in any thread that the disk has refused a write; the end of the turn acts on it."""
         directory = self._broker.directory
         if not directory.is_offline:
             directory.is_offline = self._is_resigning = True

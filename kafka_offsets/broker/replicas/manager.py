@@ -122,7 +122,7 @@ class ReplicaManager:
                     if partition.replica.on_live(live, now.mono_ms):
                         self._high_watermark_moved(partition, partition.replica)
                     self._propose(partition, partition.replica)
-                    self.deletions.settle(partition)
+                    self.deletions.resolve(partition)
             for broker_id in [each for each in self._fetchers if each not in live]:
                 self._fetchers.pop(broker_id).stop()
             self._follow_returned(live)
@@ -134,23 +134,23 @@ class ReplicaManager:
     def _fetch_again(self) -> None:
         self._due.update(dict.fromkeys(self._fetchers.values()))
 
-    def _attempt(self, place: TopicPartition, work: Callable[[], None]) -> None:
+    def _attempt(self, topic_partition: TopicPartition, work: Callable[[], None]) -> None:
         """Do something for a topic; if the disk refuses it, or a log is still being opened, try again later."""
         try:
             work()
         except StorageError as error:
             if not isinstance(error, LogLoadingError):
-                self._broker.topics.report(*place, error)
+                self._broker.topics.report(*topic_partition, error)
             if not self._unfinished:
                 self._broker.scheduler.client_timeout(_RETRY_MS, self._retry)
-            self._unfinished[place.topic] = None
+            self._unfinished[topic_partition.topic] = None
 
     def log_opened(self, topic: str, index: int) -> None:
         """Lead or follow a partition that has waited for its log."""
         state = self.state(topic, index) if topic in self._unfinished else None
         if state is not None:
-            place = TopicPartition(topic, index)
-            self._attempt(place, partial(self._become, place, state))
+            topic_partition = TopicPartition(topic, index)
+            self._attempt(topic_partition, partial(self._become, topic_partition, state))
 
     def _retry(self, now: Now) -> None:
         """Bring the topics for which something has failed to the state that the metadata have by now."""
@@ -268,11 +268,13 @@ class ReplicaManager:
         """
         clock = self._broker.clock
         end_ms = clock.now().mono_ms + _AT_ONCE_MS
-        for place, state in changed:
-            if place in self._postponed or (not self._is_open(place) and clock.now().mono_ms >= end_ms):
-                self._postponed[place] = None
+        for topic_partition, state in changed:
+            if topic_partition in self._postponed or (
+                not self._is_open(topic_partition) and clock.now().mono_ms >= end_ms
+            ):
+                self._postponed[topic_partition] = None
             else:
-                self._attempt(place, partial(self._become, place, state))
+                self._attempt(topic_partition, partial(self._become, topic_partition, state))
         if self._postponed and (self._opening is None or self._opening.is_over()):
             self._opening = BackgroundTask(
                 "the opening of the logs of partitions",
@@ -288,21 +290,21 @@ class ReplicaManager:
 
         Not more than 500 ms in a second: a request may name 5,000 partitions.
         """
-        place = TopicPartition(topic, index)
-        if place not in self._postponed:
+        topic_partition = TopicPartition(topic, index)
+        if topic_partition not in self._postponed:
             return
         begin_ms = self._broker.clock.now().mono_ms
         if begin_ms >= self._asked_since_ms + 1000:
             self._asked_since_ms, self._asked_ms = begin_ms, 0
         if self._asked_ms < _ASKED_MS:
-            self._take_postponed(place)
+            self._take_postponed(topic_partition)
             self._asked_ms += self._broker.clock.now().mono_ms - begin_ms
 
-    def _take_postponed(self, place: TopicPartition) -> None:
-        del self._postponed[place]
-        state = self.state(*place)
+    def _take_postponed(self, topic_partition: TopicPartition) -> None:
+        del self._postponed[topic_partition]
+        state = self.state(*topic_partition)
         if state is not None:
-            self._attempt(place, partial(self._become, place, state))
+            self._attempt(topic_partition, partial(self._become, topic_partition, state))
 
     def _opening_steps(self) -> Steps:
         """Bring postponed partitions to the state that the metadata have by now."""
@@ -313,25 +315,25 @@ class ReplicaManager:
                 self._take_postponed(next(iter(self._postponed)))
             yield None
 
-    def _is_open(self, place: TopicPartition) -> bool:
-        topic = self._broker.topics.get(place.topic)
-        if topic is None or place.partition >= topic.partition_count:
+    def _is_open(self, topic_partition: TopicPartition) -> bool:
+        topic = self._broker.topics.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= topic.partition_count:
             return False
-        return topic.partitions[place.partition] is not None
+        return topic.partitions[topic_partition.partition] is not None
 
-    def _become(self, place: TopicPartition, state: PartitionState) -> None:
+    def _become(self, topic_partition: TopicPartition, state: PartitionState) -> None:
         """Lead, follow or leave a partition. Raises StorageError."""
         node_id = self._broker.node.id
-        topic = self._broker.topics.get(place.topic)
-        if topic is None or place.partition >= topic.partition_count:
+        topic = self._broker.topics.get(topic_partition.topic)
+        if topic is None or topic_partition.partition >= topic.partition_count:
             return  # the disk has refused to create it
-        partition = topic.partitions[place.partition]
+        partition = topic.partitions[topic_partition.partition]
         if node_id not in state.replicas:
             if partition is not None:
                 self._drop(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._broker.topics.remove_log(topic, place.partition)
+            self._broker.topics.remove_log(topic, topic_partition.partition)
             return
-        partition = self._broker.topics.partition_of(topic, place.partition)
+        partition = self._broker.topics.partition_of(topic, topic_partition.partition)
         assert partition is not None
         self._by_log[partition.log] = partition
         if state.leader == node_id:
@@ -372,7 +374,7 @@ class ReplicaManager:
         self._appended(partition.log, now)
         if replica.on_state(state, now.mono_ms):
             self._high_watermark_moved(partition, replica)
-        self.deletions.settle(partition)
+        self.deletions.resolve(partition)
         self._propose(partition, replica)
 
     def _settings(self, partition: Partition) -> ReplicationSettings:
@@ -412,8 +414,8 @@ class ReplicaManager:
         for partition in list(self._by_log.values()):
             replica = partition.replica
             if isinstance(replica, FollowerReplica) and replica.state.leader in live:
-                place = TopicPartition(partition.topic, partition.index)
-                self._attempt(place, partial(self._follow, partition, replica.state))
+                topic_partition = TopicPartition(partition.topic, partition.index)
+                self._attempt(topic_partition, partial(self._follow, partition, replica.state))
 
     def _is_followed(self, partition: Partition, state: PartitionState) -> bool:
         """Whether a fetcher copies a partition, or it has no leader; not if the disk has refused to begin."""
@@ -455,7 +457,7 @@ class ReplicaManager:
     # -- high watermarks and in-sync replicas
 
     def end_turn(self, now: Now) -> None:
-        """Note what this turn has appended, and fetch what this broker follows since.
+        """Record what this turn has appended, and fetch what this broker follows since.
 
         Where no follower is in sync, high watermarks move at once. What waits for them may append more.
         """
@@ -471,7 +473,7 @@ class ReplicaManager:
         self._log_directory.end_turn(now)
 
     def _appended(self, log: Log, now: Now) -> None:
-        """Note the new end of a log that this broker may lead."""
+        """Record the new end of a log that this broker may lead."""
         partition = self._by_log.get(log)
         if partition is None or not isinstance(partition.replica, LeaderReplica):
             return
@@ -491,7 +493,7 @@ class ReplicaManager:
         broker_epoch: int,
         asked: messages.FetchRequest.FetchPartition,
     ) -> None:
-        """Note the fetch of a follower whose records are the leader's up to its offset."""
+        """Record the fetch of a follower whose records are the leader's up to its offset."""
         replica = partition.replica
         assert isinstance(replica, LeaderReplica)
         moved = replica.on_fetch(
@@ -503,12 +505,12 @@ class ReplicaManager:
         )
         if moved:
             self._high_watermark_moved(partition, replica)
-        self.deletions.settle(partition)
+        self.deletions.resolve(partition)
         self._propose(partition, replica)
 
     def _high_watermark_moved(self, partition: Partition, replica: LeaderReplica) -> None:
         partition.log.replicated_to = replica.high_watermark
-        self.acknowledgements.settle(partition)
+        self.acknowledgements.resolve(partition)
         self.coordinators.replicated(partition)
         if partition.parked:
             self._broker.appends.partitions[partition] = None

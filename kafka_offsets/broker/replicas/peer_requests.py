@@ -91,14 +91,14 @@ class PeerRequests:
         for client in list(self._of_clients):
             self.client_left(client)
 
-    def elsewhere(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    def elsewhere(self, topic_partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Return the partitions that other brokers lead, by leader; those without a leader by `NO_LEADER`."""
         found: dict[int, list[TopicPartition]] = {}
-        for place in places:
-            leader = self._leader_of(*place)
-            exists = self._broker.topics.id_and_partition_count(place[0])[1] > place[1]
+        for topic_partition in topic_partitions:
+            leader = self._leader_of(*topic_partition)
+            exists = self._broker.topics.id_and_partition_count(topic_partition[0])[1] > topic_partition[1]
             if exists and leader != self._broker.node.id:
-                found.setdefault(leader, []).append(place)
+                found.setdefault(leader, []).append(topic_partition)
         return found
 
     def write_markers(
@@ -106,11 +106,11 @@ class PeerRequests:
         leader: int,
         prepared: Transaction,
         coordinator_epoch: int,
-        places: list[TopicPartition],
+        topic_partitions: list[TopicPartition],
         on_outcomes: OnOutcomes,
     ) -> None:
         """Have the leader of partitions end a transaction there."""
-        lost = dict.fromkeys(places, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        lost = dict.fromkeys(topic_partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if leader == NO_LEADER:
             on_outcomes(lost)
             return
@@ -119,7 +119,10 @@ class PeerRequests:
             prepared.producer_id,
             prepared.producer_epoch,
             prepared.commits,
-            [made.WritableTxnMarkerTopic(topic, indexes) for topic, indexes in by_topic(places).items()],
+            [
+                made.WritableTxnMarkerTopic(topic, indexes)
+                for topic, indexes in by_topic(topic_partitions).items()
+            ],
             coordinator_epoch,
         )
 
@@ -156,13 +159,13 @@ class PeerRequests:
         self,
         transactional_id: str,
         producer: tuple[int, int],
-        places: list[TopicPartition],
+        topic_partitions: list[TopicPartition],
         on_outcomes: OnOutcomes,
         *,
         adds: bool,
     ) -> None:
         """Have the coordinator add partitions to the transaction of a producer, or verify that they are in it."""
-        lost = dict.fromkeys(places, ErrorCode.NOT_COORDINATOR)
+        lost = dict.fromkeys(topic_partitions, ErrorCode.NOT_COORDINATOR)
         coordinator = self.coordinator_of(transactional_id)
         if coordinator == NO_LEADER:
             on_outcomes(lost)
@@ -172,7 +175,10 @@ class PeerRequests:
             transactional_id,
             *producer,
             not adds,
-            [made.AddPartitionsToTxnTopic(topic, indexes) for topic, indexes in by_topic(places).items()],
+            [
+                made.AddPartitionsToTxnTopic(topic, indexes)
+                for topic, indexes in by_topic(topic_partitions).items()
+            ],
         )
 
         def answered(response: messages.AddPartitionsToTxnResponse | None) -> None:

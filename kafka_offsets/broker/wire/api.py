@@ -104,7 +104,7 @@ class Shortcut(Protocol):
         ...
 
     def learn(self, context: RequestContext, response: Response | Later, frame: bytes, body: int) -> None:
-        """Note a request that was decoded and decided."""
+        """Record a request that was decoded and decided."""
         ...
 
 

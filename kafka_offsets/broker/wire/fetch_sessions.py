@@ -145,7 +145,7 @@ class FetchSessions:
         """The number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._by_id.values())
 
-    def places(self, session_id: int) -> list[tuple[str, int]]:
+    def topic_partitions(self, session_id: int) -> list[tuple[str, int]]:
         """Return the (topic, partition) pairs of a session; none when the session is unknown."""
         session = self._by_id.get(session_id)
         followed = [] if session is None else [each.wanted for each in session.partitions.values()]

@@ -78,8 +78,8 @@ def is_refused(api_key: int, response: Any) -> bool:
     return is_error
 
 
-def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
-    """Note the errors in a response that `is_refused`."""
+def record(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
+    """Record the errors in a response that `is_refused`."""
     for code, part, message in _errors(context.api_key, response):
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
             continue

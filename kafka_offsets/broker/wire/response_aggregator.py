@@ -39,7 +39,7 @@ class ResponseAggregator(Generic[P]):
     def part(self, index: int) -> RequestContext:
         """Return the context with which the part at `index` is decided."""
         part = Part(self, index)
-        return self.context.held(self.context.request, part.accept, part.refuse)
+        return self.context.received_by(self.context.request, part.accept, part.refuse)
 
     def put(self, index: int, part: P) -> None:
         """Add one part; send the response after the last part."""

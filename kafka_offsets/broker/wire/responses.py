@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
-from kafka_offsets.broker.wire.refused import INIT_PRODUCER_ID, NOTED, end, is_refused, note
+from kafka_offsets.broker.wire.refused import INIT_PRODUCER_ID, NOTED, end, is_refused, record
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.state.result import CLOSE, Receiver, RequestContext
@@ -86,7 +86,7 @@ class Responses:
             and is_refused(context.api_key, response)
         ):
             api = self._api_of(context.api_key)
-            note(self.incidents, api.name, context, response, self.clock.now().wall_ms)
+            record(self.incidents, api.name, context, response, self.clock.now().wall_ms)
         if self.throttle is not None:
             response = self.throttle(context, response)
         codecs = context.codecs

@@ -48,28 +48,28 @@ class OversizedValue:
 class Receiver:
     """Receives the response to a request, or to a part of one, instead of its connection.
 
-    take       called once, with the response, or with its bytes if it is already encoded; a second one is ignored
-    refuse     called instead with the error of a part; None: `take` gets the error response of the API
+    accept     called once, with the response, or with its bytes if it is already encoded; a second one is ignored
+    refuse     called instead with the error of a part; None: `accept` gets the error response of the API
     principal  the client's, if another broker has passed its request on
     """
 
-    __slots__ = ("_take", "principal", "refuse")
+    __slots__ = ("_accept", "principal", "refuse")
 
     def __init__(
         self,
-        take: Callable[[Any], None],
+        accept: Callable[[Any], None],
         refuse: Callable[[ErrorCode], None] | None = None,
         principal: Principal | None = None,
     ) -> None:
-        self._take: Callable[[Any], None] | None = take
+        self._accept: Callable[[Any], None] | None = accept
         self.refuse = refuse
         self.principal = principal
 
     def hand_over(self, response: Any) -> None:
         """Pass the response on."""
-        take, self._take = self._take, None
-        if take is not None:
-            take(response)
+        accept, self._accept = self._accept, None
+        if accept is not None:
+            accept(response)
 
 
 CLOSE = Receiver(lambda response: None)
@@ -119,10 +119,10 @@ class RequestContext:
         """Whether another broker has passed the request on."""
         return self.receiver is not None and self.receiver.principal is not None
 
-    def held(
-        self, request: Any, take: Callable[[Any], None], refuse: Callable[[ErrorCode], None] | None = None
+    def received_by(
+        self, request: Any, accept: Callable[[Any], None], refuse: Callable[[ErrorCode], None] | None = None
     ) -> "RequestContext":
-        """Return the context of a request that replaces this one, or of a part of it: `take` gets its response.
+        """Return the context of a request that replaces this one, or of a part of it: `accept` gets its response.
 
         This context keeps its place in the order of its connection.
         """
@@ -138,7 +138,7 @@ class RequestContext:
             self.codecs,
             self.frame_bytes,
             sender=self.sender,
-            receiver=Receiver(take, refuse, principal),
+            receiver=Receiver(accept, refuse, principal),
         )
 
 

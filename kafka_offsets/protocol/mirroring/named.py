@@ -105,7 +105,7 @@ class Named:
         key = self._keys.asked_key
         return [value if key is None else getattr(value, key) for value in values]
 
-    def places(self, request: Any, name_of: NameOf) -> Iterator[tuple[str, int]]:
+    def topic_partitions(self, request: Any, name_of: NameOf) -> Iterator[tuple[str, int]]:
         """Yield the (topic, partition) that a request names; partition -1 where it names only topics."""
         for field in self._holders:
             yield from _places(field, getattr(request, field.name) or (), name_of)

@@ -370,7 +370,7 @@ class CleanerFilter:
     # -- transactions
 
     def _is_aborted(self, header: BatchHeader) -> bool:
-        """Note a batch of a transaction; return whether the transaction was aborted."""
+        """Record a batch of a transaction; return whether the transaction was aborted."""
         self._seen.add(header.producer_id)
         found = self._next_aborted.get(header.producer_id)
         while found is not None and found.marker_offset < header.base_offset:
@@ -392,7 +392,7 @@ class CleanerFilter:
             may_go = header.producer_id not in self._seen
             self._seen.discard(header.producer_id)
             if marker is ControlType.ABORT and not may_go:
-                self._note_aborted(header)
+                self._record_aborted(header)
         else:
             may_go = False
         horizon = header.delete_horizon_ms
@@ -405,7 +405,7 @@ class CleanerFilter:
             return self._rewritten(header, read_records(data, at, header), sets_horizon=True)
         return None
 
-    def _note_aborted(self, header: BatchHeader) -> None:
+    def _record_aborted(self, header: BatchHeader) -> None:
         for transaction in self._offset_map.aborted.get(header.producer_id, ()):
             if transaction.marker_offset == header.base_offset:
                 self.aborted_kept.append(transaction)

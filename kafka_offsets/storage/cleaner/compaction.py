@@ -51,7 +51,7 @@ _ATTRIBUTES_POSITION = CHECKED_POSITION + 1  # its low byte
 _LENGTH = struct.Struct(">i")
 
 Steps = Generator[Job | None, None, None]
-_Take = Callable[[bytes, int], int]
+_Accept = Callable[[bytes, int], int]
 """Takes whole batches, and their place in the segment; returns the size of those batches."""
 
 
@@ -248,7 +248,7 @@ class Compaction:
         if not self._dry_run:
             if log.has_ended_unsynced or log.gaps_before < log.segments[-1].base_offset:
                 # Before a record is removed, the one that replaces it must be on the disk, and all before a gap.
-                yield log.settle_ended
+                yield log.checkpoint_ended
             yield partial(remove_leftovers, log)
             if log.closed or self._is_truncated:
                 return
@@ -336,15 +336,15 @@ class Compaction:
         segment: Segment,
         position: int,
         stop: int,
-        take: _Take,
+        accept: _Accept,
         *,
         reads: bool = True,
         group: Sequence[Segment] = (),
     ) -> Iterator[Job | None]:
-        """Pass the bytes of a segment to `take`, whole batches at a time.
+        """Pass the bytes of a segment to `accept`, whole batches at a time.
 
         group  the segments that are rewritten together; with the first one goes the file that is being written
-        reads  whether `take` reads the records of batches, which takes long for large and for compressed ones
+        reads  whether `accept` reads the records of batches, which takes long for large and for compressed ones
         """
         if position >= stop:
             return
@@ -366,11 +366,11 @@ class Compaction:
                 elif reads and not is_long and self._is_waited_for:
                     buffer = buffer[: _plain_bytes(buffer)]
                 if is_long:
-                    taking = _Taking(take, buffer, position)
+                    taking = _Taking(accept, buffer, position)
                     yield taking.do
                     position += taking.result()
                 else:
-                    position += take(buffer, position)
+                    position += accept(buffer, position)
                     yield None
         finally:
             file.close()
@@ -416,31 +416,31 @@ class Compaction:
         cleaner_filter: CleanerFilter,
         cleaned: Segment | None,
     ) -> Iterator[Job | None]:
-        def take(buffer: bytes, position: int) -> int:
+        def accept(buffer: bytes, position: int) -> int:
             """Append what remains of whole batches to the cleaned segment; return their size in `buffer`."""
             size, pieces, placed = cleaner_filter.filter_batches(buffer, segment.path, position)
             if cleaned is not None and pieces:
                 shift = cleaned.size
                 cleaned.file.append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
                 for batch in placed:
-                    cleaned.note(batch, shift)
+                    cleaned.record(batch, shift)
             return size
 
-        yield from self._through(segment, 0, segment.size, take, group=group)
+        yield from self._through(segment, 0, segment.size, accept, group=group)
 
 
 class _Taking:
     """A batch that takes long, to be taken by another thread; the next step uses the result."""
 
-    def __init__(self, take: _Take, buffer: bytes, position: int) -> None:
-        self._take, self._buffer, self._position = take, buffer, position
+    def __init__(self, accept: _Accept, buffer: bytes, position: int) -> None:
+        self._accept, self._buffer, self._position = accept, buffer, position
         self._size = 0
         self._error: Exception | None = None
 
     def do(self) -> None:
         """Take it."""
         try:
-            self._size = self._take(self._buffer, self._position)
+            self._size = self._accept(self._buffer, self._position)
         except Exception as error:  # noqa: BLE001 - raised by `result`, as if the step had taken it
             self._error = error
 
@@ -456,7 +456,7 @@ class _LogChangedError(Exception):
 
 
 def _first_size(buffer: bytes) -> int:
-    """Return the size of the batch that a buffer begins with, at least that of a header: `take` reports damage."""
+    """Return the size of the batch that a buffer begins with, at least that of a header: `accept` reports damage."""
     length = int.from_bytes(buffer[LENGTH_POSITION:LOG_OVERHEAD], signed=True)
     return max(length + LOG_OVERHEAD, HEADER_BYTES)
 
@@ -464,7 +464,7 @@ def _first_size(buffer: bytes) -> int:
 def _plain_bytes(buffer: bytes) -> int:
     """Return where the first compressed batch begins in a buffer that begins with a batch, its length if there is none.
 
-    A damaged batch counts as the last one: `take` reports the damage.
+    A damaged batch counts as the last one: `accept` reports the damage.
     """
     at, last = 0, len(buffer) - HEADER_BYTES
     unpack = _LENGTH.unpack_from

@@ -137,13 +137,13 @@ def clean_in_memory(
     """
     until = min(log.log_end_offset, log.high_watermark)
     log.roll()
-    log.settle_ended()
+    log.checkpoint_ended()
     remove_leftovers(log)
     groups = segment_groups(log, log.log_end_offset)
     runs = [list(_runs(group, in_force)) for group in groups]
     if in_force is not None:
         until = min(until, in_force.end_offset)
-        _note_cleaned(in_force, runs)
+        _record_cleaned(in_force, runs)
     others = [run for found in runs for run in found if not run.is_judged]
     offset_map, until = _map_keys(others, until, config, columns)
     cleaner_filter = CleanerFilter(
@@ -241,7 +241,7 @@ def _sift(batch: bytes, live: set[int]) -> bytearray:
     return replace_body(header._replace(record_count=len(pieces)), b"".join(pieces), Compression.NONE)
 
 
-def _note_cleaned(in_force: OffsetsInForce, runs: Sequence[Sequence[_Run]]) -> None:
+def _record_cleaned(in_force: OffsetsInForce, runs: Sequence[Sequence[_Run]]) -> None:
     """Shorten the ranges of batches to those that remain, and those that are not in effect yet; join adjacent ones."""
     batches, end_offset = in_force.batches, in_force.end_offset
     starts: list[int] = []
@@ -301,7 +301,7 @@ def _rewrite(
         if run.sifted:
             batch = run.batches[0]._replace(position=cleaned.size, size=len(run.sifted))
             cleaned.file.append(run.sifted)
-            cleaned.note(batch)
+            cleaned.record(batch)
             continue
         filtered, kept = ([], run.batches) if run.is_judged else run.divided(until)
         if filtered:
@@ -310,7 +310,7 @@ def _rewrite(
             shift = cleaned.size - kept[0].position
             run.copy(kept, cleaned.file)
             for batch in kept:
-                cleaned.note(batch, shift)
+                cleaned.record(batch, shift)
     aborted = encode_aborted(
         (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
         for each in cleaner_filter.aborted_kept
@@ -329,7 +329,7 @@ def _filter(run: _Run, batches: Sequence[BatchAt], cleaner_filter: CleanerFilter
         shift = cleaned.size
         cleaned.file.append(b"".join(pieces))
         for batch in placed:
-            cleaned.note(batch, shift)
+            cleaned.record(batch, shift)
         at += size
 
 
@@ -341,5 +341,5 @@ def free_deleted(log: Log) -> None:
     if not log.files.outlives_process:
         if log.log_start_offset == log.log_end_offset and log.segments[-1].size >= _FREED_BYTES:
             log.roll()
-        log.settle_ended()
+        log.checkpoint_ended()
         log.remove_deleted_segments()

@@ -156,7 +156,7 @@ class OffsetMap:
                 raise _out_of_order(base_offset, end_offset, path, position + at)
             end_offset = base_offset + last_delta + 1
             if producer_id >= 0:
-                self._note_producer(buffer, at, attributes, last_delta, producer_id, epoch, path, position)
+                self._record_producer(buffer, at, attributes, last_delta, producer_id, epoch, path, position)
             at = following
         self.end_offset = end_offset
         return at
@@ -194,7 +194,7 @@ class OffsetMap:
                 raise _out_of_order(base_offset, last_offset + 1, path, position + at)
             keys = offsets
             if producer_id >= 0:
-                self._note_producer(buffer, at, attributes, last_delta, producer_id, epoch, path, position)
+                self._record_producer(buffer, at, attributes, last_delta, producer_id, epoch, path, position)
                 if attributes & TRANSACTIONAL and not attributes & CONTROL:
                     keys = self._undecided.setdefault(producer_id, {})
             if not attributes & CONTROL and base_offset + last_delta >= first_dirty:
@@ -222,7 +222,7 @@ class OffsetMap:
         return latest
 
     def finish(self) -> None:
-        """Note that the whole log has been read."""
+        """Record that the whole log has been read."""
         # Undecided keys belong to open transactions: beyond the first unstable offset nothing is cleaned.
         self._undecided.clear()
 
@@ -234,7 +234,7 @@ class OffsetMap:
             if producer_id in self._open or wall_ms - last.timestamp < expiration_ms
         }
 
-    def _note_producer(
+    def _record_producer(
         self,
         buffer: bytes,
         at: int,

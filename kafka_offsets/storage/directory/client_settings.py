@@ -95,7 +95,7 @@ class ClientSettings:
         if credentials or self._credentials.content is not None:
             self._credentials.replace(encode_credentials(credentials))
         else:
-            self._credentials.settle()
+            self._credentials.restore()
         self.credentials = MappingProxyType(dict(credentials))
 
     def set_quotas(self, quotas: Quotas) -> None:
@@ -103,7 +103,7 @@ class ClientSettings:
         if quotas or self._quotas.content is not None:
             self._quotas.replace(encode_quotas(quotas))
         else:
-            self._quotas.settle()
+            self._quotas.restore()
         self.quotas = MappingProxyType(dict(quotas))
 
     def set_acls(self, acls: Iterable[AclBinding]) -> None:
@@ -112,7 +112,7 @@ class ClientSettings:
         if after or self._acls.content is not None:
             self._acls.replace(encode_acls(after))
         else:
-            self._acls.settle()
+            self._acls.restore()
         self.acls = after
 
     def set_tokens(self, tokens: Tokens) -> None:
@@ -120,7 +120,7 @@ class ClientSettings:
         if tokens or self._tokens.content is not None:
             self._tokens.replace(encode_tokens(tokens))
         else:
-            self._tokens.settle()
+            self._tokens.restore()
         self.tokens = MappingProxyType(dict(tokens))
 
     def set_listener_stores(self, keys: Mapping[str, str]) -> None:
@@ -128,16 +128,16 @@ class ClientSettings:
         if keys or self._stores.content is not None:
             self._stores.replace(encode_listener_stores(keys))
         else:
-            self._stores.settle()
+            self._stores.restore()
         self.listener_stores = MappingProxyType(dict(keys))
 
-    def settle(self) -> None:
+    def restore(self) -> None:
         """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
-        self._credentials.settle()
-        self._quotas.settle()
-        self._acls.settle()
-        self._tokens.settle()
-        self._stores.settle()
+        self._credentials.restore()
+        self._quotas.restore()
+        self._acls.restore()
+        self._tokens.restore()
+        self._stores.restore()
 
 
 def encode_credentials(credentials: Credentials) -> bytes:

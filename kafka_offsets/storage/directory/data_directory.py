@@ -167,7 +167,7 @@ class DataDirectory:
         self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id, has_replicas)
         self._checkpoints = OffsetCheckpoints(self.files, names)
         self.stopped_cleanly = CLEAN_SHUTDOWN in names
-        self.is_from_kafka = f"{CLUSTER_METADATA_TOPIC}-0" in names and not self._checkpoints.are_settled
+        self.is_from_kafka = f"{CLUSTER_METADATA_TOPIC}-0" in names and not self._checkpoints.are_gaps_covered
         # A recovery point means that all records before it are on the disk. After a clean stop, if the log also has a
         # high watermark, it means that the log ended there. A log that is not opened in this run must not get that
         # meaning at the next clean stop: it may have grown since its point was written. It keeps the point, and loses
@@ -193,7 +193,7 @@ class DataDirectory:
 
     def _read_closed_segments(self, names: Container[str]) -> dict[Key, Sizes]:
         """Return the segments of the last stop, if it was clean and no other program has written here since."""
-        if CLOSED_SEGMENTS not in names or not (self.stopped_cleanly and self._checkpoints.are_settled):
+        if CLOSED_SEGMENTS not in names or not (self.stopped_cleanly and self._checkpoints.are_gaps_covered):
             return {}
         start, found = decode_closed(self.files.read_all(CLOSED_SEGMENTS), CLOSED_SEGMENTS)
         return found if start == self._start - 1 else {}
@@ -365,14 +365,16 @@ class DataDirectory:
         counts: dict[str, int] = {}
         ids: dict[str, bytes] = {}
         epochs: dict[str, int] = {}
-        unsettled: dict[Key, str] = {}
+        uncovered: dict[Key, str] = {}
         for topic, partition, directory in partition_folders(names):
             if not self._holds_log(directory):
                 continue  # an unrelated folder, such as backup-2024
             counts[topic] = max(counts.get(topic, 0), partition + 1)
             is_known = topic in self.topics and partition < self.topics[topic].partition_count
-            if (topic, partition) not in self._ended and not (is_known and self._checkpoints.are_settled):
-                unsettled[topic, partition] = directory
+            if (topic, partition) not in self._ended and not (
+                is_known and self._checkpoints.are_gaps_covered
+            ):
+                uncovered[topic, partition] = directory
             if is_known:
                 continue
             with suppress(StorageError):  # the log then takes them from its batches
@@ -397,8 +399,8 @@ class DataDirectory:
                 origin = start_count.origin_after(self._start, epochs.get(name, NO_EPOCH))
                 known = known.begun(known.partition_count, origin)._replace(partition_count=count)
             topics[name] = known
-        if unsettled:
-            self._checkpoints.settle(unsettled, topics)
+        if uncovered:
+            self._checkpoints.cover_gaps(uncovered, topics)
         if topics != self.topics:
             self._store_topics(topics)
 
@@ -443,8 +445,8 @@ class DataDirectory:
         self._store(self._catalogue._replace(groups=groups))
 
     def _store_topics(self, topics: Mapping[str, CatalogueTopic]) -> None:
-        if not self._checkpoints.are_settled:
-            self._checkpoints.settle({}, topics)
+        if not self._checkpoints.are_gaps_covered:
+            self._checkpoints.cover_gaps({}, topics)
         self._store(self._catalogue._replace(topics=topics))
 
     def _store(self, catalogue: Catalogue) -> None:
@@ -506,7 +508,7 @@ class DataDirectory:
                 if has_gap_after(
                     log.segments, log.stored_point
                 ):  # opening with `keep_valid` leaves the log in this state
-                    log.settle_ended()
+                    log.checkpoint_ended()
             except StorageError:
                 self._has_refused = True
                 raise
@@ -599,7 +601,7 @@ class DataDirectory:
                 moved = {key: log.recovery_point for key, log in logs.items() if self._logs.get(key) is log}
                 points |= moved
             for key, point in moved.items():
-                logs[key].note_stored(point)
+                logs[key].record_stored(point)
 
         return write
 
@@ -667,8 +669,8 @@ class DataDirectory:
         if errors:
             raise errors[0]
         self._checkpoint()
-        self._catalogue_file.settle()
-        self.clients.settle()
+        self._catalogue_file.restore()
+        self.clients.restore()
         is_whole = self.stopped_cleanly or not (self._has_refused or self.unopened())
         if is_whole and all(log.recovery_point == log.log_end_offset for log in self._logs.values()):
             self._write_closed_segments()

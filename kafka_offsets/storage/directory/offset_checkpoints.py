@@ -8,7 +8,7 @@
 Kafka reads and writes the same files. The first one has our own entry, `__gaps_before 0 1`. It means that each of its
 recovery points covers all records that were removed within a log, so that a gap after a recovery point is due to a
 crash; see segments/syncing.py. Kafka, and earlier versions of this broker, remove records without writing the recovery
-point first, and write the file without that entry. `OffsetCheckpoints.settle` then moves the recovery points.
+point first, and write the file without that entry. `OffsetCheckpoints.cover_gaps` then moves the recovery points.
 
 This module does not know topics, nor when a file is to be written.
 Sources: LogManager, OffsetCheckpointFile of Kafka 4.3.
@@ -45,8 +45,8 @@ class OffsetCheckpoints:
 
     names            files of the data directory
     recovery_points, log_starts, high_watermarks, cleaned_to   the current offsets; the caller changes them
-    are_settled      whether a gap after a recovery point is due to a crash
-    verify_from      by partition, the stored recovery point where `settle` has moved it
+    are_gaps_covered whether a gap after a recovery point is due to a crash
+    verify_from      by partition, the stored recovery point where `cover_gaps` has moved it
     Raises StorageError when a file is damaged.
     """
 
@@ -58,7 +58,7 @@ class OffsetCheckpoints:
         self.verify_from: Offsets = {}
         self.log_starts = self._read(LOG_START_CHECKPOINT, names)
         self.recovery_points = self._read(RECOVERY_POINT_CHECKPOINT, names)
-        self.are_settled = self.recovery_points.pop(GAPS_BEFORE, None) is not None
+        self.are_gaps_covered = self.recovery_points.pop(GAPS_BEFORE, None) is not None
         self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT, names)
         try:
             self.cleaned_to = self._read(CLEANER_CHECKPOINT, names)
@@ -73,7 +73,7 @@ class OffsetCheckpoints:
     def write(self, name: str, offsets: Offsets, topics: Container[str], *, sync: bool = True) -> None:
         """Write a checkpoint if it has changed, without the partitions of other topics. Raises StorageError."""
         known = {key: offset for key, offset in offsets.items() if key[0] in topics}
-        if name == RECOVERY_POINT_CHECKPOINT and self.are_settled:
+        if name == RECOVERY_POINT_CHECKPOINT and self.are_gaps_covered:
             known[GAPS_BEFORE] = 1
         content = encode_offsets(known)
         if self._content.get(name) != content:
@@ -94,13 +94,13 @@ class OffsetCheckpoints:
             self.high_watermarks |= moved()
             self.write(HIGH_WATERMARK_CHECKPOINT, self.high_watermarks, topics)
 
-    def settle(self, folders: Mapping[Key, str], topics: Container[str]) -> None:
+    def cover_gaps(self, folders: Mapping[Key, str], topics: Container[str]) -> None:
         """Sync logs whose gaps may have any cause, and write recovery points that cover all gaps.
 
         folders  of such logs: all before their last segment was on the disk, or Kafka wrote them
         Costs two syncs, and one for each segment but the last. Raises StorageError.
         """
-        was_settled = self.are_settled
+        was_gaps_covered = self.are_gaps_covered
         try:
             with self.moving(topics) as points:
                 for key, folder in folders.items():
@@ -109,9 +109,9 @@ class OffsetCheckpoints:
                     if synced > stored:
                         self.verify_from[key] = stored
                         points[key] = synced
-                self.are_settled = True
+                self.are_gaps_covered = True
         except StorageError:
-            self.are_settled = was_settled
+            self.are_gaps_covered = was_gaps_covered
             raise
 
     def forget(

@@ -33,7 +33,7 @@ class Descriptors:
         self._holders: deque[Holder] = deque()
 
     def take_up(self, holder: Holder) -> None:
-        """Note that `holder` is about to open a file; others close theirs when there are too many."""
+        """Record that `holder` is about to open a file; others close theirs when there are too many."""
         assert resource is not None, "a DiskFiles exists, and so it does"
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = max(soft // _SHARE, _LEAST)

@@ -37,11 +37,11 @@ class KeptFile:
         except StorageError:
             self._is_uncertain = True
             with suppress(StorageError):  # the next call tries again
-                self.settle()
+                self.restore()
             raise
         self.content, self._is_uncertain = content, False
 
-    def settle(self) -> None:
+    def restore(self) -> None:
         """Write the current content again if a refusal has left the disk in an unknown state. Raises StorageError."""
         if not self._is_uncertain:
             return

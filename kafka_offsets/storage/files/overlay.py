@@ -55,14 +55,14 @@ class OverlayFiles(Files):
         self._gone: set[str] = set()
         self._sizes: dict[str, int] = {}
 
-    def _place(self, path: str) -> str | None:
+    def _path_below(self, path: str) -> str | None:
         """Return the place of a file or directory below, None when it is not there."""
         if path in self._moved:
             return self._moved[path]
         if path in self._gone:
             return None
         directory, _, name = path.rpartition("/")
-        within = self._place(directory) if directory else ""  # it may have moved with its directory
+        within = self._path_below(directory) if directory else ""  # it may have moved with its directory
         if within is None or not self._below.exists(join(within, name)):
             return None
         return join(within, name)
@@ -78,9 +78,9 @@ class OverlayFiles(Files):
         """Open a file for reading, or one that was created here."""
         if self._above.exists(path):
             return self._above.open(path)
-        place = self._place(path)
-        if place is not None:
-            return OverlayFile(path, self._below.open(place), self._sizes)
+        path_below = self._path_below(path)
+        if path_below is not None:
+            return OverlayFile(path, self._below.open(path_below), self._sizes)
         if not create:
             raise StorageError("cannot open: no such file", path)
         self._prepare(path)
@@ -88,22 +88,24 @@ class OverlayFiles(Files):
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory of that name exists."""
-        return self._above.exists(path) or self._place(path) is not None
+        return self._above.exists(path) or self._path_below(path) is not None
 
     def is_directory(self, path: str) -> bool:
         """Return whether a directory of that name exists."""
-        place = self._place(path)
-        return self._above.is_directory(path) or (place is not None and self._below.is_directory(place))
+        path_below = self._path_below(path)
+        return self._above.is_directory(path) or (
+            path_below is not None and self._below.is_directory(path_below)
+        )
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
         if not self.is_directory(path):
             raise StorageError("cannot list: no such directory", path)
         names = set(self._above.list_directory(path)) if self._above.is_directory(path) else set()
-        place = self._place(path)
-        if place is not None and self._below.is_directory(place):
+        path_below = self._path_below(path)
+        if path_below is not None and self._below.is_directory(path_below):
             names |= {
-                name for name in self._below.list_directory(place) if join(path, name) not in self._gone
+                name for name in self._below.list_directory(path_below) if join(path, name) not in self._gone
             }
         names |= {moved.rpartition("/")[2] for moved in self._moved if parent(moved) == path}
         return sorted(names)
@@ -143,13 +145,13 @@ class OverlayFiles(Files):
             self._above.rename(source, target)
             self._moved.pop(target, None)
         else:
-            place = self._place(source)
-            if place is None:
+            path_below = self._path_below(source)
+            if path_below is None:
                 raise StorageError("cannot rename: no such file", source)
             if self._above.exists(target):
                 self._above.remove(target)
             self._moved.pop(source, None)
-            self._moved[target] = place
+            self._moved[target] = path_below
             self._sizes.pop(target, None)
             if source in self._sizes:
                 self._sizes[target] = self._sizes.pop(source)

@@ -62,7 +62,7 @@ class Log(ReadableLog):
     topic_id          16 bytes, or None when neither the caller nor partition.metadata has one
     config            may be replaced at any time; the next roll uses it
     files, file_lock  for the cleaner, which works on the files of sealed segments; removals hold the lock
-    stored_point      the recovery point that a start after a crash will find: see `settle_ended`
+    stored_point      the recovery point that a start after a crash will find: see `checkpoint_ended`
     truncations       how often records were removed from the end: work that read such records must be given up
     replicated_to     the high watermark of a log that is one of several replicas; None for a log that is alone
     on_refusal        called, in any thread, when the disk refuses an append or a sync
@@ -283,7 +283,7 @@ class Log(ReadableLog):
         active = self._write(batches, placed[-1].last_offset)
         position = active.size
         for batch in placed:
-            active.note(batch, position)
+            active.record(batch, position)
         self.log_end_offset = placed[-1].last_offset + 1
         return base_offset
 
@@ -302,7 +302,7 @@ class Log(ReadableLog):
         last_offset = base_offset + last_offset_delta
         batch = with_offset(checked, crc, base_offset, leader_epoch)
         active = self._write(batch, last_offset)
-        active.note_written(active.size, len(batch), base_offset, last_offset, max_timestamp)
+        active.record_written(active.size, len(batch), base_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
         return base_offset
 
@@ -322,7 +322,7 @@ class Log(ReadableLog):
         active = self._write(batches, last_offset)
         position = active.size
         for batch in found:
-            active.note(batch, position)
+            active.record(batch, position)
         self.log_end_offset = last_offset + 1
 
     def append_batch(self, batch: bytes | bytearray, last_offset: int, max_timestamp: int) -> None:
@@ -332,7 +332,7 @@ class Log(ReadableLog):
         """
         self._check_usable()
         active = self._write(batch, last_offset)
-        active.note_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
+        active.record_written(active.size, len(batch), self.log_end_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
 
     def _write(self, data: bytes | bytearray, last_offset: int) -> Segment:
@@ -423,8 +423,8 @@ class Log(ReadableLog):
         """
         self._store_point = store
 
-    def settle_ended(self) -> None:
-        """As `sync_ended`, and write the recovery point: after a crash, a start takes a gap after it for lost records.
+    def checkpoint_ended(self) -> None:
+        """Sync as `sync_ended`, and write the recovery point: a start takes a gap after it for lost records.
 
         Call it before removing records within a log, or segments at its start. Raises StorageError.
         """
@@ -436,16 +436,16 @@ class Log(ReadableLog):
         point = self.recovery_point
         if self._store_point is not None:
             self._store_point(point)
-        self.note_stored(point)
+        self.record_stored(point)
 
-    def note_stored(self, point: int) -> None:
-        """Note that a recovery point is on the disk, unless the log was truncated before it in the meantime."""
+    def record_stored(self, point: int) -> None:
+        """Record that a recovery point is on the disk, unless the log was truncated before it in the meantime."""
         with self._file_lock:
             self.stored_point = min(point, self.recovery_point)
 
     @property
     def gaps_before(self) -> int:
-        """The offset before which records may be missing: see `settle_ended`."""
+        """The offset before which records may be missing: see `checkpoint_ended`."""
         point = self.recovery_point if self._store_point is None else self.stored_point
         return min(point, self._unsynced.named_to)
 
@@ -499,7 +499,7 @@ class Log(ReadableLog):
         """Move the log start to `offset`, and remove the segments that end before it, except for the active one.
 
         A segment stays while the next one begins after the stored recovery point, or its name is not on the disk, until
-        a roll or `settle_ended` and `remove_deleted_segments`: after a crash, a start would take the missing segments
+        a roll or `checkpoint_ended` and `remove_deleted_segments`: after a crash, a start would take missing segments
         for lost ones.
         The caller stores `log_start_offset` in the checkpoint of the data directory.
         ValueError for an offset after the log end. Source: KIP-107.

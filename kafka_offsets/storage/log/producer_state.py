@@ -114,7 +114,7 @@ def snapshot_problems(data: bytes, offset: int) -> Iterator[tuple[int, str]]:
 
 
 def append_aborted(log: Log, transaction: Sequence[int]) -> None:
-    """Note an aborted transaction whose marker has just been appended. Raises StorageError."""
+    """Record an aborted transaction whose marker has just been appended. Raises StorageError."""
     name = segment_name(log.segments[-1].base_offset, TRANSACTION_INDEX_SUFFIX)
     file = log.files.open(join(log.directory, name), create=True)
     try:

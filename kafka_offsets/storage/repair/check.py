@@ -541,9 +541,9 @@ class _LogReader:
                 yield from (_of_damage(damage) for damage in tail)
                 tail = []
                 yield from self._batch(path, found)
-                index.note(found.at)
-                times.note(found.at)
-                aborted.note(found)
+                index.record(found.at)
+                times.record(found.at)
+                aborted.record(found)
         finally:
             file.close()
         for damage in tail:

@@ -44,7 +44,7 @@ class _EntryCheck:
             self.entries.pop()
 
     def wrong(self, number: int, message: str) -> None:
-        """Note that an entry is wrong."""
+        """Record that an entry is wrong."""
         self.found.append((self.path, number * self.entry.size, message))
 
     def problems(self) -> Iterator[Problem]:
@@ -62,7 +62,7 @@ class IndexCheck(_EntryCheck):
         super().__init__(files, path, base_offset)
         self._end_offset = base_offset
 
-    def note(self, batch: BatchAt) -> None:
+    def record(self, batch: BatchAt) -> None:
         """Compare the entries up to the next batch with it."""
         while self.next < len(self.entries):
             offset, position = self.entries[self.next]
@@ -92,7 +92,7 @@ class TimeIndexCheck(_EntryCheck):
         super().__init__(files, path, base_offset)
         self._latest = NO_TIMESTAMP
 
-    def note(self, batch: BatchAt) -> None:
+    def record(self, batch: BatchAt) -> None:
         """Compare the entries before the next batch with the previous entries."""
         while self.next < len(self.entries):
             timestamp, offset = self.entries[self.next]
@@ -135,7 +135,7 @@ class TransactionIndexCheck(_EntryCheck):
         self._end_offset = base_offset
         self._aborting: dict[int, int] = {}  # producer id by offset of its marker
 
-    def note(self, batch: WholeBatch) -> None:
+    def record(self, batch: WholeBatch) -> None:
         """Read the next batch."""
         self._end_offset = batch.at.last_offset + 1
         if self.entries:

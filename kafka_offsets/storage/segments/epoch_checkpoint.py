@@ -75,7 +75,7 @@ class EpochCheckpoint(LeaderEpochs):
             self.write()
 
     def follow(self, batches: Sequence[BatchAt], log_end_offset: int) -> None:
-        """Note the epochs of batches that a leader wrote, to be written with the next append.
+        """Record the epochs of batches that a leader wrote, to be written with the next append.
 
         An epoch without records gives way to that of the batches, as in Kafka.
         ValueError, and nothing has changed, when a batch has an earlier epoch than the previous one.

@@ -58,7 +58,7 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that `epoch` begins at `start_offset`; return whether that is new.
+        """Record that `epoch` begins at `start_offset`; return whether that is new.
 
         A later epoch at the same offset replaces an epoch without records, as in Kafka.
         """

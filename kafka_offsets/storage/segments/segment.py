@@ -405,15 +405,15 @@ class Segment:
         finally:
             self.close()
 
-    def note(self, batch: BatchAt, shift: int = 0) -> None:
+    def record(self, batch: BatchAt, shift: int = 0) -> None:
         """Add a batch that has been written after the others to the index.
 
         shift  added to the position of the batch
         """
         position, size, base_offset, last_offset, _, max_timestamp = batch
-        self.note_written(position + shift, size, base_offset, last_offset, max_timestamp)
+        self.record_written(position + shift, size, base_offset, last_offset, max_timestamp)
 
-    def note_written(
+    def record_written(
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int
     ) -> None:
         """Add a batch that has been written after the others to the index; the arguments are as in `BatchAt`.
@@ -495,7 +495,7 @@ class Segment:
                     self._begin_epoch(epoch, base_offset)
                     latest_epoch = epoch
                 before = self.end_offset, position
-                self.note_written(position, size, base_offset, last_offset, max_timestamp)
+                self.record_written(position, size, base_offset, last_offset, max_timestamp)
         except DamagedBatchError as damage:
             if not last or clean:
                 raise
@@ -505,12 +505,12 @@ class Segment:
         return None
 
     def _begin_epoch(self, epoch: int, offset: int) -> None:
-        """Note that the batches from `offset` on have another leader epoch; a negative one is none."""
+        """Record that the batches from `offset` on have another leader epoch; a negative one is none."""
         if epoch >= 0 and not (self.epoch_runs and self.epoch_runs[-1].epoch == epoch):
             self.epoch_runs.append(EpochRun(epoch, offset, offset))
 
     def _end_epoch(self, epoch: int) -> None:
-        """Note that the last batch so far is that of the leader epoch with which the next one does not begin."""
+        """Record that the last batch so far is that of the leader epoch with which the next one does not begin."""
         if epoch >= 0:
             self.epoch_runs[-1] = self.epoch_runs[-1]._replace(last_offset=self.end_offset - 1)
 

@@ -11,7 +11,7 @@ A power failure can therefore tear, or remove, any segment that reaches beyond t
 Opening a log keeps adjacent segments after that point up to the first gap, and removes the others; see `opening`.
 Before that point, gaps are left by compaction, or by the removal of old segments. So both wait until the checkpoint
 has a recovery point that covers what they remove, and until the name of the segment that follows is on the disk; see
-`Log.settle_ended`.
+`Log.checkpoint_ended`.
 
 Source: UnifiedLog.roll and LogLoader.recoverLog of Kafka 4.3. Kafka syncs an ended segment in the background as well,
 and truncates after the recovery point; it does not look for gaps.
@@ -46,19 +46,19 @@ class Unsynced:
         self._rolling = threading.Lock()  # never held during a wait for the disk
 
     def roll(self, segments: list[Segment], following: Segment) -> None:
-        """Note that the last one of a log's segments has ended, and another follows it."""
+        """Record that the last one of a log's segments has ended, and another follows it."""
         with self._rolling:
             self.ended.append(segments[-1])
             segments.append(following)
 
     def cut(self, removed: Sequence[Segment], end_offset: int) -> None:
-        """Note that segments were removed from the end of a log, which now ends at an offset; the caller has `held`."""
+        """Record that segments were removed: the log now ends at an offset; the caller has `held`."""
         self.ended = [segment for segment in self.ended if segment not in removed]
         self.recovery_point = min(self.recovery_point, end_offset)
         self.named_to = min(self.named_to, removed[0].base_offset)
 
     def begin_again(self, offset: int) -> None:
-        """Note that a log without records begins and ends at an offset; the caller has `held`."""
+        """Record that a log without records begins and ends at an offset; the caller has `held`."""
         self.recovery_point = offset
         self.named_to = min(self.named_to, offset)
 

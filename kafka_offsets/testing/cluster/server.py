@@ -147,7 +147,7 @@ class ClusterServer:
             self._network,
             self._cluster_id,
             self._time_driver,
-            self._look,
+            self._poll,
             self._consumption,
         )
         try:
@@ -189,7 +189,7 @@ class ClusterServer:
         self.request_turn()
 
     def _leave(self, node_id: int) -> None:
-        """Note that a node is gone: nothing reaches it, and it leads nothing."""
+        """Record that a node is gone: nothing reaches it, and it leads nothing."""
         self._end_session(node_id)
         self.metadata.leave(node_id)
         del self._network.servers[node_id]
@@ -456,7 +456,7 @@ class ClusterServer:
 
     def elect_preferred(self) -> int:
         """Elect the preferred leaders; return how many leaders have moved."""
-        places = [placed.place for placed in self.metadata.image.placed()]
+        places = [placed.topic_partition for placed in self.metadata.image.placed()]
         errors, delta = self.metadata.controller.elect(places)
         self.metadata.publish(delta)
         self.request_turn()
@@ -569,8 +569,8 @@ class ClusterServer:
         """Stop checking an event; return a description of the current state."""
         return self._watches.remove(future, event, cast("BrokerCore", self.core))
 
-    def _look(self) -> None:
-        self._watches.look(cast("BrokerCore", self.core))
+    def _poll(self) -> None:
+        self._watches.poll(cast("BrokerCore", self.core))
         for future, move in list(self._moves.items()):
             try:
                 moved = move()

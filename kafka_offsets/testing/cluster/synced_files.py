@@ -34,7 +34,7 @@ class _SyncedFile(MemoryFile):
         self._content.synced = min(self._content.synced, size)
 
     def sync(self) -> None:
-        """Note that every byte appended before this call is on the disk."""
+        """Record that every byte appended before this call is on the disk."""
         self._content.synced = self._content.size
 
 

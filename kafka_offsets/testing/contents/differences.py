@@ -62,7 +62,7 @@ def of_records(
     what = f"topic {topic} has not the expected records" if expected else f"topic {topic} has records"
     known: tuple[object, list[str]] = None, []
 
-    def look(core: BrokerCore) -> list[str]:
+    def poll(core: BrokerCore) -> list[str]:
         """Return the differences."""
         nonlocal known
         ends = _ends(core, topic)
@@ -79,7 +79,7 @@ def of_records(
             known = ends, _headed(headline, differences(expected, chosen(records, wanted)))
         return known[1]
 
-    return look
+    return poll
 
 
 def _headed(what: str, different: list[str]) -> list[str]:

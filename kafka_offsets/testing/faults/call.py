@@ -47,12 +47,12 @@ class Call:
         return set(filter(None, self._api.named(self.version).ids(self.request, TRANSACTIONAL_ID)))
 
     @property
-    def places(self) -> set[tuple[str, int]]:
+    def topic_partitions(self) -> set[tuple[str, int]]:
         """The (topic, partition) that the request names, partition -1 where it names a topic alone."""
         name_of = names_of(self._broker)
-        named = set(self._api.named(self.version).places(self.request, name_of))
+        named = set(self._api.named(self.version).topic_partitions(self.request, name_of))
         if self.api == "Fetch":
-            named.update(self._broker.fetch_sessions.places(self.request.session_id))
+            named.update(self._broker.fetch_sessions.topic_partitions(self.request.session_id))
         return named
 
     @property

@@ -125,7 +125,7 @@ class Fault:
     # -- in the broker's thread
 
     def end(self) -> None:
-        """Note that it is over."""
+        """Record that it is over."""
         with self._struck:
             self.is_active = False
             self._struck.notify_all()
@@ -161,7 +161,8 @@ class Fault:
         if self.topic is None or call.names_all_topics:
             return True
         return any(
-            self.wants(topic, self.partition or 0 if index < 0 else index) for topic, index in call.places
+            self.wants(topic, self.partition or 0 if index < 0 else index)
+            for topic, index in call.topic_partitions
         )
 
     def wants(self, topic: str, partition: int) -> bool:

@@ -198,12 +198,12 @@ class _Struck:
         self._decide_really(self._context.request, answer, now, refuses)
 
     def _decide_really(self, request: Any, answer: Answer, now: Now, *more: object) -> None:
-        def take(response: Any) -> None:
+        def accept(response: Any) -> None:
             if response is request and self._api.echoed:  # which says that all of it is done
                 response = self._api.fail(request, ErrorCode.NONE, self._context.api_version)
             answer(response)
 
-        decide_for(self._broker, self._api, request, self._context.held(request, take), now, *more)
+        decide_for(self._broker, self._api, request, self._context.received_by(request, accept), now, *more)
 
     # -- the user's function
 

@@ -44,7 +44,7 @@ class Consumption:
         self._firsts: dict[object, dict[TopicPartition, int]] = {}
 
     def fetched(self, connection: object, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
-        """Note what a connection fetches."""
+        """Record what a connection fetches."""
         known = self._positions.setdefault(connection, (reader, {}))[1]
         if not positions.keys() <= known.keys():
             firsts = self._firsts.setdefault(connection, {})
@@ -104,7 +104,7 @@ class Observation:
         self._assigned: dict[object, _Places] = {}
 
     def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
-        """Note the partitions that a client fetches without an error."""
+        """Record the partitions that a client fetches without an error."""
         self.consumption.fetched(context.connection, _reader(context), positions)
 
     def left(self, connection: object) -> None:

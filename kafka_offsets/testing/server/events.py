@@ -32,13 +32,13 @@ class Event(NamedTuple, Generic[T]):
     """A condition to wait for; T is the type of the result.
 
     what  a sentence: the condition
-    look  returns the result of the wait, None as long as the condition is false
+    poll  returns the result of the wait, None as long as the condition is false
     tell  describes the current state, for the message of a time-out
     group  that it concerns, for the diagnosis in that message; None: the whole broker
     """
 
     what: str
-    look: Callable[[BrokerCore], T | None]
+    poll: Callable[[BrokerCore], T | None]
     tell: Callable[[BrokerCore], str]
     group: str | None = None
 
@@ -53,26 +53,26 @@ class Watches:
         """Return a future for the result of an event."""
         future: Future[T] = Future()
         self._watched[future] = event
-        self.look(core)
+        self.poll(core)
         return future
 
     def remove(self, future: "Future[T]", event: Event[T], core: BrokerCore) -> str:
         """Stop checking an event; return a description of the current state."""
-        self.look(core)
+        self.poll(core)
         self._watched.pop(future, None)
         try:
             return event.tell(core)
         except LogLoadingError as error:
             return f"not known: {error}"
 
-    def look(self, core: BrokerCore) -> None:
+    def poll(self, core: BrokerCore) -> None:
         """Check all events, and forget those whose wait was cancelled."""
         for future, event in list(self._watched.items()):
             if future.cancelled():
                 del self._watched[future]
                 continue
             try:
-                found = event.look(core)
+                found = event.poll(core)
             except LogLoadingError:
                 continue  # another turn ends when it is open
             except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
@@ -104,14 +104,14 @@ def group_stable(group: str, *, members: int | None = None) -> Event[GroupView]:
     A consumer does not read yet: wait for `consuming` before you produce what it is to read.
     """
 
-    def look(core: BrokerCore) -> GroupView | None:
+    def poll(core: BrokerCore) -> GroupView | None:
         view = group_view(core, group)
         if view is None or not view.is_settled:
             return None
         return view if members is None or len(view.members) == members else None
 
     many = "" if members is None else f" with {members} member{'' if members == 1 else 's'}"
-    return Event(f"group {group!r} is stable{many}", look, lambda core: _describe(core, group), group)
+    return Event(f"group {group!r} is stable{many}", poll, lambda core: _describe(core, group), group)
 
 
 def consuming(
@@ -150,8 +150,8 @@ def consuming(
 def _group_consuming(group: str, members: int | None) -> Event[dict[TopicPartition, int]]:
     stable = group_stable(group, members=members)
 
-    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
-        view = stable.look(core)
+    def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
+        view = stable.poll(core)
         if view is None or _not_consumed(core, view):
             return None
         consumption = _consumption(core)
@@ -164,11 +164,11 @@ def _group_consuming(group: str, members: int | None) -> Event[dict[TopicPartiti
     def tell(core: BrokerCore) -> str:
         """Return why the group does not consume."""
         view = group_view(core, group)
-        if view is None or stable.look(core) is None:
+        if view is None or stable.poll(core) is None:
             return stable.tell(core)
         return "; ".join([f"{view}", *_not_consumed(core, view)])
 
-    return Event(f"{stable.what}, and fetches its partitions", look, tell, group)
+    return Event(f"{stable.what}, and fetches its partitions", poll, tell, group)
 
 
 def _not_consumed(core: BrokerCore, view: GroupView) -> list[str]:
@@ -203,7 +203,7 @@ def _topic_consumed(
         indexes = range(0 if found is None else found.partition_count) if partition is None else [partition]
         return {(topic, index): _consumption(core).positions((topic, index), client_id) for index in indexes}
 
-    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
+    def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
         found = fetched(core)
         return {place: each[-1] for place, each in found.items()} if found and all(found.values()) else None
 
@@ -214,7 +214,7 @@ def _topic_consumed(
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     by = "" if client_id is None else f" by {client_id!r}"
-    return Event(f"{where} is fetched{by}", look, tell)
+    return Event(f"{where} is fetched{by}", poll, tell)
 
 
 def _consumption(core: BrokerCore) -> Consumption:
@@ -226,23 +226,23 @@ def _consumption(core: BrokerCore) -> Consumption:
 def group_empty(group: str) -> Event[GroupView]:
     """A group exists and has no members, because they left or their sessions ended. Returns its GroupView."""
 
-    def look(core: BrokerCore) -> GroupView | None:
+    def poll(core: BrokerCore) -> GroupView | None:
         view = group_view(core, group)
         return view if view is not None and view.state == "Empty" and not view.members else None
 
-    return Event(f"group {group!r} is empty", look, lambda core: _describe(core, group), group)
+    return Event(f"group {group!r} is empty", poll, lambda core: _describe(core, group), group)
 
 
 def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberView]:
     """A group has a member, with that client id if one is given. Returns its MemberView."""
 
-    def look(core: BrokerCore) -> MemberView | None:
+    def poll(core: BrokerCore) -> MemberView | None:
         view = group_view(core, group)
         found = () if view is None else view.members
         return next((each for each in found if client_id is None or each.client_id == client_id), None)
 
     who = "a member" if client_id is None else f"a member with the client id {client_id!r}"
-    return Event(f"group {group!r} has {who}", look, lambda core: _describe(core, group), group)
+    return Event(f"group {group!r} has {who}", poll, lambda core: _describe(core, group), group)
 
 
 def committed(
@@ -255,7 +255,7 @@ def committed(
     if offsets is not None:
         check_places(offsets, "offset")
 
-    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
+    def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
         """Return the committed offsets once they reach the requested ones, None before."""
         found = _offsets(core, group)
         if offsets is None:
@@ -265,7 +265,7 @@ def committed(
 
     wanted = "an offset" if offsets is None else _names(offsets)
     return Event(
-        f"group {group!r} has committed {wanted}", look, lambda core: _names(_offsets(core, group)), group
+        f"group {group!r} has committed {wanted}", poll, lambda core: _names(_offsets(core, group)), group
     )
 
 
@@ -279,7 +279,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
     """
     named = None if topics is None else names_in(topics, "topics")
 
-    def look(core: BrokerCore) -> dict[TopicPartition, int] | None:
+    def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
         found, offsets = lag(core, group, named), _offsets(core, group)
         is_known = bool(found) and (named is not None or bool(offsets))
         return offsets if is_known and all(each == 0 for each in found.values()) else None
@@ -294,7 +294,7 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
         return late or _names(_offsets(core, group))
 
     where = "" if named is None else f" in {', '.join(named)}"
-    return Event(f"group {group!r} has caught up{where}", look, tell, group)
+    return Event(f"group {group!r} has caught up{where}", poll, tell, group)
 
 
 def record_produced(topic: str, partition: int | None = None, *, count: int = 1) -> Event[int]:
@@ -307,25 +307,25 @@ def record_produced(topic: str, partition: int | None = None, *, count: int = 1)
         ends = log_ends(core, topic)
         return sum(end - start for (_, index), (start, end) in ends.items() if partition in (None, index))
 
-    def look(core: BrokerCore) -> int | None:
+    def poll(core: BrokerCore) -> int | None:
         found = number(core)
         return found if found >= count else None
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     what = f"{where} holds {count} record{'' if count == 1 else 's'}"
-    return Event(what, look, lambda core: f"{number(core)}")
+    return Event(what, poll, lambda core: f"{number(core)}")
 
 
 def topic_created(topic: str) -> Event[int]:
     """A topic exists. Returns its number of partitions."""
 
-    def look(core: BrokerCore) -> int | None:
+    def poll(core: BrokerCore) -> int | None:
         found = core.topics.get(topic)
         return None if found is None else found.partition_count
 
     return Event(
         f"topic {topic} is there",
-        look,
+        poll,
         lambda core: f"the topics {', '.join(core.topics.names()) or '(none)'}",
     )
 

@@ -84,7 +84,7 @@ class InspectedServer(NetworkServer):
 
     def _end_turn(self) -> None:
         super()._end_turn()
-        self._watches.look(self.core)
+        self._watches.poll(self.core)
 
     async def stop(self) -> None:
         """Stop, as every server does. Waits for events end with an error."""
@@ -194,7 +194,7 @@ class _RecordedWriter(SocketWriter):
 
 
 def _learn_topics(core: BrokerCore, recorder: Recorder) -> None:
-    """Note the names of topics: requests may give only their ids."""
+    """Record the names of topics: requests may give only their ids."""
     seen = core.topics, core.topics.created_version
     if recorder.seen_topics != seen:
         recorder.seen_topics = seen

@@ -333,7 +333,7 @@ class Tape:
         self.client_id = ""
 
     def received(self, data: bytes, wall_ms: int, state: AuthenticationState | None = None) -> None:
-        """Note bytes of the client.
+        """Record bytes of the client.
 
         state  how far the connection has authenticated; None on a listener without SASL
         """
@@ -356,7 +356,7 @@ class Tape:
             self._requests = None  # the core rejects these bytes as well, and closes the connection
 
     def sent(self, pieces: Iterable[bytes | bytearray]) -> None:
-        """Note bytes for the client: answers in request order, except for requests that need no answer."""
+        """Record bytes for the client: answers in request order, except for requests that need no answer."""
         self._answers.feed(b"".join(pieces))
         while (frame := self._answers.next_frame()) is not None:
             correlation_id = int.from_bytes(frame[:4], signed=True)
@@ -370,7 +370,7 @@ class Tape:
             self._recorder.answered(number, frame)
 
     def close(self) -> None:
-        """Note that the connection is gone."""
+        """Record that the connection is gone."""
         self.closed = self._recorder.moment()
 
 

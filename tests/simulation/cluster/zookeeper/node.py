@@ -188,7 +188,7 @@ class ElectingNode(Node):
             self.config,
             Endpoints({"PLAINTEXT": (HOST, port)}, {"PLAINTEXT": "PLAINTEXT"}),
             (HOST, 0),
-            self.link.look,
+            self.link.poll,
         )
         await self.candidate.start()
         await self.link.start()

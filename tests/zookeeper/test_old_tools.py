@@ -88,7 +88,7 @@ def test_a_group_is_deleted_when_its_last_old_consumer_has_left(
     try:
         old.create("/consumers/g/ids/g_host-1", b"{}", ephemeral=True, makepath=True)
         assert cli.main(delete) == 1
-        assert "has members" in "".join(capsys.readouterr())
+        assert "only a group without members can be deleted" in "".join(capsys.readouterr())
         assert consumer.committed(PARTITIONS[0]) == 12
         old.restart()
         assert cli.main(delete) == 0

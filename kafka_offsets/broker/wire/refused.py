@@ -72,7 +72,8 @@ def is_refused(api_key: int, response: Any) -> bool:
             if each.error_code:
                 return True
         return False
-    return response.error_code != 0
+    error: int = response.error_code
+    return error != 0
 
 
 def note(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:

@@ -163,6 +163,18 @@ def test_a_broker_with_classic_groups_alone_describes_them(
         assert " Empty " in told(many, capsys, "groups", "describe", "g01", "--state")[0][1]
 
 
+def test_what_an_export_lacks_is_said_when_a_later_group_ends_it(
+    many: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    denied = "GROUP_AUTHORIZATION_FAILED"
+    with (
+        many.faults.error("OffsetFetch", "TOPIC_AUTHORIZATION_FAILED", topic="orders", group="g20"),
+        many.faults.error("OffsetFetch", denied, group="g21"),
+    ):
+        _, error = told(many, capsys, "offsets", "export", "g20", "g21", code=1)
+    assert "group g20: the committed offset of orders-0 is not known" in error and denied in error
+
+
 def test_only_the_largest_lags_are_timed(
     many: Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -390,16 +390,18 @@ def delete_groups(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """Print the offsets of groups, for `import_offsets`."""
     refusals = Refusals()
-    for group in chosen_groups(options):
-        errors: dict[TopicPartition, ErrorCode] = {}
-        with options.connections.coordinator(group) as coordinator:
-            committed = sorted(coordinator.committed(errors).items())
-            refusals.add_offsets(group, errors)
-            if not committed and not errors:
-                refusals.add(why_without_offsets(options, coordinator), counts=not options.all_groups)
-        rows = (Row(group, place, found.offset) for place, found in committed)
-        _print_file(moves.write_rows(rows, as_json=options.json))
-    refusals.say()
+    try:
+        for group in chosen_groups(options):
+            errors: dict[TopicPartition, ErrorCode] = {}
+            with options.connections.coordinator(group) as coordinator:
+                committed = sorted(coordinator.committed(errors).items())
+                refusals.add_offsets(group, errors)
+                if not committed and not errors:
+                    refusals.add(why_without_offsets(options, coordinator), counts=not options.all_groups)
+            rows = (Row(group, place, found.offset) for place, found in committed)
+            _print_file(moves.write_rows(rows, as_json=options.json))
+    finally:
+        refusals.say()  # also when a later group ends it: what is printed lacks these
     return refusals.code
 
 

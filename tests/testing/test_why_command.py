@@ -62,7 +62,9 @@ def test_a_lag_of_aborted_records(broker: Broker, why: Why) -> None:
     writer.flush()
     writer.abort_transaction()
     (line,) = why("billing", code=1)
-    assert line.startswith("group 'billing' has read every record of orders-0: its lag of 2, from 0 on, is markers")
+    assert line.startswith(
+        "group 'billing' has read every record of orders-0: its lag of 2, from 0 on, is markers"
+    )
     assert why(code=0) == [], "nobody asks for the group"
     broker.produce("orders", ["a"])
     assert why("billing", code=0) == []

@@ -409,7 +409,8 @@ class ClusterClient:
         error = response.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
         if error or found is None:
             raise RefusedError(f"{place[0]}-{place[1]} from offset {offset}", error)
-        return found
+        data: messages.FetchResponse.PartitionData = found
+        return data
 
     def _leader(self, partition: TopicPartition) -> Connection:
         """Return the connection to the leader of a partition, which is known from the last answer about its topic."""

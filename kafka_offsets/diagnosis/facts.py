@@ -6,7 +6,7 @@ a client. What a gatherer cannot know is None or absent, and no rule guesses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -110,6 +110,9 @@ class Group:
     unavailable: str = ""
     exists: bool = True
 
+    def __str__(self) -> str:
+        return f"group {self.group_id!r}"
+
     @property
     def topics(self) -> frozenset[str] | None:
         """All topics that its members subscribe to; None: not known of each."""
@@ -140,6 +143,11 @@ class Log:
     stable: int | None = None
     created_ms: int | None = None
     problem: str = ""
+
+    @property
+    def readable(self) -> int:
+        """Return where a reader of committed records stops, as far as that is known."""
+        return self.end if self.stable is None else self.stable
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +206,13 @@ class Facts:
     is_time_still: bool = False
     asked: frozenset[str] = frozenset()
     others: Sequence[str] = ()
+
+    def offsets_of(self, group: Group) -> Iterator[tuple[TopicPartition, Offset, Log]]:
+        """Yield the committed offsets of a group whose logs are known."""
+        for partition, entry in group.offsets.items():
+            log = self.logs.get(partition)
+            if log is not None and not log.problem:
+                yield partition, entry, log
 
     @cached_property
     def by_id(self) -> dict[str, Group]:

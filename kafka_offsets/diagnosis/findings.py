@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from kafka_offsets.diagnosis.facts import TopicPartition
-from kafka_offsets.incidents import Incident
+from kafka_offsets.diagnosis.facts import Facts, Group, TopicPartition
+from kafka_offsets.incidents import REFUSED, Incident
 
 _MOST_NAMED = 5
 
@@ -48,9 +48,18 @@ class Findings(tuple[Finding, ...]):
         return "\n".join(each.sentence for each in self)
 
 
-def of_group(group: str, sentence: str, *partitions: TopicPartition) -> Finding:
+def of_group(group: Group, sentence: str, *partitions: TopicPartition) -> Finding:
     """Return a finding about a group, or about partitions that it reads."""
-    return Finding("", "group", group, sentence, group=group, partitions=partitions)
+    return Finding("", "group", group.group_id, sentence, group=group.group_id, partitions=partitions)
+
+
+def refused(facts: Facts, *errors: str) -> list[Incident]:
+    """Return the refused requests, or those with one of these errors."""
+    return [
+        each
+        for each in facts.incidents
+        if each.kind == REFUSED and (not errors or each.text("error") in errors)
+    ]
 
 
 def of_client(incident: Incident, sentence: str) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from kafka_offsets.diagnosis.facts import Facts, Group, Member
 from kafka_offsets.diagnosis.findings import (
@@ -14,12 +14,13 @@ from kafka_offsets.diagnosis.findings import (
     listed,
     of_client,
     of_group,
+    refused,
     span,
     when,
     who,
 )
 from kafka_offsets.errors import nearest_name
-from kafka_offsets.incidents import LEFT, REBALANCE, REFUSED, REMOVED, REPLACED, Incident
+from kafka_offsets.incidents import LEFT, REBALANCE, REMOVED, REPLACED, Incident
 
 _REBALANCES, _REBALANCES_WITHIN_MS = 4, 30_000
 """A group repeats its rebalances if one reason comes so much more often than it has members."""
@@ -49,57 +50,37 @@ def nobody_joined(facts: Facts, now: int) -> Iterator[Finding]:
     for group in facts.groups:
         if group.unavailable or group.exists or group.members:
             continue
-        asked = [
-            each for each in facts.incidents if each.kind == REFUSED and each.text("group") == group.group_id
-        ]
-        refused = f"; {who(asked[-1])} was refused {when(asked[-1])}: {_error(asked[-1])}" if asked else ""
+        asked = [each for each in refused(facts) if each.text("group") == group.group_id]
+        said = f"; {who(asked[-1])} was refused {when(asked[-1])}: {_error(asked[-1])}" if asked else ""
         near = nearest_name(group.group_id, [each for each in facts.others if each != group.group_id])
-        yield of_group(group.group_id, f"nobody has joined group {group.group_id!r}{refused}{near}")
+        yield of_group(group, f"nobody has joined {group}{said}{near}")
 
 
 def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield the groups without members that have records to read."""
+    """Yield the groups without members that have records to read, and whose members were removed."""
     for group in facts.groups:
-        if group.members or group.state != "Empty" or group.unavailable:
-            continue
+        gone = [each for each in facts.incidents if each.kind == REMOVED and _group(facts, each) is group]
         late = sum(
-            max(log.end - max(entry.offset, log.start), 0)
-            for partition, entry in group.offsets.items()
-            if (log := facts.logs.get(partition)) is not None and not log.problem
+            max(log.end - max(entry.offset, log.start), 0) for _, entry, log in facts.offsets_of(group)
         )
-        if not late:
-            continue
-        gone = [each for each in facts.incidents if each.kind == REMOVED and _is_of(each, group)]
-        if gone:
+        if gone and late and not group.members and group.state == "Empty":
             since = "" if group.since_ms is None else f" since {clock(group.since_ms)}"
-            yield of_group(
-                group.group_id,
-                f"group {group.group_id!r} has no members{since} and lags by {late}; "
-                f"the last to be removed was {who(gone[-1])}",
-            )
+            last = f"the last to be removed was {who(gone[-1])}"
+            yield of_group(group, f"{group} has no members{since} and lags by {late}; {last}")
 
 
 def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield topics that clients ask for and that do not exist."""
-    if facts.topics is None:
-        return
-    asked = {}
+    """Yield topics that clients ask for and that do not exist; a client that reads others has a typo less."""
     reading = {
-        (member.client_id, member.host)
-        for group in facts.groups
-        for member in group.members
-        if member.partitions
+        (each.client_id, each.host) for group in facts.groups for each in group.members if each.partitions
     }
-    for each in facts.incidents:
-        if each.last_ms < now - ASKED_WITHIN_MS or (each.text("client"), each.text("host")) in reading:
-            continue
-        if each.kind == REFUSED and each.text("error") in (
-            "UNKNOWN_TOPIC_OR_PARTITION",
-            "INVALID_TOPIC_EXCEPTION",
-        ):
-            asked[each.text("topic")] = each
+    asked = {
+        each.text("topic"): each
+        for each in refused(facts, "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
+        if each.last_ms >= now - ASKED_WITHIN_MS and (each.text("client"), each.text("host")) not in reading
+    }
     for name, incident in asked.items():
-        if name and name not in facts.topics and "," not in name:
+        if name and facts.topics is not None and name not in facts.topics and "," not in name:
             near = nearest_name(name, facts.topics)
             sentence = f"topic {name} does not exist, and {who(incident)} asked for it {when(incident)}{near}"
             yield Finding("", "topic", name, sentence)
@@ -107,40 +88,31 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
 
 def subscription_matches_nothing(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield members none of whose topics exists, or whose expression matches no topic."""
-    if facts.topics is None:
-        return
-    for group in facts.groups:
+    for group in () if facts.topics is None else facts.groups:
         for member in group.members:
-            who_ = f"member {member} of group {group.group_id!r}"
-            if member.pattern and not member.partitions and not _matches(member.pattern, facts.topics):
-                yield of_group(
-                    group.group_id,
-                    f"{who_} subscribes to the expression {member.pattern!r}, which no topic matches",
-                )
-            elif member.topics and not member.pattern:
-                missing = sorted(member.topics - facts.topics.keys())
-                if missing:
-                    near = nearest_name(missing[0], facts.topics)
-                    verb = "does not exist" if len(missing) == 1 else "do not exist"
-                    yield of_group(
-                        group.group_id, f"{who_} subscribes to {listed(missing)}, which {verb}{near}"
-                    )
-            elif (
-                member.topics is not None
-                and not member.topics
-                and not member.pattern
-                and not member.partitions
-            ):
-                yield of_group(
-                    group.group_id,
-                    f"{who_} subscribes to no topic: its subscription is empty, or its expression matches none",
-                )
+            found = _unmatched(member, facts.topics or {})
+            if found:
+                yield of_group(group, f"member {member} of {group} subscribes to {found}")
 
 
-def _matches(pattern: str, topics: object) -> bool:
+def _unmatched(member: Member, topics: Mapping[str, int]) -> str:
+    """Return what of a member's subscription does not exist; "" if there is nothing, or it is not known."""
+    if member.pattern:
+        is_matched = member.partitions or _matches(member.pattern, topics)
+        return "" if is_matched else f"the expression {member.pattern!r}, which no topic matches"
+    missing = sorted((member.topics or frozenset()) - topics.keys())
+    if missing:
+        verb = "does not exist" if len(missing) == 1 else "do not exist"
+        return f"{listed(missing)}, which {verb}{nearest_name(missing[0], topics)}"
+    if member.topics is None or member.topics or member.partitions:
+        return ""
+    return "no topic: its subscription is empty, or its expression matches none"
+
+
+def _matches(pattern: str, topics: Iterable[str]) -> bool:
     """Whether an expression matches a topic; True where Python cannot tell."""
     try:
-        return any(re.fullmatch(pattern, name) for name in topics)  # type: ignore[attr-defined]
+        return any(re.fullmatch(pattern, name) for name in topics)
     except re.error:
         return True
 
@@ -154,8 +126,8 @@ def rebalance_waits(facts: Facts, now: int) -> Iterator[Finding]:
         if group.delay_ms is not None:
             if facts.is_time_still:
                 yield of_group(
-                    group.group_id,
-                    f"group {group.group_id!r} waits{since} for more members, for {span(group.delay_ms)} of the test's "
+                    group,
+                    f"{group} waits{since} for more members, for {span(group.delay_ms)} of the test's "
                     "clock (group.initial.rebalance.delay.ms): advance it",
                 )
             continue
@@ -163,9 +135,7 @@ def rebalance_waits(facts: Facts, now: int) -> Iterator[Finding]:
         late = [each for each in awaited if facts.is_time_still or _is_late(group, each, now)]
         if late:
             said = listed(_waiting_for(member, facts) for member in late)
-            yield of_group(
-                group.group_id, f"group {group.group_id!r} is {group.state}{since}: it waits for {said}"
-            )
+            yield of_group(group, f"{group} is {group.state}{since}: it waits for {said}")
 
 
 def _is_late(group: Group, member: Member, now: int) -> bool:
@@ -186,113 +156,83 @@ def _waiting_for(member: Member, facts: Facts) -> str:
 
 def protocols_differ(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield joins that were refused since assignors, or the protocols of the group, do not fit."""
-    for each in facts.incidents:
-        group = _group(facts, each)
-        if each.kind != REFUSED or each.text("error") != "INCONSISTENT_GROUP_PROTOCOL":
-            continue
-        if group is None or _has_joined(group, each):
-            continue
+    for each, group, said in _cannot_join(facts, "INCONSISTENT_GROUP_PROTOCOL"):
         sides = {protocols: member for member in group.members if (protocols := ", ".join(member.protocols))}
         others = listed(f"{member} offers {protocols}" for protocols, member in sides.items())
-        yield of_client(
-            each,
-            f"{who(each)} cannot join group {group.group_id!r}, refused {when(each)}: it offers "
-            f"{each.text('offered') or 'an assignor that no other member has'}; "
-            f"{others or 'the members offer another one'}",
-        )
+        offered = each.text("offered") or "an assignor that no other member has"
+        yield of_client(each, f"{said}: it offers {offered}; {others or 'the members offer another one'}")
+
+
+def group_full(facts: Facts, now: int) -> Iterator[Finding]:
+    """Yield clients that a group has no room for."""
+    for each, group, said in _cannot_join(facts, "GROUP_MAX_SIZE_REACHED"):
+        yield of_client(each, f"{said}: it is full, with {counted(len(group.members), 'member')}")
+
+
+def instance_in_use(facts: Facts, now: int) -> Iterator[Finding]:
+    """Yield clients that cannot join since another member has their group instance id (KIP-848)."""
+    for each, group, said in _cannot_join(facts, "UNRELEASED_INSTANCE_ID"):
+        instance = each.text("instance")
+        owner = next((member for member in group.members if member.instance_id == instance), None)
+        if owner is not None:
+            whose = f"{owner.client_id!r} at {owner.host}, which has not left"
+            yield of_client(each, f"{said}: instance {instance!r} belongs to {whose}")
+
+
+def _cannot_join(facts: Facts, error: str) -> Iterator[tuple[Incident, Group, str]]:
+    """Yield what a group refused with an error to clients that are no members now, and how the sentence begins."""
+    for each in refused(facts, error):
+        group = _group(facts, each)
+        if group is not None and not _is_member(group, each):
+            yield each, group, f"{who(each)} cannot join {group}, refused {when(each)}"
 
 
 def instance_taken(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield group instance ids that another client took, and whose former client is refused."""
     for each in facts.incidents:
-        if each.kind != REPLACED:
-            continue
-        refused = [
+        former = [
             other
-            for other in facts.incidents
-            if other.kind == REFUSED
-            and other.text("error") in ("FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
-            and other.text("group") == each.text("group")
-            and other.last_ms >= each.first_ms
+            for other in refused(facts, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
+            if other.text("group") == each.text("group") and other.last_ms >= each.first_ms
         ]
-        if refused:
+        if each.kind == REPLACED and former:
             yield of_client(
                 each,
                 f"instance {each.text('instance')!r} of group {each.text('group')!r} was taken by {who(each)} "
-                f"{when(each)}; {who(refused[-1])} used it before, and was refused {when(refused[-1])}: "
-                f"{refused[-1].text('error')}",
+                f"{when(each)}; {who(former[-1])} used it before, and was refused {when(former[-1])}: "
+                f"{former[-1].text('error')}",
             )
-
-
-def instance_in_use(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield clients that cannot join since another member has their group instance id (KIP-848)."""
-    for each in facts.incidents:
-        if each.kind == REFUSED and each.text("error") == "UNRELEASED_INSTANCE_ID":
-            group, instance = _group(facts, each), each.text("instance")
-            members = () if group is None else group.members
-            owner = next((member for member in members if member.instance_id == instance), None)
-            if owner is not None and (owner.client_id, owner.host) != (
-                each.text("client"),
-                each.text("host"),
-            ):
-                yield of_client(
-                    each,
-                    f"{who(each)} cannot join group {each.text('group')!r}, refused {when(each)}: instance "
-                    f"{instance!r} belongs to {owner.client_id!r} at {owner.host}, which has not left",
-                )
 
 
 def member_removed(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield members that the broker has removed and that have not come back, and what they were refused then."""
-    for each in facts.incidents:
-        group = _group(facts, each)
-        if each.kind != REMOVED or group is None or _has_joined(group, each):
-            continue
+    for each, group in _gone(facts, REMOVED):
         why = _WHY_REMOVED[each.text("reason")].format(span=span(each.number("timeout_ms")))
-        refused = [
-            other
-            for other in facts.incidents
-            if other.kind == REFUSED
-            and other.last_ms >= each.last_ms
-            and other.text("group") == group.group_id
-            and each.text("member") == other.text("member")
-        ]
         later = "".join(
-            f"; its {other.text('api')} was refused {when(other)}: {other.text('error')}"
-            for other in refused[-2:]
+            [
+                f"; its {other.text('api')} was refused {when(other)}: {other.text('error')}"
+                for other in refused(facts)
+                if other.last_ms >= each.last_ms
+                and (other.text("group"), other.text("member")) == (group.group_id, each.text("member"))
+            ][-2:]
         )
-        yield of_client(
-            each,
-            f"member {who(each)} of group {group.group_id!r} was removed {when(each)}, since {why}{later}",
-        )
+        yield of_client(each, f"member {who(each)} of {group} was removed {when(each)}, since {why}{later}")
 
 
-def left_since_it_polls_late(facts: Facts, now: int) -> Iterator[Finding]:
+def member_left_late(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield members that left because the application did not poll in time."""
-    for each in facts.incidents:
-        group = _group(facts, each)
-        if each.kind != LEFT or group is None or _has_joined(group, each):
-            continue
-        if "poll" in each.text("reason"):
-            yield of_client(
-                each,
-                f"member {who(each)} left group {group.group_id!r} {when(each)} and has not come back; it said: "
-                f"{each.text('reason')}",
-            )
+    for each, group in _gone(facts, LEFT):
+        if "poll" in (reason := each.text("reason")):
+            said = f"member {who(each)} left {group} {when(each)} and has not come back; it said: {reason}"
+            yield of_client(each, said)
 
 
-def group_full(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield clients that a group has no room for."""
+def _gone(facts: Facts, kind: str) -> Iterator[tuple[Incident, Group]]:
+    """Yield the members that have gone in one way and not come back, each with its group."""
     for each in facts.incidents:
         group = _group(facts, each)
-        if each.kind != REFUSED or each.text("error") != "GROUP_MAX_SIZE_REACHED" or group is None:
-            continue
-        if not _has_joined(group, each):
-            yield of_client(
-                each,
-                f"{who(each)} cannot join group {group.group_id!r}, refused {when(each)}: it is full, with "
-                f"{counted(len(group.members), 'member')}",
-            )
+        if each.kind == kind and group is not None and not _has_joined(group, each):
+            yield each, group
 
 
 def rebalances_repeat(facts: Facts, now: int) -> Iterator[Finding]:
@@ -307,9 +247,7 @@ def rebalances_repeat(facts: Facts, now: int) -> Iterator[Finding]:
             continue  # as many members that join, perhaps with one client id
         by = listed(f"{counted(each.count, 'time')} since {each.text('reason')}" for each in mine)
         count, first = sum(each.count for each in mine), min(each.first_ms for each in mine)
-        yield of_group(
-            group_id, f"group {group_id!r} has rebalanced {count} times since {clock(first)}: {by}"
-        )
+        yield of_group(group, f"{group} has rebalanced {count} times since {clock(first)}: {by}")
 
 
 def members_without_partitions(facts: Facts, now: int) -> Iterator[Finding]:
@@ -324,8 +262,8 @@ def members_without_partitions(facts: Facts, now: int) -> Iterator[Finding]:
         partitions = sum(facts.topics.get(name, 0) for name in topics)
         if 0 < partitions < len(group.members) and len(group.owners) == partitions:
             yield of_group(
-                group.group_id,
-                f"{counted(len(idle), 'member')} of group {group.group_id!r} "
+                group,
+                f"{counted(len(idle), 'member')} of {group} "
                 f"{'has' if len(idle) == 1 else 'have'} no partition: {len(group.members)} members share "
                 f"{counted(partitions, 'partition')}; without one: {listed(idle)}",
             )
@@ -335,21 +273,19 @@ def _error(each: Incident) -> str:
     return each.text("error") + (f" ({each.text('message')})" if each.text("message") else "")
 
 
-def _is_of(each: Incident, group: Group) -> bool:
-    return each.text("group") == group.group_id
-
-
 def _group(facts: Facts, each: Incident) -> Group | None:
     return facts.by_id.get(each.text("group"))
 
 
-def _has_joined(group: Group, each: Incident) -> bool:
-    """Whether the client of an incident is a member now."""
-    instance = each.text("instance")
-    if instance:
-        return any(
-            member.instance_id == instance and member.member_id != each.text("member")
-            for member in group.members
-        )
+def _is_member(group: Group, each: Incident) -> bool:
     client = each.text("client"), each.text("host")
     return any((member.client_id, member.host) == client for member in group.members)
+
+
+def _has_joined(group: Group, each: Incident) -> bool:
+    """Whether the client of an incident, or another one with its instance id, is a member now."""
+    instance = each.text("instance")
+    if not instance:
+        return _is_member(group, each)
+    ids = [member.member_id for member in group.members if member.instance_id == instance]
+    return any(member_id != each.text("member") for member_id in ids)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, TopicPartition, Transaction
+from kafka_offsets.diagnosis.facts import (
+    Facts,
+    Group,
+    Log,
+    Member,
+    Offset,
+    Position,
+    TopicPartition,
+    Transaction,
+)
 from kafka_offsets.diagnosis.findings import Finding, clock, counted, listed, of_group, place, span, when
 from kafka_offsets.incidents import DELETED, EXPIRED, TIMED_OUT
 
@@ -12,6 +21,7 @@ _SETTLED_MS = 8_000
 """A group that is stable for so long has fetched, and committed once: clients do so every 5 s by default."""
 
 _SLOW_MS = 10_000
+_BEGAN_ANEW = {"Ongoing", "Empty", "CompleteCommit"}
 
 
 def partition_unknown(facts: Facts, now: int) -> Iterator[Finding]:
@@ -29,26 +39,20 @@ def group_unavailable(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield groups of which nothing is known, such as those whose coordinator loads."""
     for group in facts.groups:
         if group.unavailable:
-            yield of_group(group.group_id, f"group {group.group_id!r} is not served: {group.unavailable}")
+            yield of_group(group, f"{group} is not served: {group.unavailable}")
 
 
 def offset_outside(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield committed offsets before the log start or beyond the end, and why."""
     for group in facts.groups:
-        for partition, entry in group.offsets.items():
-            log = facts.logs.get(partition)
-            if log is None or log.problem:
-                continue
-            said = f"group {group.group_id!r} has committed {entry.offset} in {place(partition)}"
+        for partition, entry, log in facts.offsets_of(group):
+            said = f"{group} has committed {entry.offset} in {place(partition)}"
             if entry.offset < log.start:
-                yield of_group(
-                    group.group_id,
-                    f"{said}, before the log start {log.start}: "
-                    f"{counted(log.start - max(entry.offset, 0), 'record')} were deleted before they were read",
-                    partition,
-                )
+                lost = counted(log.start - max(entry.offset, 0), "record")
+                why = f"before the log start {log.start}: {lost} were deleted before they were read"
+                yield of_group(group, f"{said}, {why}", partition)
             elif entry.offset > log.end and (why := _why_beyond(facts, group, partition, entry)):
-                yield of_group(group.group_id, f"{said}, beyond the end {log.end}{why}", partition)
+                yield of_group(group, f"{said}, beyond the end {log.end}{why}", partition)
 
 
 def _why_beyond(facts: Facts, group: Group, partition: TopicPartition, entry: Offset) -> str:
@@ -63,17 +67,18 @@ def _why_beyond(facts: Facts, group: Group, partition: TopicPartition, entry: Of
     return f", so it waits for {counted(entry.offset - log.end, 'record')} that nobody has produced"
 
 
-def moved_back(facts: Facts, now: int) -> Iterator[Finding]:
+def offset_moved_back(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield commits that moved an offset back, while the group has not passed the former offset."""
     for group in facts.groups:
         for back in group.moved_back:
             entry = group.offsets.get(back.partition)
             if entry is not None and entry.offset < back.before:
                 yield of_group(
-                    group.group_id,
-                    f"{back.client_id!r} moved the offset of group {group.group_id!r} in {place(back.partition)} back "
-                    f"from {back.before} to {back.after} at {clock(back.wall_ms)}: "
+                    group,
+                    f"{back.client_id!r} moved the offset of {group} in {place(back.partition)} back from "
+                    f"{back.before} to {back.after} at {clock(back.wall_ms)}: "
                     f"{counted(back.before - entry.offset, 'record')} are read again",
+                    back.partition,
                 )
 
 
@@ -82,43 +87,33 @@ def offsets_expired(facts: Facts, now: int) -> Iterator[Finding]:
     for each in facts.incidents:
         group = facts.by_id.get(each.text("group"))
         if each.kind == EXPIRED and group is not None and not group.offsets and not group.members:
-            yield of_group(
-                each.text("group"),
-                f"the offsets of group {each.text('group')!r} have expired {when(each)} "
-                "(offsets.retention.minutes): it begins where auto.offset.reset says",
-            )
+            why = "(offsets.retention.minutes): it begins where auto.offset.reset says"
+            yield of_group(group, f"the offsets of {group} have expired {when(each)} {why}")
 
 
-def transaction_holds_offset(facts: Facts, now: int) -> Iterator[Finding]:
+def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield offsets that cannot be read since an open transaction has committed them."""
     for group in facts.groups:
-        by_producer: dict[int, list[TopicPartition]] = {}
-        for partition, producer_id in group.held.items():
-            by_producer.setdefault(producer_id, []).append(partition)
-        for producer_id, partitions in by_producer.items():
-            if not _is_overdue(facts, _of_producer(facts, producer_id), now):
-                continue
-            yield of_group(
-                group.group_id,
-                f"the committed offset of group {group.group_id!r} in {listed(map(place, sorted(partitions)))} cannot "
-                f"be read (UNSTABLE_OFFSET_COMMIT): {_transaction(facts, producer_id)} holds it",
-            )
+        for producer_id in dict.fromkeys(group.held.values()):
+            held = sorted(partition for partition, owner in group.held.items() if owner == producer_id)
+            if _is_overdue(facts, _of_producer(facts, producer_id), now):
+                said = f"the committed offset of {group} in {listed(map(place, held))} cannot be read"
+                whose = f"(UNSTABLE_OFFSET_COMMIT): {_transaction(facts, producer_id)} holds it"
+                yield of_group(group, f"{said} {whose}", *held)
 
 
-def lag_is_a_transaction(facts: Facts, now: int) -> Iterator[Finding]:
+def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield lags that an open transaction causes: a reader of committed records is at its begin."""
     for group, partition, entry, log in _behind(facts):
-        if log.stable is None or not entry.offset >= log.stable or log.stable >= log.end:
+        if log.stable is None or not log.stable <= min(entry.offset, log.end - 1):
             continue
         owners = [each for each in facts.transactions if each.is_open and partition in each.partitions]
         if owners and not any(_is_overdue(facts, each, now) for each in owners):
             continue
         held = listed(_transaction(facts, each.producer_id) for each in owners) or "an open transaction"
-        yield of_group(
-            group.group_id,
-            f"group {group.group_id!r} lags by {log.end - entry.offset} in {place(partition)}: a reader of committed "
-            f"records stops at {log.stable}, the last stable offset, for {held}",
-        )
+        stops = f"a reader of committed records stops at {log.stable}, the last stable offset, for {held}"
+        lag = log.end - entry.offset
+        yield of_group(group, f"{group} lags by {lag} in {place(partition)}: {stops}", partition)
 
 
 def _is_overdue(facts: Facts, transaction: Transaction | None, now: int) -> bool:
@@ -148,62 +143,46 @@ def _transaction(facts: Facts, producer_id: int) -> str:
 def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield lags of which every offset is a marker of a transaction, of groups that somebody asks for: all is read."""
     for group, partition, entry, log in _behind(facts):
-        if group.group_id not in facts.asked:
-            continue
-        if entry.has_unread is False and log.stable in (None, log.end):
-            yield of_group(
-                group.group_id,
-                f"group {group.group_id!r} has read every record of {place(partition)}: its lag of "
-                f"{log.end - entry.offset}, from {entry.offset} on, is markers and aborted records of transactions",
-            )
+        if group.group_id in facts.asked and entry.has_unread is False and log.stable in (None, log.end):
+            lag = f"its lag of {log.end - entry.offset}, from {entry.offset} on"
+            what = f"{lag}, is markers and aborted records of transactions"
+            yield of_group(group, f"{group} has read every record of {place(partition)}: {what}", partition)
 
 
 def _behind(facts: Facts) -> Iterator[tuple[Group, TopicPartition, Offset, Log]]:
     """Yield the committed offsets that have a lag."""
     for group in facts.groups:
-        for partition, entry in group.offsets.items():
-            log = facts.logs.get(partition)
-            if log is not None and not log.problem and log.start <= entry.offset < log.end:
+        for partition, entry, log in facts.offsets_of(group):
+            if log.start <= entry.offset < log.end:
                 yield group, partition, entry, log
 
 
 def transaction_timed_out(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield transactions that the broker has aborted since they were open for too long."""
+    """Yield transactions that the broker has aborted since they were open for too long, until their producer begins."""
+    current = {each.transactional_id: each for each in facts.transactions}
     for each in facts.incidents:
-        if each.kind != TIMED_OUT:
-            continue
-        name = each.text("transactional_id")
-        current = next((one for one in facts.transactions if one.transactional_id == name), None)
-        if current is not None and (
-            current.producer_id != each.number("producer_id") or current.state == "Ongoing"
-        ):
-            continue  # its producer has begun anew
-        if current is not None and current.state in ("Empty", "CompleteCommit"):
-            continue
-        yield Finding(
-            "",
-            "transaction",
-            name,
-            f"the transaction of {name!r} (producer {each.number('producer_id')}) was aborted at "
-            f"{clock(each.last_ms)}: it was open for longer than its timeout, "
-            f"{span(each.number('timeout_ms'))}; its producer is fenced "
-            "(INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)",
+        name, producer_id = each.text("transactional_id"), each.number("producer_id")
+        found = current.get(name)
+        is_over = found is not None and (found.producer_id, found.state in _BEGAN_ANEW) != (
+            producer_id,
+            False,
         )
+        if each.kind == TIMED_OUT and not is_over:
+            sentence = (
+                f"the transaction of {name!r} (producer {producer_id}) was aborted at {clock(each.last_ms)}: it was "
+                f"open for longer than its timeout, {span(each.number('timeout_ms'))}; its producer is fenced "
+                "(INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)"
+            )
+            yield Finding("", "transaction", name, sentence)
 
 
 def transaction_hangs(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield transactions that should be over by their own timeout."""
     for each in facts.transactions:
-        if each.state != "Ongoing" or each.started_ms < 0 or not each.timeout_ms:
-            continue
         late_ms = now - each.started_ms - each.timeout_ms
-        if late_ms > 60_000:
-            yield Finding(
-                "",
-                "transaction",
-                each.transactional_id,
-                f"{_transaction(facts, each.producer_id)} should have ended {span(late_ms)} ago, by its timeout",
-            )
+        if each.state == "Ongoing" and each.started_ms >= 0 and each.timeout_ms and late_ms > 60_000:
+            sentence = f"{_transaction(facts, each.producer_id)} should have ended {span(late_ms)} ago, by its timeout"
+            yield Finding("", "transaction", each.transactional_id, sentence)
 
 
 def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
@@ -211,104 +190,72 @@ def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
     for group, member in _settled(facts, now):
         late = []
         for partition in member.partitions:
-            log = facts.logs.get(partition)
+            log, entry = facts.logs.get(partition), group.offsets.get(partition)
             if log is None or log.problem or member.positions is None or partition in member.positions:
                 continue
-            entry = group.offsets.get(partition)
-            if max(log.start, -1 if entry is None else entry.offset) < (
-                log.end if log.stable is None else log.stable
-            ):
+            if max(log.start, -1 if entry is None else entry.offset) < log.readable:
                 late.append(partition)
         if late:
-            yield of_group(
-                group.group_id,
-                f"member {member} of group {group.group_id!r} has {listed(map(place, late))} since "
-                f"{clock(group.since_ms or 0)} and does not fetch: it has paused, or does not poll",
-            )
+            said = f"{listed(map(place, late))} since {clock(group.since_ms or 0)} and does not fetch"
+            why = "it has paused, or does not poll"
+            yield of_group(group, f"member {member} of {group} has {said}: {why}", *late)
 
 
 def never_committed(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield partitions that a member has read and for which the group has committed nothing."""
     for group, member in _settled(facts, now):
-        read = [
-            (partition, position)
-            for partition, position in (member.positions or {}).items()
-            if partition in member.partitions
-            and partition not in group.offsets
-            and partition not in group.held
-            if position.last > position.first
-        ]
+        read = [each for each in _uncommitted(group, member) if each[1].last > each[1].first]
         if read:
-            said = listed(f"{place(partition)} up to {position.last}" for partition, position in sorted(read))
-            yield of_group(
-                group.group_id,
-                f"member {member} of group {group.group_id!r} has read {said} and committed nothing since "
-                f"{clock(group.since_ms or 0)}",
-            )
+            said = listed(f"{place(partition)} up to {position.last}" for partition, position in read)
+            since = f"committed nothing since {clock(group.since_ms or 0)}"
+            places = [partition for partition, _ in read]
+            yield of_group(group, f"member {member} of {group} has read {said} and {since}", *places)
+
+
+def _uncommitted(group: Group, member: Member) -> list[tuple[TopicPartition, Position]]:
+    """Return the partitions that a member fetches and that have no committed offset, not in a transaction either."""
+    return [
+        (partition, position)
+        for partition, position in sorted((member.positions or {}).items())
+        if partition in member.partitions and partition not in group.offsets and partition not in group.held
+    ]
 
 
 def began_at_the_end(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield partitions that a member without a committed offset reads from the end: the records before are not read."""
     for group, member in _settled(facts, now):
         skipped = [
-            (partition, position.first, log.start)
-            for partition, position in (member.positions or {}).items()
-            if partition in member.partitions
-            and partition not in group.offsets
-            and partition not in group.held
+            (partition, log.end, log.end - log.start)
+            for partition, position in _uncommitted(group, member)
             if (log := facts.logs.get(partition)) is not None and not log.problem
             if position.first == position.last == log.end > log.start
         ]
         if skipped:
-            said = listed(
-                f"{place(partition)} at {first}, the end" for partition, first, _ in sorted(skipped)
-            )
-            total = sum(first - start for _, first, start in skipped)
-            yield of_group(
-                group.group_id,
-                f"member {member} of group {group.group_id!r} had no committed offset and began to read {said}: it "
-                f"does not read the {counted(total, 'record')} before",
-            )
+            said = listed(f"{place(partition)} at {end}, the end" for partition, end, _ in skipped)
+            count = counted(sum(count for *_, count in skipped), "record")
+            why = f"had no committed offset and began to read {said}: it does not read the {count} before"
+            yield of_group(group, f"member {member} of {group} {why}", *(each[0] for each in skipped))
 
 
 def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield partitions whose records wait: no commit for long, or commits that do not keep up."""
     for group, member in _settled(facts, now):
-        for partition in member.partitions:
-            entry, log = group.offsets.get(partition), facts.logs.get(partition)
-            if (
-                entry is None
-                or log is None
-                or log.problem
-                or entry.committed_ms is None
-                or entry.unread_ms is None
-            ):
+        for partition, entry, log in facts.offsets_of(group):
+            position = (member.positions or {}).get(partition)  # without one `not_fetched` says so
+            if partition not in member.partitions or position is None or entry.committed_ms is None:
                 continue
-            end = log.end if log.stable is None else log.stable
-            waits_ms = now - max(entry.unread_ms, group.since_ms or 0)
-            if not log.start <= entry.offset < end or waits_ms < _SLOW_MS:
+            if entry.unread_ms is None or not log.start <= entry.offset < log.readable:
                 continue
-            position = None if member.positions is None else member.positions.get(partition)
-            if position is None:
-                continue  # `not_fetched` says so
-            yield _stuck_or_slow(group, member, partition, entry, end, position.last, now)
-
-
-def _stuck_or_slow(
-    group: Group, member: Member, partition: TopicPartition, entry: Offset, end: int, fetched: int, now: int
-) -> Finding:
-    assert entry.committed_ms is not None
-    ago_ms = now - entry.committed_ms
-    left = end - entry.offset
-    said = f"group {group.group_id!r} in {place(partition)}: {counted(left, 'record')} left"
-    if ago_ms < _SLOW_MS:
-        sentence = f"{said}; it is slow, not stuck: {member} committed {entry.offset} {span(ago_ms)} ago"
-    else:
-        sentence = (
-            f"{said}; it is stuck: the last commit, {entry.offset}, was {span(ago_ms)} ago, and {member} has fetched "
-            f"up to {fetched}"
-        )
-    return of_group(group.group_id, sentence)
+            ago_ms = now - entry.committed_ms
+            if now - max(entry.unread_ms, group.since_ms or 0) < _SLOW_MS:
+                continue
+            if ago_ms < _SLOW_MS:
+                how = f"it is slow, not stuck: {member} committed {entry.offset} {span(ago_ms)} ago"
+            else:
+                last = f"the last commit, {entry.offset}, was {span(ago_ms)} ago"
+                how = f"it is stuck: {last}, and {member} has fetched up to {position.last}"
+            left = counted(log.readable - entry.offset, "record")
+            yield of_group(group, f"{group} in {place(partition)}: {left} left; {how}", partition)
 
 
 def _settled(facts: Facts, now: int) -> Iterator[tuple[Group, Member]]:
@@ -326,15 +273,11 @@ def topic_unsubscribed(facts: Facts, now: int) -> Iterator[Finding]:
         topics = group.topics
         if group.state != "Stable" or topics is None or not any(member.topics for member in group.members):
             continue
-        late: dict[str, int] = {}
-        for partition, entry in group.offsets.items():
-            log = facts.logs.get(partition)
-            if log is not None and not log.problem and partition[0] not in topics and entry.offset < log.end:
-                late[partition[0]] = late.get(partition[0], 0) + log.end - max(entry.offset, log.start)
-        for topic, count in late.items():
-            yield of_group(
-                group.group_id,
-                f"group {group.group_id!r} lags by {count} in {topic}, to which none of its "
-                f"{counted(len(group.members), 'member')} subscribes: they read {listed(sorted(topics))}",
-                *(partition for partition in group.offsets if partition[0] == topic),
-            )
+        late: dict[str, dict[TopicPartition, int]] = {}
+        for partition, entry, log in facts.offsets_of(group):
+            if partition[0] not in topics and entry.offset < log.end:
+                late.setdefault(partition[0], {})[partition] = log.end - max(entry.offset, log.start)
+        for topic, lags in late.items():
+            who = f"none of its {counted(len(group.members), 'member')} subscribes"
+            said = f"{group} lags by {sum(lags.values())} in {topic}, to which {who}"
+            yield of_group(group, f"{said}: they read {listed(sorted(topics))}", *lags)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_offsets.diagnosis.facts import Facts
-from kafka_offsets.diagnosis.findings import ASKED_WITHIN_MS, Finding, counted, of_client, span, when, who
-from kafka_offsets.incidents import FENCED, FOREIGN, REFUSED, REMOVED, THROTTLED, UNSERVED, Incident
+from kafka_offsets.diagnosis.findings import (
+    ASKED_WITHIN_MS,
+    Finding,
+    counted,
+    of_client,
+    refused,
+    span,
+    when,
+    who,
+)
+from kafka_offsets.incidents import FENCED, FOREIGN, REMOVED, THROTTLED, UNSERVED, Incident
 
 _DENIED = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
@@ -21,60 +30,49 @@ _THROTTLED_WITHIN_MS = 11_000
 """A client exceeds its quota no longer: the windows that quotas count in are over."""
 
 
-def _refused(facts: Facts) -> Iterator[Incident]:
-    return (each for each in facts.incidents if each.kind == REFUSED)
-
-
 def denied(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield what clients may not do by the ACLs."""
-    for each in _refused(facts):
-        kind = _DENIED.get(each.text("error"))
-        if kind is None:
-            continue
+    for each in refused(facts, *_DENIED):
+        error, kind = each.text("error"), _DENIED[each.text("error")]
         what = f"{kind.replace('_', ' ')} {each.text(kind)!r}" if kind and each.text(kind) else "the cluster"
         principal = f", as {each.text('principal')}," if each.text("principal") else ""
-        yield of_client(
-            each,
-            f"{who(each)}{principal} is denied {each.text('api')} of {what}, {when(each)}: {each.text('error')}",
-        )
+        said = f"{who(each)}{principal} is denied {each.text('api')} of {what}"
+        yield of_client(each, f"{said}, {when(each)}: {error}")
 
 
 def not_authenticated(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield clients that fail to prove who they are, or with a mechanism that is not enabled."""
-    for each in _refused(facts):
-        if each.text("error") == "UNSUPPORTED_SASL_MECHANISM":
-            yield of_client(
-                each,
-                f"{who(each)} asks for the SASL mechanism {each.text('offered')}, {when(each)}; this listener has "
-                f"{each.text('served') or 'others'}",
-            )
-        elif each.text("error") == "SASL_AUTHENTICATION_FAILED":
-            more = f": {each.text('message')}" if each.text("message") else ""
-            yield of_client(each, f"{who(each)} failed to authenticate, {when(each)}{more}")
+    for each in refused(facts, "UNSUPPORTED_SASL_MECHANISM"):
+        asks, served = each.text("offered"), each.text("served") or "others"
+        said = f"{who(each)} asks for the SASL mechanism {asks}, {when(each)}; this listener has {served}"
+        yield of_client(each, said)
+    for each in refused(facts, "SASL_AUTHENTICATION_FAILED"):
+        more = f": {each.text('message')}" if each.text("message") else ""
+        yield of_client(each, f"{who(each)} failed to authenticate, {when(each)}{more}")
 
 
 def foreign_protocol(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield connections that speak something else than the port expects."""
-    for each in facts.incidents:
-        if each.kind == FOREIGN and each.last_ms > now - ASKED_WITHIN_MS:
-            yield of_client(each, f"{who(each)} sends {each.text('protocol')}, {when(each)}")
+    for each in _recent(facts, FOREIGN, now - ASKED_WITHIN_MS):
+        yield of_client(each, f"{who(each)} sends {each.text('protocol')}, {when(each)}")
+
+
+def _recent(facts: Facts, kind: str, after_ms: int) -> list[Incident]:
+    return [each for each in facts.incidents if each.kind == kind and each.last_ms > after_ms]
 
 
 def version_not_served(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield requests whose API or version the broker does not serve."""
-    for each in facts.incidents:
-        if each.kind == UNSERVED and each.last_ms > now - ASKED_WITHIN_MS:
-            yield of_client(
-                each,
-                f"{who(each)} sends {each.text('api')}, {when(each)}, which is not served{each.text('range')}",
-            )
+    for each in _recent(facts, UNSERVED, now - ASKED_WITHIN_MS):
+        said = f"{who(each)} sends {each.text('api')}, {when(each)}"
+        yield of_client(each, f"{said}, which is not served{each.text('range')}")
 
 
 def session_timeout_refused(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield joins whose session timeout the broker does not allow."""
-    for each in _refused(facts):
+    for each in refused(facts, "INVALID_SESSION_TIMEOUT"):
         group = facts.by_id.get(each.text("group"))
-        if each.text("error") == "INVALID_SESSION_TIMEOUT" and (group is None or not group.members):
+        if group is None or not group.members:
             asked = f" of {span(each.number('offered'))}" if each.number("offered") else ""
             yield of_client(
                 each,
@@ -86,7 +84,7 @@ def session_timeout_refused(facts: Facts, now: int) -> Iterator[Finding]:
 def commit_refused(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield refused commits that no other rule explains."""
     removed = {each.text("member") for each in facts.incidents if each.kind == REMOVED}
-    for each in _refused(facts):
+    for each in refused(facts):
         error = each.text("error")
         if each.text("api") not in _COMMITS or error in _DENIED or error in FENCED:
             continue
@@ -112,39 +110,30 @@ def commit_refused(facts: Facts, now: int) -> Iterator[Finding]:
 
 def producer_fenced(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield producers that another one with the same transactional id, or a time-out, has fenced."""
-    for each in _refused(facts):
-        if each.text("error") in FENCED:
-            name = each.text("transactional_id")
-            of = f" of transactional id {name!r}" if name else ""
-            yield of_client(
-                each,
-                f"{each.text('api')} of {who(each)}{of} was refused {when(each)}: {each.text('error')}; a later "
-                "producer has its transactional id, or its transaction has timed out",
-            )
+    for each in refused(facts, *FENCED):
+        name = each.text("transactional_id")
+        said = f"{each.text('api')} of {who(each)}{f' of transactional id {name!r}' if name else ''}"
+        why = "a later producer has its transactional id, or its transaction has timed out"
+        yield of_client(each, f"{said} was refused {when(each)}: {each.text('error')}; {why}")
 
 
 def produce_refused(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield batches that the broker did not append."""
-    for each in _refused(facts):
-        error = each.text("error")
-        if each.text("api") != "Produce" or error in _DENIED or error in FENCED:
-            continue
-        if error in ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"):
-            continue  # `topic-missing` says so
-        yield of_client(
-            each,
-            f"records of {who(each)} for topic {each.text('topic')} were refused {when(each)}: {error}"
-            f"{' (' + each.text('message') + ')' if each.text('message') else ''}",
-        )
+    """Yield batches that the broker did not append, and that no other rule is about."""
+    said_elsewhere = {*_DENIED, *FENCED, "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"}
+    for each in refused(facts):
+        error, message = each.text("error"), each.text("message")
+        if each.text("api") == "Produce" and error not in said_elsewhere:
+            said = f"records of {who(each)} for topic {each.text('topic')} were refused {when(each)}"
+            yield of_client(each, f"{said}: {error}{f' ({message})' if message else ''}")
 
 
 def throttled(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield clients that a quota makes wait."""
     for each in facts.incidents:
         if each.kind == THROTTLED and each.last_ms > now - _THROTTLED_WITHIN_MS - each.number("ms"):
+            most = span(each.number("ms"))
             yield of_client(
-                each,
-                f"{who(each)} is throttled by a quota, {when(each)}, for up to {span(each.number('ms'))} a response",
+                each, f"{who(each)} is throttled by a quota, {when(each)}, for up to {most} a response"
             )
 
 
@@ -153,10 +142,5 @@ def fault_active(facts: Facts, now: int) -> Iterator[Finding]:
     for each in facts.faults:
         if each.hits:
             struck = f"it has struck {counted(each.hits, 'request')}"
-            yield Finding(
-                "",
-                "broker",
-                each.what,
-                f"a fault of the test is active: {each.what}; {struck}",
-                group=each.group,
-            )
+            sentence = f"a fault of the test is active: {each.what}; {struck}"
+            yield Finding("", "broker", each.what, sentence, group=each.group)

@@ -63,14 +63,14 @@ class Consumption:
         self._positions.pop(connection, None)
         self._firsts.pop(connection, None)
 
-    def since_assigned(self, client_id: str, client_host: str) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the offsets of the first and the last Fetch of each partition by such a client."""
-        return {
-            place: (self._firsts[connection][place], offset)
-            for connection, (reader, positions) in self._positions.items()
-            if (client_id, client_host) == reader
-            for place, offset in positions.items()
-        }
+    def since_assigned(self) -> dict[Reader, dict[TopicPartition, tuple[int, int]]]:
+        """Return the offsets of the first and the last Fetch of each partition, by client."""
+        found: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
+        for connection, (reader, positions) in self._positions.items():
+            firsts = self._firsts.get(connection, {})
+            read = found.setdefault(reader, {})
+            read.update((place, (firsts[place], offset)) for place, offset in positions.items())
+        return found
 
     def positions(
         self, place: TopicPartition, client_id: str | None = None, client_host: str | None = None

@@ -37,13 +37,16 @@ from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
-from kafka_offsets.testing.server.consumption import Consumption, Observation
+from kafka_offsets.testing.server.consumption import Observation, Reader
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.server.recording import RecordedRequest
 
 _MOST_BATCHES = 100
 """So many batches after a committed offset are looked at for a record."""
+
+_Read = Mapping[Reader, Mapping[TopicPartition, tuple[int, int]]] | None
+"""The offsets of the first and the last Fetch of each partition, by client; None: nobody observes."""
 
 _COMPLETING, _PREPARING = ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.PREPARING_REBALANCE
 
@@ -68,9 +71,9 @@ def _transactions(core: BrokerCore) -> Iterator[Transaction]:
             yield Transaction(name, each.producer_id, each.state.title, start_ms, each.timeout_ms, partitions)
 
 
-def _consumption(core: BrokerCore) -> Consumption | None:
+def _read(core: BrokerCore) -> _Read:
     observer = next((node.responses.observer for node in _cores(core)), None)
-    return observer.consumption if isinstance(observer, Observation) else None
+    return observer.consumption.since_assigned() if isinstance(observer, Observation) else None
 
 
 def gather(
@@ -88,8 +91,9 @@ def gather(
     backs   what `moves_back` returns
     after   only incidents with a larger number
     """
+    read = _read(core)
     groups = [
-        _group(core, each, backs.get(each, ()))
+        _group(core, each, backs.get(each, ()), read)
         for each in ([group] if group is not None else group_ids(core))
     ]
     names = {topic for each in groups for topic in _topics_of(each)}
@@ -207,7 +211,7 @@ def _first_unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple
 # -- groups
 
 
-def _group(core: BrokerCore, group_id: str, backs: Sequence[Back]) -> Group:
+def _group(core: BrokerCore, group_id: str, backs: Sequence[Back], read: _Read) -> Group:
     now = core.clock.now()
     if not core.shards.topic_exists:
         return Group(group_id, exists=False)
@@ -231,26 +235,26 @@ def _group(core: BrokerCore, group_id: str, backs: Sequence[Back]) -> Group:
     if found is None:
         return Group(group_id, exists=bool(offsets or held), **known)
     if isinstance(found, ClassicGroup):
-        return _classic(core, found, known)
-    return _consumer(core, found.committed(), shard.settings_of(group_id).consumer_session_timeout_ms, known)
+        return _classic(core, found, known, read)
+    timeout_ms = shard.settings_of(group_id).consumer_session_timeout_ms
+    return _consumer(core, found.committed(), timeout_ms, known, read)
 
 
 def _offset(entry: OffsetAndMetadata) -> Offset:
     return Offset(entry.offset, entry.commit_timestamp if entry.commit_timestamp >= 0 else None)
 
 
-def _positions(core: BrokerCore, client_id: str, host: str) -> dict[TopicPartition, Position] | None:
-    consumption = _consumption(core)
-    if consumption is None:
+def _positions(read: _Read, client_id: str, host: str) -> dict[TopicPartition, Position] | None:
+    if read is None:
         return None
-    found = consumption.since_assigned(client_id, host)
+    found = read.get(Reader(client_id, host), {})
     return {place: Position(first, last) for place, (first, last) in found.items()}
 
 
-def _classic(core: BrokerCore, group: ClassicGroup, known: dict[str, Any]) -> Group:
+def _classic(core: BrokerCore, group: ClassicGroup, known: dict[str, Any], read: _Read) -> Group:
     mono_ms = core.clock.now().mono_ms
     is_preparing = group.state is _PREPARING
-    members = [_classic_member(core, group, member, mono_ms) for member in group.members.values()]
+    members = [_classic_member(group, member, mono_ms, read) for member in group.members.values()]
     if is_preparing:
         members += [
             Member(member_id, removed_in_ms=due_ms - mono_ms, awaited="join")
@@ -268,9 +272,7 @@ def _classic(core: BrokerCore, group: ClassicGroup, known: dict[str, Any]) -> Gr
     )
 
 
-def _classic_member(
-    core: BrokerCore, group: ClassicGroup, member: ClassicGroupMember, mono_ms: int
-) -> Member:
+def _classic_member(group: ClassicGroup, member: ClassicGroupMember, mono_ms: int, read: _Read) -> Member:
     host = member.client_host.removeprefix("/")
     awaited, due_ms = "", member.deadline_ms
     if group.state is _PREPARING and member.join is None and not group.is_initial:
@@ -300,7 +302,7 @@ def _classic_member(
         silent_ms,
         due_ms - mono_ms if silent_ms is not None else None,
         awaited,
-        _positions(core, member.client_id, host),
+        _positions(read, member.client_id, host),
     )
 
 
@@ -312,17 +314,26 @@ def _subscribed(group: ClassicGroup, member: ClassicGroupMember) -> frozenset[st
         return None
 
 
-def _consumer(core: BrokerCore, group: ConsumerGroup, timeout_ms: int, known: dict[str, Any]) -> Group:
+def _consumer(
+    core: BrokerCore, group: ConsumerGroup, timeout_ms: int, known: dict[str, Any], read: _Read
+) -> Group:
     mono_ms = core.clock.now().mono_ms
     since_ms = group.target_epoch.timestamp_ms or None
-    members = tuple(_consumer_member(core, group, member, timeout_ms, mono_ms) for member in group.members())
+    members = tuple(
+        _consumer_member(core, group, member, timeout_ms, mono_ms, read) for member in group.members()
+    )
     return Group(
         group.group_id, group.type_name, group.state.value, group.epoch, members, since_ms, None, **known
     )
 
 
 def _consumer_member(
-    core: BrokerCore, group: ConsumerGroup, member: ConsumerGroupMember, timeout_ms: int, mono_ms: int
+    core: BrokerCore,
+    group: ConsumerGroup,
+    member: ConsumerGroupMember,
+    timeout_ms: int,
+    mono_ms: int,
+    read: _Read,
 ) -> Member:
     subscription = member.subscription
     host = subscription.client_host.removeprefix("/")
@@ -349,29 +360,41 @@ def _consumer_member(
         silent_ms,
         None if due_ms is None else due_ms - mono_ms,
         awaited,
-        _positions(core, subscription.client_id, host),
+        _positions(read, subscription.client_id, host),
     )
 
 
 # -- recorded commits
 
 
-def moves_back(requests: Iterable[RecordedRequest]) -> dict[str, list[Back]]:
+def moves_back(requests: Iterable[RecordedRequest], group: str | None = None) -> dict[str, list[Back]]:
     """Return the commits that moved an offset back, by group, as far as they were recorded.
 
-    It decodes thousands of requests, so it does not run in the broker's thread, whose clients would wait.
+    It decodes thousands of requests, so it does not run in the broker's thread, whose clients would wait. Frames
+    without the name of the group are not decoded.
     """
+    named = b"" if group is None else group.encode()
     known: dict[tuple[str, str, int], int] = {}
     found: dict[str, list[Back]] = {}
     for each in requests:
-        if each.api != "OffsetCommit" or each.errors or each.request is None or each.response is None:
+        if each.api != "OffsetCommit" or named not in each.frames[0]:
             continue
-        request, names = each.request, each.topic_names
+        request, response = each.request, each.response
+        if request is None or response is None:
+            continue
+        refused = {
+            (topic.name or topic.topic_id, part.partition_index)
+            for topic in response.topics
+            for part in topic.partitions
+            if part.error_code
+        }
         for topic in request.topics:
-            name = topic.name or names.get(topic.topic_id, "")
-            for partition in topic.partitions:
-                key = request.group_id, name, partition.partition_index
-                before, after = known.get(key, -1), partition.committed_offset
+            name = topic.name or each.topic_names.get(topic.topic_id, "")
+            for part in topic.partitions:
+                if (topic.name or topic.topic_id, part.partition_index) in refused:
+                    continue
+                key = request.group_id, name, part.partition_index
+                before, after = known.get(key, -1), part.committed_offset
                 known[key] = after
                 if after < before:
                     back = Back(key[1:], before, after, each.client_id, each.wall_ms)

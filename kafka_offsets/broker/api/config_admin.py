@@ -55,10 +55,10 @@ class AlterOperation(IntEnum):
 
 _TYPES = frozenset(Resource)
 _OWNERS: dict[int, ResourceType] = {Resource.TOPIC: ResourceType.TOPIC, Resource.GROUP: ResourceType.GROUP}
-"""What a configuration belongs to; all others belong to the cluster."""
+"""Resources with configurations of their own; all others belong to the cluster."""
 _OPERATIONS = frozenset(AlterOperation)
 _BY_BROKER = Resource.BROKER, Resource.BROKER_LOGGER
-"""What the broker decides about before it asks its controller."""
+"""Resources that the broker checks before it asks its controller."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -85,7 +85,7 @@ class _Named(Protocol):
 
 
 class _Altered(Protocol):
-    """What was done with a resource, in a response."""
+    """The result for one resource, in a response."""
 
     error_code: int
     error_message: str | None

@@ -109,7 +109,7 @@ def _follower(request: messages.FetchRequest, version: int) -> tuple[int, int]:
 
 
 class _Reading(NamedTuple):
-    """What a request can read now.
+    """The records that a request can read now.
 
     size      bytes of all records
     least     bytes that the request waits for

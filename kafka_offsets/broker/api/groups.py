@@ -40,7 +40,7 @@ logger = new_logger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _COORDINATED = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
-"""What is coordinated, by the type of its key. A sender needs the right to describe it."""
+"""Resources with coordinators, by the type of their keys. A sender needs the right to describe it."""
 
 _OF_OTHER_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -82,7 +82,7 @@ _DELETION_US, _TOMBSTONE_US, _NAME_US = 15, 8, 3
 _DESCRIPTION_US, _MEMBER_US, _CONSUMER_US = 4, 3, 20
 _LISTED_US = 1
 _FETCH_US, _PARTITION_US = 10, 2
-"""What each group, record, member and partition costs."""
+"""The cost of each group, record, member and partition."""
 
 _MANY_PARTITIONS = _STEP_US // _PARTITION_US
 """The most offsets of one group that one step looks up. More are copied first, so that they are consistent."""
@@ -649,7 +649,7 @@ def _deletions(
     aggregator: ResponseAggregator[messages.DeleteGroupsResponse.DeletableGroupResult],
     now: Now,
 ) -> Steps[Later]:
-    """Decide about each group, those of one shard one after the other. The answer is sent after the last of them."""
+    """Delete the groups in turn, then respond."""
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):

@@ -41,7 +41,7 @@ _MOST_SEEN = 1 << 14
 
 
 class Condition(Protocol):
-    """What a single response depends on."""
+    """The condition under which one response holds."""
 
     def holds(self) -> bool:
         """Whether the response would be the same now; once this is false, it may be true again for another one."""

@@ -45,7 +45,7 @@ _ANY_NUMBERS = 0x1234, 0x123456789ABCDEF, 0x23456789ABCDEF1, 0x1EDCBA987654321
 
 
 class _Shape(NamedTuple):
-    """What the requests have in common.
+    """The shape of requests: the bytes that they have in common.
 
     before, middle, after  the response without the correlation id, the error code and the numbers
     """

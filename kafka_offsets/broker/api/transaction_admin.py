@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
 
 _STEP_COST = 1_000_000
-"""What a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""
+"""The most that a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""
 
 _COST_OF_ID = 400
 """The cost of comparing an id with all filters but the regular expression."""

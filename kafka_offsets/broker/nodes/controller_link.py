@@ -27,7 +27,7 @@ from kafka_offsets.metadata.remote_membership import RemoteMembership
 Address = tuple[str, int]
 
 _ANSWER_SECONDS = 2.0
-"""How long the broker waits for an answer; after that, the connection counts as lost."""
+"""The time that the broker waits for a response; after that, the connection counts as lost."""
 
 _SILENT = f"no answer in {_ANSWER_SECONDS:g} s"
 

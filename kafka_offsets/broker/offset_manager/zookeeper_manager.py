@@ -57,7 +57,7 @@ _TOPIC_IDS_SINCE = 10
 logger = new_logger(__name__)
 
 _Wanted = dict[str, list[OffsetName] | None]
-"""What a fetch reads: by group the offsets, or None for all of the group."""
+"""The offsets that a fetch reads: by group the partitions, or None for all of the group."""
 
 
 class ZooKeeperOffsetManager:

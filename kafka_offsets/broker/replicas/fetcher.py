@@ -43,7 +43,7 @@ _FETCH_VERSION = 17
 """With topic ids, and with the epoch of the replica's broker (KIP-903)."""
 
 _IDLE_WAIT_MS = 3_600_000
-"""How long a leader may wait for records while no high watermark has to catch up. Kafka's followers ask again every
+"""The time a leader may wait for records while no high watermark has to catch up. Kafka's followers ask again every
 500 ms. Here three brokers with 2,000 idle partitions would use 40 % of a core for that, and 0.5 % as it is: each
 request names all partitions. Therefore a leader looks by itself whether a follower that waits may join the ISR."""
 

@@ -75,8 +75,8 @@ class CommitShapes:
         if records is None:
             return False
         context.request = shape.request
-        answer = shape.response
-        hosted.decide(reply_with(context, answer[:4] + frame[4:8] + answer[8:], records))
+        response = shape.response
+        hosted.decide(reply_with(context, response[:4] + frame[4:8] + response[8:], records))
         self._broker.groups.shards.dirty[hosted] = None
         return True
 
@@ -96,9 +96,11 @@ class CommitShapes:
             return
         self._credit -= _COST
         codecs = context.codecs
-        answer = bytes(encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header))
+        encoded_response = bytes(
+            encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header)
+        )
         names = topic_names(hosted.shard, request, version)
-        shape = learn(frame, read[1], version, request, names, answer)
+        shape = learn(frame, read[1], version, request, names, encoded_response)
         if shape is None:
             return
         topics_bytes = len(frame) - read[1]  # the same for all shapes of a key

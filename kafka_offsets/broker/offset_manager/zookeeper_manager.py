@@ -271,8 +271,8 @@ class ZooKeeperOffsetManager:
 
         def decide(tree: GroupTree | None) -> Result:
             if tree is not None and tree.is_alive:
-                answer = messages.DeleteGroupsResponse.DeletableGroupResult
-                return Result(replies=(Reply(context, answer(group_id, ErrorCode.NON_EMPTY_GROUP)),))
+                response = messages.DeleteGroupsResponse.DeletableGroupResult
+                return Result(replies=(Reply(context, response(group_id, ErrorCode.NON_EMPTY_GROUP)),))
             return group_requests.delete_group(hosted.shard, group_id, context, self._scheduler.clock.now())
 
         refuse = partial(self._responses.fail, context)

@@ -274,12 +274,12 @@ class ControlledBroker:
         found = next((each for each in self.broker.requests if each.number == request), None)
         if found is None:
             raise NotFoundError(f"broker {self.id!r} has no request {request}; it keeps only the last ones")
-        frame, answer = found.frames
+        frame, response = found.frames
         return ExplainedView(
             _explained(frame, explain_request),
             None
-            if answer is None
-            else _explained(answer, lambda data: explain_response(data, found.api, found.version)),
+            if response is None
+            else _explained(response, lambda data: explain_response(data, found.api, found.version)),
         )
 
     def summary(self) -> SummaryView:

@@ -248,15 +248,15 @@ class ControllerService:
         number, name = fields.number("number", 0), fields.text("request")
         if name not in EXECUTES:
             raise ValueError(f"message: there is no request {name!r}")
-        answer: Json
+        response: Json
         try:
-            answer, delta = EXECUTES[name](self.controller, broker_id, fields)
+            response, delta = EXECUTES[name](self.controller, broker_id, fields)
         except AnotherControllerError:
             raise
         except StorageError as error:
-            answer, delta = {"failed": str(error)}, Delta()
+            response, delta = {"failed": str(error)}, Delta()
         self._publish(delta)
-        session.send(to_json({"answer": number, **answer}))
+        session.send(to_json({"answer": number, **response}))
 
     @property
     def has_proposals(self) -> bool:
@@ -274,20 +274,20 @@ class ControllerService:
         proposed, self._proposals = self._proposals, []
         if not proposed or self._is_deposed:
             return
-        answers: list[Json]
+        responses: list[Json]
         try:
             errors, delta = self.controller.alter_isrs(
                 (each.topic_partition, each.proposal) for each in proposed
             )
-            answers = [{"error": error} for error in errors]
+            responses = [{"error": error} for error in errors]
         except AnotherControllerError:
             raise
         except StorageError as error:
-            answers, delta = [{"failed": str(error)}] * len(proposed), Delta()
+            responses, delta = [{"failed": str(error)}] * len(proposed), Delta()
         self._publish(delta)
-        for each, answer in zip(proposed, answers, strict=True):
+        for each, response in zip(proposed, responses, strict=True):
             if each.session.takes_part:
-                each.session.send(to_json({"answer": each.number, **answer}))
+                each.session.send(to_json({"answer": each.number, **response}))
 
     def elect_preferred_leaders(self) -> None:
         """Let the first replica of each partition lead it, if that is in sync. Raises StorageError."""

@@ -242,15 +242,15 @@ class RemoteMembership:
             link.wait(lambda: self._answers[number] is not None)
         finally:
             self._is_holding = False
-            answer = self._answers.pop(number)
+            response = self._answers.pop(number)
             if self._held:
                 link.soon(self.make_held_changes)
-        if answer is None:
+        if response is None:
             raise self._unreachable()
         try:
-            if "failed" in answer:
-                raise StorageError(answer.text("failed"), "the metadata")
-            return read(answer)
+            if "failed" in response:
+                raise StorageError(response.text("failed"), "the metadata")
+            return read(response)
         except ValueError as error:
             reason = f"answer to {name} is wrong: {error}"
             link.soon(partial(_refuse, f"the {reason}"))
@@ -307,11 +307,11 @@ class RemoteMembership:
         """Elect leaders, as `Controller.elect`."""
         wanted = list(topic_partitions)
 
-        def read(answer: Fields) -> dict[TopicPartition, ErrorCode]:
-            errors = [Fields(each, "error") for each in answer.many("errors")]
+        def read(response: Fields) -> dict[TopicPartition, ErrorCode]:
+            errors = [Fields(each, "error") for each in response.many("errors")]
             found = {decode_topic_partition(each): _error_of(each) for each in errors}
             if found.keys() != {*wanted}:
-                answer.fail("errors", "one of each partition")
+                response.fail("errors", "one of each partition")
             return found
 
         return self._request("elect", lambda: remote_requests.elect(wanted, unclean=unclean), read)
@@ -326,9 +326,9 @@ class RemoteMembership:
         A coordinator requests it in the middle of a decision: what it leads must not change in the meantime.
         """
 
-        def read(answer: Fields) -> range:
-            first = answer.number("first", 0)
-            return range(first, answer.number("end", first + 1))
+        def read(response: Fields) -> range:
+            first = response.number("first", 0)
+            return range(first, response.number("end", first + 1))
 
         return self._request("allocate_producer_ids", dict, read, holds=True)
 
@@ -337,7 +337,7 @@ class RemoteMembership:
         self._request("alter_settings", lambda: remote_requests.alter_settings(changes), _nothing)
 
 
-def _nothing(answer: Fields) -> None:
+def _nothing(response: Fields) -> None:
     """Read an answer that has no fields."""
 
 

@@ -142,7 +142,7 @@ def _read_inside(data: bytes, wrapper: MessageHeader) -> Iterator[Message]:
 
 
 def _in_absolute_offsets(messages: list[Message], last_offset: int, position: int) -> list[Message]:
-    """Return messages whose offsets are relative with those that the wrapper's, of the last one, gives them."""
+    """Make relative offsets absolute: the wrapper has the offset of its last message."""
     if last_offset == 0:  # some versions of librdkafka do not set it
         return messages
     base = last_offset - messages[-1][0]

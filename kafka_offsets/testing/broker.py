@@ -148,17 +148,17 @@ class Broker(EmbeddedBroker):
 
         RuntimeError when the broker has no authorizer, when it refuses one of them, or when it is not running.
         """
-        answer = self._wait_for(
+        response = self._wait_for(
             lambda server: server.exchange(acl_requests.creation(check_given(acls)), acl_requests.VERSION)
         )
-        check_results(answer.results)
+        check_results(response.results)
 
     def remove_acls(self, *acls: AclBinding) -> None:
         """Remove ACLs; those that do not exist are none. RuntimeError as `add_acls`."""
-        answer = self._wait_for(
+        response = self._wait_for(
             lambda server: server.exchange(acl_requests.deletion(acls), acl_requests.VERSION)
         )
-        check_results(answer.filter_results)
+        check_results(response.filter_results)
 
     # -- records -------------------------------------------------------------------------------------------
 
@@ -186,9 +186,9 @@ class Broker(EmbeddedBroker):
         placed = choose_partitions(new, count)
         request = _produce_request(topic, placed, now_ms)
         self._when_open(lambda core: _open(core, topic, placed))
-        answer = self._wait_for(lambda server: server.exchange(request, _PRODUCE_VERSION))
-        answers = answer.responses[0].partition_responses
-        for each in answers:
+        response = self._wait_for(lambda server: server.exchange(request, _PRODUCE_VERSION))
+        responses = response.responses[0].partition_responses
+        for each in responses:
             if each.error_code:
                 why = f": {each.error_message}" if each.error_message else ""
                 raise RuntimeError(f"{topic}-{each.index}: {ErrorCode(each.error_code).name}{why}")
@@ -196,7 +196,7 @@ class Broker(EmbeddedBroker):
             lambda core: {
                 place: end
                 for place, (_, end) in groups.log_ends(core, topic).items()
-                if place[1] in {each.index for each in answers}
+                if place[1] in {each.index for each in responses}
             }
         )
 

@@ -24,7 +24,7 @@ from kafka_offsets.security.sasl.users import parse_users
 from kafka_offsets.security.scram import HASHES
 
 MECHANISMS = (PLAIN, *HASHES)
-"""Those with which brokers log in to each other: a token of OAUTHBEARER would have to be fetched again and again."""
+"""Mechanisms with which brokers log in to each other: a token of OAUTHBEARER expires again and again."""
 
 
 class InterBrokerSecurity:

@@ -22,7 +22,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 
 class Sharer(NamedTuple):
-    """Who shares what a quota allows: a user, a client id, or one client id of one user; "" for any."""
+    """The clients that share a quota: a user, a client id, or one client id of one user; "" for any."""
 
     user: str
     client_id: str

@@ -31,7 +31,7 @@ class Windows(NamedTuple):
 
 
 class _Sample:
-    """What was used in one window. `last_ms` is the time of its last use."""
+    """The use in one window. `last_ms` is the time of its last use."""
 
     __slots__ = ("last_ms", "start_ms", "value")
 
@@ -41,7 +41,7 @@ class _Sample:
 
 
 class Rate:
-    """What was used in the last windows.
+    """The use in the last windows.
 
     A window begins with the first use after the end of the previous one. It counts until `total_ms` after its last use,
     which may be longer than `total_ms` after its first.
@@ -98,7 +98,7 @@ class Rate:
 
 
 class TokenBucket:
-    """What may still be used: it fills at the limit, up to what all windows together allow. A new one is full.
+    """Token bucket: it fills at the limit, up to what all windows together allow. A new one is full.
 
     It becomes negative by the use that exceeds it, and allows nothing more until it is not.
     """

@@ -217,7 +217,7 @@ class Throttling:
 
 
 class MutationsOfRequest:
-    """What one request creates or deletes, as its client's controller_mutation_rate counts it.
+    """The mutations of one request, as its client's controller_mutation_rate counts them.
 
     is_strict    whether the client knows THROTTLING_QUOTA_EXCEEDED; else it is throttled afterwards
     throttle_ms  for how long it is to be throttled

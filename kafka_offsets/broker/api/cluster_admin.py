@@ -38,10 +38,10 @@ def describe_log_dirs(
     No log is opened: the size of a closed log is that of its files.
     StorageError when the disk refuses. The size of the volume is reported as unknown.
     """
-    answer = messages.DescribeLogDirsResponse
+    response = messages.DescribeLogDirsResponse
     if not context.sender.may(AclOperation.DESCRIBE, ResourceType.CLUSTER):
         has_error = context.api_version >= _LOG_DIRS_ERROR_SINCE
-        return answer(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if has_error else answer()
+        return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED) if has_error else response()
     topics = []
     for name, indexes in _asked_logs(broker, request).items():
         topic = broker.topics.get(name)
@@ -54,10 +54,12 @@ def describe_log_dirs(
             ):
                 partition = topic.partitions[index]
                 size = broker.directory.log_bytes(name, index) if partition is None else partition.log.size
-                partitions.append(answer.DescribeLogDirsPartition(index, size, 0, is_future_key=False))
+                partitions.append(response.DescribeLogDirsPartition(index, size, 0, is_future_key=False))
         if partitions:
-            topics.append(answer.DescribeLogDirsTopic(name, partitions))
-    return answer(results=[answer.DescribeLogDirsResult(ErrorCode.NONE, broker.directory.files.root, topics)])
+            topics.append(response.DescribeLogDirsTopic(name, partitions))
+    return response(
+        results=[response.DescribeLogDirsResult(ErrorCode.NONE, broker.directory.files.root, topics)]
+    )
 
 
 def _asked_logs(broker: Context, request: messages.DescribeLogDirsRequest) -> dict[str, set[int]]:
@@ -75,10 +77,10 @@ def fail_describe_log_dirs(
     request: messages.DescribeLogDirsRequest, error: ErrorCode, api_version: int
 ) -> messages.DescribeLogDirsResponse:
     """Answer `error`. A version without a top-level error reports it for its one directory."""
-    answer = messages.DescribeLogDirsResponse
+    response = messages.DescribeLogDirsResponse
     if api_version >= _LOG_DIRS_ERROR_SINCE:
-        return answer(error_code=error)
-    return answer(results=[answer.DescribeLogDirsResult(error, "")])
+        return response(error_code=error)
+    return response(results=[response.DescribeLogDirsResult(error, "")])
 
 
 # -- leaders and replicas -----------------------------------------------------------------------------------------
@@ -88,7 +90,7 @@ def elect_leaders(
     broker: Context, request: messages.ElectLeadersRequest, context: RequestContext, now: Now
 ) -> messages.ElectLeadersResponse:
     """Answer that every partition has its leader. For a request about all, answer no partitions, as Kafka does."""
-    answer = messages.ElectLeadersResponse
+    response = messages.ElectLeadersResponse
     wanted = request.topic_partitions
     if wanted != [] and is_too_late(request.timeout_ms):
         return refuse_throughout(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
@@ -100,9 +102,9 @@ def elect_leaders(
                 partition.error_message = f"Unknown election type {request.election_type}"
         return refused
     if wanted is None:
-        return answer(
+        return response(
             replica_election_results=[
-                answer.ReplicaElectionResult(name, []) for name in broker.topics.names()
+                response.ReplicaElectionResult(name, []) for name in broker.topics.names()
             ]
         )
     results = []
@@ -110,9 +112,9 @@ def elect_leaders(
         partitions = []
         for index in asked.partitions:
             error, message = _election(broker, asked.topic, index)
-            partitions.append(answer.PartitionResult(index, error, message))
-        results.append(answer.ReplicaElectionResult(asked.topic, partitions))
-    return answer(replica_election_results=results)
+            partitions.append(response.PartitionResult(index, error, message))
+        results.append(response.ReplicaElectionResult(asked.topic, partitions))
+    return response(replica_election_results=results)
 
 
 def _election(broker: Context, topic: str, index: int) -> tuple[ErrorCode, str]:
@@ -143,19 +145,19 @@ def list_config_resources(
     broker: Context, request: messages.ListConfigResourcesRequest, context: RequestContext, now: Now
 ) -> messages.ListConfigResourcesResponse:
     """List the topics, the broker, and the groups that have a configuration. Version 0 requests client metrics only."""
-    answer = messages.ListConfigResourcesResponse
+    response = messages.ListConfigResourcesResponse
     if context.api_version == 0:
-        return answer()
+        return response()
     wanted = set(request.resource_types) or _WITH_CONFIGS
     if not wanted <= _WITH_CONFIGS:
         return refuse(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
     found = []
     if Resource.TOPIC in wanted:
-        found += [answer.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
+        found += [response.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
     if Resource.GROUP in wanted:
         groups = sorted(broker.directory.group_configs)
-        found += [answer.ConfigResource(group, Resource.GROUP) for group in groups]
+        found += [response.ConfigResource(group, Resource.GROUP) for group in groups]
     for kind in (Resource.BROKER, Resource.BROKER_LOGGER):
         if kind in wanted:
-            found.append(answer.ConfigResource(str(broker.node.id), kind))
-    return answer(config_resources=found)
+            found.append(response.ConfigResource(str(broker.node.id), kind))
+    return response(config_resources=found)

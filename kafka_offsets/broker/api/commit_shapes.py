@@ -18,10 +18,10 @@ _MOST_PARTITIONS = 1 << 15
 """Limit of the partitions of all shapes, of about 400 bytes each; at the limit all shapes are forgotten."""
 
 _SHAPE_PARTITIONS = 4
-"""What a shape takes, in partitions, without its own ones."""
+"""The size of a shape without its partitions, in partitions."""
 
 _PARTITION_BYTES = 100
-"""So many bytes of its request count as a partition: a shape has the metadata about four times."""
+"""The bytes of a request that count as one partition: a shape has the metadata about four times."""
 
 _LONGEST_BYTES = 256 << 10
 """A longer request is decoded: it has long metadata, or more partitions than a shape may have."""
@@ -30,8 +30,8 @@ _MOST_ALIKE = 4
 """Limit of shapes with the same key, such as those of metadata of other lengths."""
 
 _AT_ONCE, _COST = 64, 32
-"""So many shapes are learnt at once. Then one is for so many commits: to learn a shape takes as long as to decode a few
-requests, and where metadata always has other lengths, or each commit has other partitions, none comes again."""
+"""The shapes that are learnt at once, and the commits for each further one: to learn a shape takes as long as to decode
+a few requests, and where metadata always has other lengths, or each commit has other partitions, none comes again."""
 
 
 class CommitShapes:
@@ -75,8 +75,8 @@ class CommitShapes:
         if records is None:
             return False
         context.request = shape.request
-        answer = shape.response
-        hosted.decide(reply_with(context, answer[:4] + frame[4:8] + answer[8:], records))
+        response = shape.response
+        hosted.decide(reply_with(context, response[:4] + frame[4:8] + response[8:], records))
         self._broker.groups.shards.dirty[hosted] = None
         return True
 
@@ -96,9 +96,11 @@ class CommitShapes:
             return
         self._credit -= _COST
         codecs = context.codecs
-        answer = bytes(encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header))
+        encoded_response = bytes(
+            encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header)
+        )
         names = topic_names(hosted.shard, request, version)
-        shape = learn(frame, read[1], version, request, names, answer)
+        shape = learn(frame, read[1], version, request, names, encoded_response)
         if shape is None:
             return
         topics_bytes = len(frame) - read[1]  # the same for all shapes of a key

@@ -55,10 +55,10 @@ class AlterOperation(IntEnum):
 
 _TYPES = frozenset(Resource)
 _OWNERS: dict[int, ResourceType] = {Resource.TOPIC: ResourceType.TOPIC, Resource.GROUP: ResourceType.GROUP}
-"""What a configuration belongs to; all others belong to the cluster."""
+"""Resources with configurations of their own; all others belong to the cluster."""
 _OPERATIONS = frozenset(AlterOperation)
 _BY_BROKER = Resource.BROKER, Resource.BROKER_LOGGER
-"""What the broker decides about before it asks its controller."""
+"""Resources that the broker checks before it asks its controller."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -85,7 +85,7 @@ class _Named(Protocol):
 
 
 class _Altered(Protocol):
-    """What was done with a resource, in a response."""
+    """The result for one resource, in a response."""
 
     error_code: int
     error_message: str | None
@@ -118,7 +118,7 @@ def describe_configs(
 
     One resource of an unknown type fails the whole request.
     """
-    answer = messages.DescribeConfigsResponse
+    response = messages.DescribeConfigsResponse
     if any(resource.resource_type not in _TYPES for resource in request.resources):
         failed: messages.DescribeConfigsResponse = refuse(
             request, ErrorCode.INVALID_REQUEST, context.api_version
@@ -131,11 +131,11 @@ def describe_configs(
         denial = _denial(context.sender.may, AclOperation.DESCRIBE_CONFIGS, resource)
         if denial is not None:
             denied.append(
-                answer.DescribeConfigsResult(*denial, resource.resource_type, resource.resource_name)
+                response.DescribeConfigsResult(*denial, resource.resource_type, resource.resource_name)
             )
             continue
         # As in Kafka, the message is "" and not null if there is no error.
-        result = answer.DescribeConfigsResult(
+        result = response.DescribeConfigsResult(
             ErrorCode.NONE, "", resource.resource_type, resource.resource_name
         )
         try:
@@ -150,7 +150,7 @@ def describe_configs(
                 if not wanted or each.name in wanted
             ]
         results.append(result)
-    return answer(results=results + denied)
+    return response(results=results + denied)
 
 
 def _describe(broker: Context, resource_type: int, name: str) -> list[Described]:
@@ -204,9 +204,9 @@ def _broker_id(name: str) -> int:
 def _described(
     described: Described, request: messages.DescribeConfigsRequest
 ) -> messages.DescribeConfigsResponse.DescribeConfigsResourceResult:
-    answer = messages.DescribeConfigsResponse
-    synonyms = [answer.DescribeConfigsSynonym(*synonym) for synonym in described.synonyms]
-    return answer.DescribeConfigsResourceResult(
+    response = messages.DescribeConfigsResponse
+    synonyms = [response.DescribeConfigsSynonym(*synonym) for synonym in described.synonyms]
+    return response.DescribeConfigsResourceResult(
         name=described.name,
         value=described.value,
         read_only=described.read_only,
@@ -229,7 +229,7 @@ def incremental_alter_configs(
     An unknown operation fails the whole request, as in Kafka, whose controller fails then; what needs no controller is
     decided before.
     """
-    answer = messages.IncrementalAlterConfigsResponse
+    response = messages.IncrementalAlterConfigsResponse
 
     def changes_of(
         broker: Context, resource: messages.IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -247,13 +247,13 @@ def incremental_alter_configs(
         if times[resource.resource_type, resource.resource_name] == 1
         and _denial(context.sender.sees, AclOperation.ALTER_CONFIGS, resource) is None
     )
-    return answer(
+    return response(
         responses=_alter_each(
             broker,
             request.resources,
             context.sender,
             _TYPES,
-            answer.AlterConfigsResourceResponse,
+            response.AlterConfigsResourceResponse,
             changes_of,
             validate_only=request.validate_only,
         )
@@ -277,7 +277,7 @@ def _alter_each(
     resources: list[R],
     sender: Sender,
     types: frozenset[Resource],
-    answer: Callable[[ErrorCode, None, int, str], A],
+    response: Callable[[ErrorCode, None, int, str], A],
     changes_of: Callable[[Context, R], list[Change]],
     *,
     validate_only: bool,
@@ -290,7 +290,7 @@ def _alter_each(
     results = []
     for resource in resources:
         kind, name = resource.resource_type, resource.resource_name
-        result = answer(ErrorCode.NONE, None, kind, name)
+        result = response(ErrorCode.NONE, None, kind, name)
         try:
             if times[kind, name] > 1:
                 raise _invalid("Each resource must appear at most once.")
@@ -315,15 +315,15 @@ def alter_configs(
     Other resources have no settings; the answer is that of IncrementalAlterConfigs. A topic that is named twice is
     refused, where Kafka does not answer at all.
     """
-    answer = messages.AlterConfigsResponse
+    response = messages.AlterConfigsResponse
     types = _TYPES - {Resource.BROKER_LOGGER}
-    return answer(
+    return response(
         responses=_alter_each(
             broker,
             request.resources,
             context.sender,
             types,
-            answer.AlterConfigsResourceResponse,
+            response.AlterConfigsResourceResponse,
             _replacing,
             validate_only=request.validate_only,
         )

@@ -49,10 +49,10 @@ def describe_user_scram_credentials(
     now: Now,
 ) -> messages.DescribeUserScramCredentialsResponse:
     """Describe the mechanisms and iterations of the named users, or of all."""
-    answer = messages.DescribeUserScramCredentialsResponse
+    response = messages.DescribeUserScramCredentialsResponse
     known: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in sorted(broker.directory.clients.credentials.items()):
-        known.setdefault(user, []).append(answer.CredentialInfo(mechanism, credential.iterations))
+        known.setdefault(user, []).append(response.CredentialInfo(mechanism, credential.iterations))
     wanted = Counter(user.name for user in request.users) if request.users else Counter(known.keys())
     results = []
     for user, times in wanted.items():
@@ -64,17 +64,17 @@ def describe_user_scram_credentials(
             error = ErrorCode.RESOURCE_NOT_FOUND
             message = f"Attempt to describe a user credential that does not exist: {user}"
         infos = known[user] if error is ErrorCode.NONE else []
-        results.append(answer.DescribeUserScramCredentialsResult(user, error, message, infos))
-    return answer(error_message="", results=results)
+        results.append(response.DescribeUserScramCredentialsResult(user, error, message, infos))
+    return response(error_message="", results=results)
 
 
 def fail_describe_user_scram_credentials(
     request: messages.DescribeUserScramCredentialsRequest, error: ErrorCode, api_version: int
 ) -> messages.DescribeUserScramCredentialsResponse:
     """Answer `error`, also for each requested user; Kafka does not name the users."""
-    answer = messages.DescribeUserScramCredentialsResponse
-    result = answer.DescribeUserScramCredentialsResult("", error, None)
-    return answer(error_code=error, error_message=None, results=[result for _ in request.users or ()])
+    response = messages.DescribeUserScramCredentialsResponse
+    result = response.DescribeUserScramCredentialsResult("", error, None)
+    return response(error_code=error, error_message=None, results=[result for _ in request.users or ()])
 
 
 def alter_user_scram_credentials(
@@ -100,9 +100,9 @@ def alter_user_scram_credentials(
         logger.error("the SCRAM credentials were not changed: %s", error)
         errors |= dict.fromkeys(changed, (ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
     answered = dict.fromkeys(changed, (ErrorCode.NONE, None)) | errors
-    answer = messages.AlterUserScramCredentialsResponse
-    return answer(
-        results=[answer.AlterUserScramCredentialsResult(user, *error) for user, error in answered.items()]
+    response = messages.AlterUserScramCredentialsResponse
+    return response(
+        results=[response.AlterUserScramCredentialsResult(user, *error) for user, error in answered.items()]
     )
 
 
@@ -183,7 +183,7 @@ def fail_alter_user_scram_credentials(
     request: messages.AlterUserScramCredentialsRequest, error: ErrorCode, api_version: int
 ) -> messages.AlterUserScramCredentialsResponse:
     """Answer every user with `error`."""
-    answer = messages.AlterUserScramCredentialsResponse
+    response = messages.AlterUserScramCredentialsResponse
     users = dict.fromkeys(deletion.name for deletion in request.deletions)
     users |= dict.fromkeys(upsertion.name for upsertion in request.upsertions)
-    return answer(results=[answer.AlterUserScramCredentialsResult(user, error, None) for user in users])
+    return response(results=[response.AlterUserScramCredentialsResult(user, error, None) for user in users])

@@ -109,7 +109,7 @@ def _follower(request: messages.FetchRequest, version: int) -> tuple[int, int]:
 
 
 class _Reading(NamedTuple):
-    """What a request can read now.
+    """The records that a request can read now.
 
     size      bytes of all records
     least     bytes that the request waits for
@@ -655,7 +655,7 @@ def _read(
     Those deleted while the request was parked there keep their place.
     """
     reader = _Reader(broker, request, version, parked_at, refuses)
-    answers: list[Read] = []
+    responses: list[Read] = []
     without_name: list[Read] = []
     missing: list[Read] = []
     for wanted in plan.wanted:
@@ -666,7 +666,7 @@ def _read(
             continue
         data = reader.read(wanted) if is_known else None
         if data is not None:
-            (missing if data.error_code == _DENIED else answers).append(Read(name, topic_id, data))
+            (missing if data.error_code == _DENIED else responses).append(Read(name, topic_id, data))
         elif name or version < TOPIC_IDS_SINCE:
             unknown = _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             missing.append(Read(name, topic_id, unknown))
@@ -675,7 +675,7 @@ def _read(
     if (without_name or missing) and reader.follower[0] >= 0:
         # A follower may hear of a topic before its leader. It asks again when it knows that, and waits for an hour.
         reader.is_final = True
-    found = answers + without_name + missing
+    found = responses + without_name + missing
     return _Reading(found, reader.size, reader.least, reader.watched, reader.is_final)
 
 
@@ -686,9 +686,9 @@ def _aborted(
     if not records or not partition.producers.aborted:
         return []
     end = max(header.last_offset for _, header in batch_headers(records)) + 1
-    answer = messages.FetchResponse.AbortedTransaction
+    response = messages.FetchResponse.AbortedTransaction
     found = partition.producers.aborted_in(fetch_offset, end)
-    return [answer(each.producer_id, each.first_offset) for each in found]
+    return [response(each.producer_id, each.first_offset) for each in found]
 
 
 def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:

@@ -40,7 +40,7 @@ logger = new_logger(__name__)
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _COORDINATED = {_GROUP: ResourceType.GROUP, _TRANSACTION: ResourceType.TRANSACTIONAL_ID}
-"""What is coordinated, by the type of its key. A sender needs the right to describe it."""
+"""Resources with coordinators, by the type of their keys. A sender needs the right to describe it."""
 
 _OF_OTHER_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -82,7 +82,7 @@ _DELETION_US, _TOMBSTONE_US, _NAME_US = 15, 8, 3
 _DESCRIPTION_US, _MEMBER_US, _CONSUMER_US = 4, 3, 20
 _LISTED_US = 1
 _FETCH_US, _PARTITION_US = 10, 2
-"""What each group, record, member and partition costs."""
+"""The cost of each group, record, member and partition."""
 
 _MANY_PARTITIONS = _STEP_US // _PARTITION_US
 """The most offsets of one group that one step looks up. More are copied first, so that they are consistent."""
@@ -97,7 +97,7 @@ def find_coordinator(
     broker: Context, request: messages.FindCoordinatorRequest, context: RequestContext, now: Now
 ) -> messages.FindCoordinatorResponse:
     """Name the broker that coordinates groups and transactional ids: this one, once their topic exists."""
-    answer, sender, version = messages.FindCoordinatorResponse, context.sender, context.api_version
+    made, sender, version = messages.FindCoordinatorResponse, context.sender, context.api_version
     keys = request.coordinator_keys if version >= _COORDINATORS_SINCE else [request.key]
     denied = _undescribed(sender, request.key_type, keys, version)
     error = ErrorCode.NONE
@@ -113,10 +113,10 @@ def find_coordinator(
                 each.node_id, each.host, each.port, each.error_message = node, host, port, ""
         return response
     if denied:
-        return answer(0, *denied[request.key], -1, "", -1)
+        return made(0, *denied[request.key], -1, "", -1)
     if error:
         return fail_find_coordinator(request, error, version)
-    return answer(error_message="NONE", node_id=node, host=host, port=port)
+    return made(error_message="NONE", node_id=node, host=host, port=port)
 
 
 def _undescribed(
@@ -166,14 +166,16 @@ def fail_find_coordinator(
     request: messages.FindCoordinatorRequest, error: ErrorCode, api_version: int
 ) -> messages.FindCoordinatorResponse:
     """Answer every key with `error`, with Kafka's message where clients know it."""
-    answer = messages.FindCoordinatorResponse
+    response = messages.FindCoordinatorResponse
     message = _MESSAGES.get(error)
     if api_version < _COORDINATORS_SINCE:
-        return answer(error_code=error, error_message=message, node_id=-1, host="", port=-1)
+        return response(error_code=error, error_message=message, node_id=-1, host="", port=-1)
     if request.key_type in (_GROUP, _TRANSACTION, _SHARE):
         message = ""
-    return answer(
-        coordinators=[answer.Coordinator(key, -1, "", -1, error, message) for key in request.coordinator_keys]
+    return response(
+        coordinators=[
+            response.Coordinator(key, -1, "", -1, error, message) for key in request.coordinator_keys
+        ]
     )
 
 
@@ -318,7 +320,7 @@ def _fetched(
         if isinstance(fetched, ErrorCode):
             return refuse(request, fetched, api_version)
         return _one_group(broker, _described(context.sender, topics, fetched) + denied, api_version)
-    answer = messages.OffsetFetchResponse
+    response = messages.OffsetFetchResponse
     groups = []
     for group in request.groups:
         named: _Wanted | None = None
@@ -331,11 +333,11 @@ def _fetched(
         if not found:
             found = yield from _fetch(broker, group.group_id, seen, stable, api_version, now, budget)
         if isinstance(found, ErrorCode):
-            groups.append(answer.Group(group.group_id, [], found))
+            groups.append(response.Group(group.group_id, [], found))
         else:
             found = _described(context.sender, named, found) + denied
-            groups.append(answer.Group(group.group_id, [_new_topic(topic) for topic in found]))
-    return answer(groups=groups)
+            groups.append(response.Group(group.group_id, [_new_topic(topic) for topic in found]))
+    return response(groups=groups)
 
 
 def _split_by_right(
@@ -486,35 +488,35 @@ def _one_group(
     missing = ErrorCode.NONE
     if api_version == 0 and broker.config.offset_storage == "zookeeper":
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    answer = messages.OffsetFetchResponse
+    response = messages.OffsetFetchResponse
     topics = []
     for topic in fetched:
         if topic.rows is not None:
-            topics.append(answer.Topic(topic.name, _as_elements(topic.rows, answer.Partition)))
+            topics.append(response.Topic(topic.name, _as_elements(topic.rows, response.Partition)))
             continue
         partitions = [
-            answer.Partition(p.partition, -1, -1, "", p.error or missing)
+            response.Partition(p.partition, -1, -1, "", p.error or missing)
             if p.entry is None
-            else answer.Partition(
+            else response.Partition(
                 p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error
             )
             for p in topic.partitions
         ]
-        topics.append(answer.Topic(topic.name, partitions))
-    return answer(topics=topics)
+        topics.append(response.Topic(topic.name, partitions))
+    return response(topics=topics)
 
 
 def _new_topic(topic: offsets.FetchedTopic) -> messages.OffsetFetchResponse.Topics:
-    answer = messages.OffsetFetchResponse
+    response = messages.OffsetFetchResponse
     if topic.rows is not None:
-        return answer.Topics(topic.name, topic.topic_id, _as_elements(topic.rows, answer.Partitions))
+        return response.Topics(topic.name, topic.topic_id, _as_elements(topic.rows, response.Partitions))
     partitions = [
-        answer.Partitions(p.partition, -1, -1, "", p.error)
+        response.Partitions(p.partition, -1, -1, "", p.error)
         if p.entry is None
-        else answer.Partitions(p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error)
+        else response.Partitions(p.partition, p.entry.offset, p.entry.leader_epoch, p.entry.metadata, p.error)
         for p in topic.partitions
     ]
-    return answer.Topics(topic.name, topic.topic_id, partitions)
+    return response.Topics(topic.name, topic.topic_id, partitions)
 
 
 def _as_elements(rows: FetchedRows, element: type[_Element]) -> list[_Element]:
@@ -533,12 +535,12 @@ def describe_groups(
 def _described_groups(
     broker: Context, request: messages.DescribeGroupsRequest, context: RequestContext, now: Now
 ) -> Steps[messages.DescribeGroupsResponse]:
-    answer, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
+    response, budget = messages.DescribeGroupsResponse, Budget(_STEP_US)
     described = []
     for group_id in request.groups:
         hosted = broker.groups.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
-            described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
+            described.append(response.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
             described.append(membership.describe(hosted.shard, group_id, context.api_version))
         if budget.spend(_DESCRIPTION_US + _MEMBER_US * len(described[-1].members)):
@@ -546,7 +548,7 @@ def _described_groups(
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = context.sender.operations(ResourceType.GROUP, group.group_id)
-    return answer(groups=described)
+    return response(groups=described)
 
 
 def consumer_group_describe(
@@ -561,12 +563,12 @@ def consumer_group_describe(
 def _described_consumer_groups(
     broker: Context, request: messages.ConsumerGroupDescribeRequest, sender: Sender, now: Now
 ) -> Steps[messages.ConsumerGroupDescribeResponse]:
-    answer, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
+    response, budget = messages.ConsumerGroupDescribeResponse, Budget(_STEP_US)
     described = []
     for group_id in request.group_ids:
         hosted = broker.groups.shards.shard_of(group_id, now)
         if isinstance(hosted, ErrorCode):
-            described.append(answer.DescribedGroup(error_code=hosted, group_id=group_id))
+            described.append(response.DescribedGroup(error_code=hosted, group_id=group_id))
         else:
             described.append(_hide_topics(consumer_heartbeat.describe(hosted.shard, group_id), sender))
         if budget.spend(_DESCRIPTION_US + _CONSUMER_US * len(described[-1].members)):
@@ -574,7 +576,7 @@ def _described_consumer_groups(
     if request.include_authorized_operations:
         for group in (group for group in described if not group.error_code):
             group.authorized_operations = sender.operations(ResourceType.GROUP, group.group_id)
-    return answer(groups=described)
+    return response(groups=described)
 
 
 def _hide_topics(
@@ -630,15 +632,15 @@ def delete_groups(
 ) -> messages.DeleteGroupsResponse | Later:
     """Delete groups that have no members, with their offsets."""
     names = list(dict.fromkeys(request.groups_names))
-    answer = messages.DeleteGroupsResponse
+    response = messages.DeleteGroupsResponse
     if not names:
-        return answer()
+        return response()
 
     def refused(index: int, error: ErrorCode) -> messages.DeleteGroupsResponse.DeletableGroupResult:
-        return answer.DeletableGroupResult(names[index], error)
+        return response.DeletableGroupResult(names[index], error)
 
     aggregator = ResponseAggregator(
-        broker.responses.respond, context, len(names), lambda results: answer(results=results), refused
+        broker.responses.respond, context, len(names), lambda results: response(results=results), refused
     )
     return run_incrementally(broker, context, _deletions(broker, names, aggregator, now), finishes=True)
 
@@ -649,7 +651,7 @@ def _deletions(
     aggregator: ResponseAggregator[messages.DeleteGroupsResponse.DeletableGroupResult],
     now: Now,
 ) -> Steps[Later]:
-    """Decide about each group, those of one shard one after the other. The answer is sent after the last of them."""
+    """Delete the groups in turn, then respond."""
     budget = Budget(_STEP_US)
     by_shard: dict[HostedShard, list[int]] = {}
     for index, name in enumerate(names):

@@ -41,7 +41,7 @@ _MOST_SEEN = 1 << 14
 
 
 class Condition(Protocol):
-    """What a single response depends on."""
+    """The condition under which one response holds."""
 
     def holds(self) -> bool:
         """Whether the response would be the same now; once this is false, it may be true again for another one."""
@@ -94,25 +94,25 @@ class KeptResponses:
 
     def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
         """Answer a request with a kept response, if there is one."""
-        answer = self.find(frame, body)
-        if answer is None:
+        response = self.find(frame, body)
+        if response is None:
             return False
-        self._broker.responses.respond_encoded(context, answer)
+        self._broker.responses.respond_encoded(context, response)
         return True
 
     def learn(self, context: RequestContext, response: Response | Later, frame: bytes, body: int) -> None:
         """Keep a response, if it may be repeated."""
-        answer, condition_of = context.encoded, self._condition_of
-        if response is LATER or not isinstance(answer, bytearray):
+        encoded_response, condition_of = context.encoded, self._condition_of
+        if response is LATER or not isinstance(encoded_response, bytearray):
             return
         if condition_of is None:
             elements = getattr(response, self._array) if self._array else ()
             if not getattr(response, "error_code", 0) and not any(each.error_code for each in elements):
-                self._keep(frame, body, answer, None)
+                self._keep(frame, body, encoded_response, None)
         elif self._was_seen(frame, body):
             condition = condition_of(self._broker, context.request, context.api_version, response)
             if condition is not None:
-                self._keep(frame, body, answer, condition)
+                self._keep(frame, body, encoded_response, condition)
 
     def find(self, frame: bytes, body: int) -> bytes | None:
         """Return the response to a request, with its correlation id, or None.
@@ -156,21 +156,21 @@ class KeptResponses:
         self._seen[request] = times - 1 if times else 0
         return False
 
-    def _keep(self, frame: bytes, body: int, answer: bytearray, condition: Condition | None) -> None:
+    def _keep(self, frame: bytes, body: int, response: bytearray, condition: Condition | None) -> None:
         """Keep the response to the request that `find` has not found.
 
-        answer  the response's bytes, its size in front
+        response  its bytes, the size in front
         The response to a request that has changed the state itself is discarded by the next `find`.
         """
-        if len(answer) > _LONGEST_BYTES:
+        if len(response) > _LONGEST_BYTES:
             return
         request = frame[:4] + frame[body:]
-        self._bytes += _REQUEST_BYTES + len(request) + len(answer)
+        self._bytes += _REQUEST_BYTES + len(request) + len(response)
         if self._bytes > _MOST_BYTES:
             self._pause = _PAUSE * len(self._frames)
             self._discard()
             return
-        self._frames[request] = bytes(answer), condition
+        self._frames[request] = bytes(response), condition
 
     def _discard(self) -> None:
         self._frames.clear()

@@ -97,14 +97,14 @@ def list_offsets(
     answered = set()
     by_topic: dict[str, list[messages.ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for named in request.topics:
-        answers = by_topic.setdefault(named.name, [])
+        responses = by_topic.setdefault(named.name, [])
         for asked in named.partitions:
             key = named.name, asked.partition_index
             if not repeated or key not in repeated:
-                answers.append(_list_one(broker, named.name, asked, version, request))
+                responses.append(_list_one(broker, named.name, asked, version, request))
             elif key not in answered:
                 answered.add(key)
-                answers.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
+                responses.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
     return response(topics=[response.ListOffsetsTopicResponse(*item) for item in by_topic.items() if item[1]])
 
 
@@ -260,24 +260,24 @@ def offset_for_leader_epoch(
     response = messages.OffsetForLeaderEpochResponse
     topics = []
     for named in request.topics:
-        answers = [_end_of_epoch(broker, named.topic, asked) for asked in named.partitions]
-        topics.append(response.OffsetForLeaderTopicResult(named.topic, answers))
+        responses = [_end_of_epoch(broker, named.topic, asked) for asked in named.partitions]
+        topics.append(response.OffsetForLeaderTopicResult(named.topic, responses))
     return response(topics=topics)
 
 
 def _end_of_epoch(
     broker: Context, topic: str, asked: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
-    answer = messages.OffsetForLeaderEpochResponse.EpochEndOffset
+    response = messages.OffsetForLeaderEpochResponse.EpochEndOffset
 
     def refused(error: ErrorCode) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
-        return answer(error, asked.partition, -1, -1)
+        return response(error, asked.partition, -1, -1)
 
     def find(partition: Partition) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
         error = _epoch_error(asked.current_leader_epoch, partition)
         if error:
             return refused(error)
-        return answer(0, asked.partition, *partition.log.end_offset_for_epoch(asked.leader_epoch))
+        return response(0, asked.partition, *partition.log.end_offset_for_epoch(asked.leader_epoch))
 
     return _at_partition(broker, topic, asked.partition, find, refused)
 
@@ -304,14 +304,14 @@ def delete_records(
         )
         for name, by_index in last.items()
     ]
-    answer = response(topics=topics)
+    message = response(topics=topics)
     if broker.replicas is None or not deleted:
-        return answer
+        return message
 
     def ended(outcomes: Mapping[Partition, Deleted]) -> None:
         for partition, outcome in outcomes.items():
             deleted[partition].error_code, deleted[partition].low_watermark = outcome
-        broker.responses.respond(context, answer)
+        broker.responses.respond(context, message)
 
     starts = {partition: each.low_watermark for partition, each in deleted.items()}
     broker.replicas.deletions.wait(starts, request.timeout_ms, ended)
@@ -324,18 +324,18 @@ def _delete_one(
     asked: messages.DeleteRecordsRequest.DeleteRecordsPartition,
     deleted: _DeletedRecords,
 ) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
-    answer = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
+    response = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
     index = asked.partition_index
 
     def delete(partition: Partition) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
         """Delete the records of one partition, and add it to `deleted`."""
         error = _delete_before(broker, partition, asked.offset)
-        result = answer(index, -1 if error else partition.log.log_start_offset, error)
+        result = response(index, -1 if error else partition.log.log_start_offset, error)
         if not error:
             deleted[partition] = result
         return result
 
-    return _at_partition(broker, topic, index, delete, lambda error: answer(index, -1, error))
+    return _at_partition(broker, topic, index, delete, lambda error: response(index, -1, error))
 
 
 def _delete_before(broker: Context, partition: Partition, offset: int) -> ErrorCode:

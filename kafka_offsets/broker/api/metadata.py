@@ -83,17 +83,17 @@ def _answered(
     if topics is None:
         # An entry has neither name nor id: Kafka fails with this error.
         return fail_metadata(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
-    sender, answer, error = context.sender, messages.MetadataResponse, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    sender, response, error = context.sender, messages.MetadataResponse, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if request.include_topic_authorized_operations:
         for topic in topics:
             if topic.name is not None:
                 topic.topic_authorized_operations = sender.operations(ResourceType.TOPIC, topic.name)
     topics += [
-        answer.Topic(error, key, NO_TOPIC_ID) if isinstance(key, str) else answer.Topic(error, None, key)
+        response.Topic(error, key, NO_TOPIC_ID) if isinstance(key, str) else response.Topic(error, None, key)
         for key in denied
     ]
-    return answer(
-        brokers=[answer.Broker(broker.node.id, *broker.node.address_for(context.connection))],
+    return response(
+        brokers=[response.Broker(broker.node.id, *broker.node.address_for(context.connection))],
         cluster_id=broker.node.cluster_id,
         controller_id=broker.node.id,
         topics=topics,
@@ -179,10 +179,10 @@ def _described(
     described = []
     for each in wanted:
         topic = find(each)
-        answer = unknown(each) if topic is None else _known_topic(broker, topic)
-        if answer is not None:
-            described.append(answer)
-            if budget.spend(_TOPIC_US + _PARTITION_US * len(answer.partitions)):
+        response = unknown(each) if topic is None else _known_topic(broker, topic)
+        if response is not None:
+            described.append(response)
+            if budget.spend(_TOPIC_US + _PARTITION_US * len(response.partitions)):
                 yield
     return described
 
@@ -257,14 +257,14 @@ def _creatable(broker: Context, names: list[str]) -> list[str]:
 
 
 def _known_topic(broker: Context, topic: Topic) -> messages.MetadataResponse.Topic:
-    answer = messages.MetadataResponse
+    response = messages.MetadataResponse
     node_id = broker.node.id
     replicas = [node_id]
     partitions = [
-        answer.Partition(ErrorCode.NONE, index, node_id, epoch, replicas, replicas, [])
+        response.Partition(ErrorCode.NONE, index, node_id, epoch, replicas, replicas, [])
         for index, epoch in enumerate(leader_epochs(broker, topic))
     ]
-    return answer.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
+    return response.Topic(ErrorCode.NONE, topic.name, topic.topic_id, topic.is_internal, partitions)
 
 
 def _unknown_topic(name: str, error: ErrorCode | None) -> messages.MetadataResponse.Topic:
@@ -331,14 +331,14 @@ def describe_topic_partitions(
         return refuse(request, ErrorCode.INVALID_REQUEST, context.api_version)
     if "" in names:  # Kafka fails with this error when it authorizes an empty name
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
-    answer = messages.DescribeTopicPartitionsResponse
+    made = messages.DescribeTopicPartitionsResponse
     sender = context.sender
     allowed = [name for name in names if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name)]
     remaining = max(min(request.response_partition_limit, _MOST_PARTITIONS), 1)
-    response = answer()
+    response = made()
     for name in allowed:
         if remaining == 0:
-            response.next_cursor = answer.Cursor(name, 0)
+            response.next_cursor = made.Cursor(name, 0)
             break
         start = cursor.partition_index if cursor is not None and name == first else 0
         topic = broker.topics.get(name)
@@ -346,12 +346,12 @@ def describe_topic_partitions(
         response.topics[-1].topic_authorized_operations = sender.operations(ResourceType.TOPIC, name)
         taken = len(response.topics[-1].partitions)
         if topic is not None and start + taken < topic.partition_count:
-            response.next_cursor = answer.Cursor(name, start + taken)
+            response.next_cursor = made.Cursor(name, start + taken)
             break
         remaining -= taken
     if named:
         error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        response.topics += [answer.Topic(error, name) for name in names if name not in allowed]
+        response.topics += [made.Topic(error, name) for name in names if name not in allowed]
     return response
 
 
@@ -359,18 +359,18 @@ def _page(
     broker: Context, name: str, topic: Topic | None, start: int, limit: int
 ) -> messages.DescribeTopicPartitionsResponse.Topic:
     """Describe up to `limit` partitions of one topic from `start` on."""
-    answer = messages.DescribeTopicPartitionsResponse
+    response = messages.DescribeTopicPartitionsResponse
     if topic is None:
-        page = answer.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
+        page = response.Topic(_unknown_topic_error(name), name, NO_TOPIC_ID, name in INTERNAL_TOPICS)
     else:
         # The arrays of eligible leaders are never null: Java's Admin does not check that (KIP-966).
         node_id = broker.node.id
         replicas = [node_id]
         partitions = [
-            answer.Partition(ErrorCode.NONE, index, node_id, epoch, replicas, replicas, [], [], [])
+            response.Partition(ErrorCode.NONE, index, node_id, epoch, replicas, replicas, [], [], [])
             for index, epoch in enumerate(leader_epochs(broker, topic, start, start + limit), start)
         ]
-        page = answer.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
+        page = response.Topic(ErrorCode.NONE, name, topic.topic_id, topic.is_internal, partitions)
     return page
 
 
@@ -378,12 +378,14 @@ def describe_cluster(
     broker: Context, request: messages.DescribeClusterRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClusterResponse:
     """Name the brokers of the cluster."""
-    answer = messages.DescribeClusterResponse
+    response = messages.DescribeClusterResponse
     error, message, brokers, controller, operations = ErrorCode.NONE, None, [], -1, _NOT_ASKED
     cluster_id = ""  # of a refused request, as in Kafka
     if request.endpoint_type == _BROKERS:
         cluster_id = broker.node.cluster_id
-        brokers = [answer.DescribeClusterBroker(broker.node.id, *broker.node.address_for(context.connection))]
+        brokers = [
+            response.DescribeClusterBroker(broker.node.id, *broker.node.address_for(context.connection))
+        ]
         controller = broker.node.id
         if request.include_cluster_authorized_operations:
             operations = context.sender.cluster_operations()
@@ -395,7 +397,7 @@ def describe_cluster(
     else:
         error = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         message = f"Unsupported endpoint type {request.endpoint_type}"
-    return answer(
+    return response(
         error_code=error,
         error_message=message,
         cluster_id=cluster_id,
@@ -419,16 +421,18 @@ def api_versions(
             if context.connection.authentication is not None:
                 context.connection.authentication.note_versions(are_answered=False)
             return fail_api_versions(request, ErrorCode.INVALID_REQUEST, context.api_version)
-    answer = messages.ApiVersionsResponse
+    response = messages.ApiVersionsResponse
     # Older clients reject a range that begins with 0 (KAFKA-17011).
     supported = []
     if context.api_version >= _FEATURES_FROM_0_SINCE:
-        supported = [answer.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
-    return answer(
+        supported = [response.SupportedFeatureKey(name, 0, last) for name, last in _FEATURES.items()]
+    return response(
         api_keys=cast("list[messages.ApiVersionsResponse.ApiVersion]", AdvertisedApis(broker.apis)),
         supported_features=supported,
         finalized_features_epoch=0,
-        finalized_features=[answer.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()],
+        finalized_features=[
+            response.FinalizedFeatureKey(name, last, last) for name, last in _FEATURES.items()
+        ],
     )
 
 
@@ -436,8 +440,8 @@ def fail_api_versions(
     request: messages.ApiVersionsRequest, error: ErrorCode, api_version: int
 ) -> messages.ApiVersionsResponse:
     """Answer `error`; to an unknown version with the versions of ApiVersions itself (KIP-511)."""
-    answer = messages.ApiVersionsResponse
+    response = messages.ApiVersionsResponse
     known = messages.ApiVersionsRequest.SCHEMA.versions
     supported = ErrorCode.UNSUPPORTED_VERSION
-    keys = [answer.ApiVersion(_API_VERSIONS, known.first, known.last)] if error is supported else []
-    return answer(error_code=error, api_keys=keys)
+    keys = [response.ApiVersion(_API_VERSIONS, known.first, known.last)] if error is supported else []
+    return response(error_code=error, api_keys=keys)

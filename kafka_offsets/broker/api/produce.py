@@ -246,8 +246,8 @@ def _refuse_all(
     _keep_last(request, context)
     response = fail_produce(request, refused.error, context.api_version)
     for topic in response.responses:
-        for answer in topic.partition_responses:
-            answer.error_message = refused.message
+        for partition_response in topic.partition_responses:
+            partition_response.error_message = refused.message
     if request.acks == 0:
         _finish_unanswered(broker, context, response.responses)
     else:
@@ -336,23 +336,23 @@ def _respond_when_replicated(
     logs: list[Log],
 ) -> None:
     """Answer when the in-sync replicas have the records, or with the error of each partition where they do not."""
-    answers: dict[Partition, _Answer] = {}
+    responses: dict[Partition, _Answer] = {}
     by_id = context.api_version >= TOPIC_IDS_SINCE
     for named in response.responses:
         topic = broker.topics.by_id(named.topic_id) if by_id else broker.topics.get(named.name)
-        for answer in named.partition_responses:
-            partition = None if topic is None else broker.topics.partition_of(topic, answer.index)
-            if not answer.error_code and partition is not None and partition.replica is not None:
-                answers[partition] = answer
+        for partition_response in named.partition_responses:
+            partition = None if topic is None else broker.topics.partition_of(topic, partition_response.index)
+            if not partition_response.error_code and partition is not None and partition.replica is not None:
+                responses[partition] = partition_response
 
     def replicated(outcomes: Mapping[Partition, ErrorCode]) -> None:
         for partition, error in outcomes.items():
             if error:
-                answers[partition].error_code = error
+                responses[partition].error_code = error
         broker.durability.respond_when_on_disk(context, response, logs)
 
     assert broker.replicas is not None
-    offsets = {partition: partition.log.log_end_offset for partition in answers}
+    offsets = {partition: partition.log.log_end_offset for partition in responses}
     broker.replicas.acknowledgements.wait(offsets, request.timeout_ms, replicated)
 
 
@@ -364,10 +364,10 @@ def _finish_unanswered(
     broker.access.throttling.unanswered(context)
     broker.responses.respond_encoded(context, b"")
     errors = [
-        f"{topic.name}-{answer.index} {ErrorCode(answer.error_code).name}"
+        f"{topic.name}-{response.index} {ErrorCode(response.error_code).name}"
         for topic in responses
-        for answer in topic.partition_responses
-        if answer.error_code
+        for response in topic.partition_responses
+        if response.error_code
     ]
     if errors:  # the producer gets no other sign of an error
         logger.info("a Produce with acks=0 closes its connection: %s", ", ".join(errors))
@@ -466,15 +466,15 @@ class _Appends:
         checked, crc, max_timestamp, log_append_time = accepted
         if len(checked) + CHECKED_POSITION > topic.log_config.segment_bytes:
             return _refusal(index, ErrorCode.RECORD_LIST_TOO_LARGE)
-        answer = messages.ProduceResponse.PartitionProduceResponse
+        response = messages.ProduceResponse.PartitionProduceResponse
         producers = partition.producers if header.producer_id >= 0 else None
         if producers is not None:
             found = producers.check(header)
             if isinstance(found, AppendedBatch):
                 self.logs.append(log)
-                return answer(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
+                return response(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
             if found:
-                return answer(index, found, -1, -1, log.log_start_offset)
+                return response(index, found, -1, -1, log.log_start_offset)
         problem = self._broker.appends.memory.refuses(log, len(checked) + CHECKED_POSITION)
         if problem is not None:
             return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)
@@ -485,7 +485,7 @@ class _Appends:
             producers.add(header, base_offset, max_timestamp, now.wall_ms)
         self.logs.append(log)
         self._broker.appends.record(partition)
-        return answer(index, 0, base_offset, log_append_time, log.log_start_offset)
+        return response(index, 0, base_offset, log_append_time, log.log_start_offset)
 
 
 def _check_leader(partition: Partition, acks: int) -> ErrorCode:

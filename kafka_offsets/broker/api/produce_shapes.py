@@ -45,7 +45,7 @@ _ANY_NUMBERS = 0x1234, 0x123456789ABCDEF, 0x23456789ABCDEF1, 0x1EDCBA987654321
 
 
 class _Shape(NamedTuple):
-    """What the requests have in common.
+    """The shape of requests: the bytes that they have in common.
 
     before, middle, after  the response without the correlation id, the error code and the numbers
     """
@@ -115,8 +115,8 @@ class ProduceShapes:
                 producers.add(header, offset, max_timestamp, now.wall_ms)
             broker.appends.record(partition)
             numbers = _NUMBERS.pack(0, offset, append_time, log.log_start_offset)
-        answer = b"".join((shape.before, frame[4:8], shape.middle, numbers, shape.after))
-        broker.responses.respond_encoded(context, answer)
+        response = b"".join((shape.before, frame[4:8], shape.middle, numbers, shape.after))
+        broker.responses.respond_encoded(context, response)
         return True
 
     def learn(self, context: RequestContext, response: object, frame: bytes, body: int) -> None:
@@ -176,8 +176,8 @@ def _shape(
 ) -> _Shape:
     """Return the shape of a request that is for one partition."""
     response = messages.ProduceResponse
-    answer = response.PartitionProduceResponse(partition.index, *_ANY_NUMBERS)
-    answered = response([response.TopicProduceResponse(named.name, named.topic_id, [answer])])
+    partition_response = response.PartitionProduceResponse(partition.index, *_ANY_NUMBERS)
+    answered = response([response.TopicProduceResponse(named.name, named.topic_id, [partition_response])])
     codecs = context.codecs
     encoded = encode_response(codecs.encode, answered, 0, tagged=codecs.has_tagged_response_header)
     before, after = bytes(encoded).split(_NUMBERS.pack(*_ANY_NUMBERS))

@@ -81,11 +81,11 @@ def describe_client_quotas(
     broker: Context, request: messages.DescribeClientQuotasRequest, context: RequestContext, now: Now
 ) -> messages.DescribeClientQuotasResponse:
     """Describe the entities that match every component of a filter, and with `strict` have no other component."""
-    answer = messages.DescribeClientQuotasResponse
+    response = messages.DescribeClientQuotasResponse
     try:
         exact, specified = _filter_of(request.components)
     except _RefusedError as refused:
-        return answer(error_code=refused.error, error_message=refused.message, entries=None)
+        return response(error_code=refused.error, error_message=refused.message, entries=None)
     wanted = len(exact) + len(specified)
     entries = []
     for entity, values in broker.directory.clients.quotas.items():
@@ -93,9 +93,11 @@ def describe_client_quotas(
         if request.strict and len(parts) != wanted:
             continue
         if exact.items() <= parts.items() and specified <= parts.keys():
-            named = [answer.EntityData(*part) for part in sorted(entity)]
-            entries.append(answer.EntryData(named, [answer.ValueData(*value) for value in values.items()]))
-    return answer(error_message="", entries=entries)
+            named = [response.EntityData(*part) for part in sorted(entity)]
+            entries.append(
+                response.EntryData(named, [response.ValueData(*value) for value in values.items()])
+            )
+    return response(error_message="", entries=entries)
 
 
 def _filter_of(components: list[Component]) -> tuple[dict[str, str | None], set[str]]:
@@ -178,15 +180,15 @@ def alter_client_quotas(
 
 
 def _altered(errors: Mapping[Entity, _RefusedError | None]) -> messages.AlterClientQuotasResponse:
-    answer = messages.AlterClientQuotasResponse
+    response = messages.AlterClientQuotasResponse
     entries = []
     for entity, refused in errors.items():
-        named = [answer.EntityData(*part) for part in sorted(entity)]
+        named = [response.EntityData(*part) for part in sorted(entity)]
         if refused is None:
-            entries.append(answer.EntryData(ErrorCode.NONE, None, named))
+            entries.append(response.EntryData(ErrorCode.NONE, None, named))
         else:
-            entries.append(answer.EntryData(refused.error, refused.message, named))
-    return answer(entries=entries)
+            entries.append(response.EntryData(refused.error, refused.message, named))
+    return response(entries=entries)
 
 
 def _alter(

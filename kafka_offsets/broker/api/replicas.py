@@ -38,9 +38,9 @@ def alter_partition_reassignments(
     now: Now,
 ) -> messages.AlterPartitionReassignmentsResponse:
     """Accept a partition's current replicas, and refuse any others (KIP-455)."""
-    answer = messages.AlterPartitionReassignmentsResponse
+    response = messages.AlterPartitionReassignmentsResponse
     if not request.topics:
-        return answer(
+        return response(
             error_message=""
         )  # Kafka's controller looks no further, not even at what the request allows
     if is_too_late(request.timeout_ms):
@@ -51,9 +51,9 @@ def alter_partition_reassignments(
         partitions = []
         for asked in topic.partitions:
             error, message = _reassign(broker, topic.name, asked.partition_index, asked.replicas)
-            partitions.append(answer.ReassignablePartitionResponse(asked.partition_index, error, message))
-        responses.append(answer.ReassignableTopicResponse(topic.name, partitions))
-    return answer(
+            partitions.append(response.ReassignablePartitionResponse(asked.partition_index, error, message))
+        responses.append(response.ReassignableTopicResponse(topic.name, partitions))
+    return response(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=responses,
@@ -108,12 +108,15 @@ def _move_error(broker: Context, path: str, topic: str, index: int) -> ErrorCode
 
 
 def _log_dir_results(errors: dict[str, dict[int, ErrorCode]]) -> messages.AlterReplicaLogDirsResponse:
-    answer = messages.AlterReplicaLogDirsResponse
-    return answer(
+    response = messages.AlterReplicaLogDirsResponse
+    return response(
         results=[
-            answer.AlterReplicaLogDirTopicResult(
+            response.AlterReplicaLogDirTopicResult(
                 name,
-                [answer.AlterReplicaLogDirPartitionResult(index, error) for index, error in indexes.items()],
+                [
+                    response.AlterReplicaLogDirPartitionResult(index, error)
+                    for index, error in indexes.items()
+                ],
             )
             for name, indexes in errors.items()
         ]
@@ -138,33 +141,33 @@ def describe_quorum(
     broker: Context, request: messages.DescribeQuorumRequest, context: RequestContext, now: Now
 ) -> messages.DescribeQuorumResponse:
     """Answer that the broker is the leader and the only voter of an empty metadata log (KIP-595)."""
-    answer = messages.DescribeQuorumResponse
+    response = messages.DescribeQuorumResponse
     asked = [
         (topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions
     ]
     if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
-        return answer(error_message="", topics=_no_quorum(request))
-    voter = answer.ReplicaState(broker.node.id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
-    partition = answer.PartitionData(0, ErrorCode.NONE, "", broker.node.id, 0, 0, [voter], [])
+        return response(error_message="", topics=_no_quorum(request))
+    voter = response.ReplicaState(broker.node.id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
+    partition = response.PartitionData(0, ErrorCode.NONE, "", broker.node.id, 0, 0, [voter], [])
     nodes = []
     if context.api_version >= _NODES_SINCE:
         nodes.append(
-            answer.Node(
-                broker.node.id, [answer.Listener(_CONTROLLER_LISTENER, broker.node.host, broker.node.port)]
+            response.Node(
+                broker.node.id, [response.Listener(_CONTROLLER_LISTENER, broker.node.host, broker.node.port)]
             )
         )
-    topics = [answer.TopicData(CLUSTER_METADATA_TOPIC, [partition])]
-    return answer(error_message="", topics=topics, nodes=nodes)
+    topics = [response.TopicData(CLUSTER_METADATA_TOPIC, [partition])]
+    return response(error_message="", topics=topics, nodes=nodes)
 
 
 def _no_quorum(request: messages.DescribeQuorumRequest) -> list[messages.DescribeQuorumResponse.TopicData]:
     """Refuse each partition, also that of the quorum when the request names others with it."""
-    answer = messages.DescribeQuorumResponse
+    response = messages.DescribeQuorumResponse
     return [
-        answer.TopicData(
+        response.TopicData(
             topic.topic_name,
             [
-                answer.PartitionData(each.partition_index, _UNKNOWN, _NOT_HOSTED, 0, 0, 0, [], [])
+                response.PartitionData(each.partition_index, _UNKNOWN, _NOT_HOSTED, 0, 0, 0, [], [])
                 for each in topic.partitions
             ],
         )

@@ -444,14 +444,14 @@ def _create(broker: Context, plans: list[_Plan], now: Now) -> None:
 def _created(
     broker: Context, plan: _Plan, sender: Sender
 ) -> messages.CreateTopicsResponse.CreatableTopicResult:
-    answer = messages.CreateTopicsResponse
+    response = messages.CreateTopicsResponse
     if plan.refusal is not _FINE:
         error, message = plan.refusal
-        return answer.CreatableTopicResult(plan.name, error_code=error, error_message=message)
+        return response.CreatableTopicResult(plan.name, error_code=error, error_message=message)
     if not sender.sees(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name):
         denial = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return answer.CreatableTopicResult(plan.name, plan.topic_id, 0, None, denial, -1, -1, [])
-    return answer.CreatableTopicResult(
+        return response.CreatableTopicResult(plan.name, plan.topic_id, 0, None, denial, -1, -1, [])
+    return response.CreatableTopicResult(
         name=plan.name,
         topic_id=plan.topic_id,
         error_message=None,
@@ -640,7 +640,7 @@ def create_partitions(
 def _create_partitions(
     broker: Context, request: messages.CreatePartitionsRequest, context: RequestContext, now: Now
 ) -> messages.CreatePartitionsResponse:
-    answer = messages.CreatePartitionsResponse
+    response = messages.CreatePartitionsResponse
     times = Counter(topic.name for topic in request.topics)
     if is_too_late(request.timeout_ms) and _unique_keys(topic.name for topic in request.topics):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
@@ -660,12 +660,12 @@ def _create_partitions(
             totals[name] = wanted.count
             if wanted.assignments is not None:
                 replicas[name] = [each.broker_ids for each in wanted.assignments]
-        results.append(answer.CreatePartitionsTopicResult(name, error, message))
+        results.append(response.CreatePartitionsTopicResult(name, error, message))
     error, message = _FINE if request.validate_only or not totals else _grow(broker, totals, replicas)
     for result in results:
         if result.name in totals:
             result.error_code, result.error_message = error, message
-    return answer(quota.throttle_ms, results)
+    return response(quota.throttle_ms, results)
 
 
 def _check_growth(

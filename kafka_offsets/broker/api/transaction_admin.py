@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafka_offsets.broker.context.context import Context
 
 _STEP_COST = 1_000_000
-"""What a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""
+"""The most that a step of ListTransactions may cost, in the unit of `Pattern.cost`: about 5 ms."""
 
 _COST_OF_ID = 400
 """The cost of comparing an id with all filters but the regular expression."""
@@ -61,18 +61,18 @@ def describe_transactions(
 def _describe(
     broker: Context, name: str, sender: Sender
 ) -> messages.DescribeTransactionsResponse.TransactionState:
-    answer = messages.DescribeTransactionsResponse
+    response = messages.DescribeTransactionsResponse
     if not name:
-        return answer.TransactionState(ErrorCode.INVALID_REQUEST, name)
+        return response.TransactionState(ErrorCode.INVALID_REQUEST, name)
     found = broker.transactions.find(name)
     if found is None:
-        return answer.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
+        return response.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
     if isinstance(found, ErrorCode):
-        return answer.TransactionState(found, name)
+        return response.TransactionState(found, name)
     by_topic: dict[str, list[int]] = {}
     for topic, index in found.partitions:
         by_topic.setdefault(topic, []).append(index)
-    return answer.TransactionState(
+    return response.TransactionState(
         transactional_id=name,
         transaction_state=found.state.title,
         transaction_timeout_ms=found.timeout_ms,
@@ -80,7 +80,7 @@ def _describe(
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=[
-            answer.TopicData(topic, indexes)
+            response.TopicData(topic, indexes)
             for topic, indexes in by_topic.items()
             if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
@@ -102,7 +102,7 @@ def list_transactions(
 def _listed_transactions(
     broker: Context, request: messages.ListTransactionsRequest, sender: Sender, now: Now
 ) -> Steps[messages.ListTransactionsResponse]:
-    answer = messages.ListTransactionsResponse
+    response = messages.ListTransactionsResponse
     budget = Budget(_STEP_COST)
     states, unknown = transactions.known_states(request.state_filters)
     wanted = states if request.state_filters else None
@@ -111,12 +111,12 @@ def _listed_transactions(
     sees = partial(sender.sees, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
     for name, found in transactional_ids(broker.transactions):
         if transactions.is_listed(found, wanted, producers, request.duration_filter, now) and sees(name):
-            listed.append(answer.TransactionState(name, found.producer_id, found.state.title))
+            listed.append(response.TransactionState(name, found.producer_id, found.state.title))
         if budget.spend(_COST_OF_ID):
             yield None
     if request.transactional_id_pattern:
         listed = yield from _matching(request.transactional_id_pattern, listed, budget)
-    return answer(unknown_state_filters=unknown, transaction_states=listed)
+    return response(unknown_state_filters=unknown, transaction_states=listed)
 
 
 def _matching(
@@ -154,31 +154,31 @@ def describe_producers(
     broker: Context, request: messages.DescribeProducersRequest, context: RequestContext, now: Now
 ) -> messages.DescribeProducersResponse:
     """Describe the producers of partitions."""
-    answer = messages.DescribeProducersResponse
+    response = messages.DescribeProducersResponse
     topics = []
     for named in request.topics:
         described = [_describe_partition(broker, named.name, index) for index in named.partition_indexes]
-        topics.append(answer.TopicResponse(named.name, described))
-    return answer(topics=topics)
+        topics.append(response.TopicResponse(named.name, described))
+    return response(topics=topics)
 
 
 def _describe_partition(
     broker: Context, topic: str, index: int
 ) -> messages.DescribeProducersResponse.PartitionResponse:
-    answer = messages.DescribeProducersResponse
+    response = messages.DescribeProducersResponse
     try:
         partition = broker.topics.partition(topic, index)
         if partition is None:
             if invalid := invalid_topic_name(topic):
-                return answer.PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
+                return response.PartitionResponse(index, ErrorCode.INVALID_TOPIC_EXCEPTION, invalid)
             message = None if broker.topics.get(topic) is not None else _NOT_HERE
-            return answer.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-        return answer.PartitionResponse(index, active_producers=_active_producers(partition))
+            return response.PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        return response.PartitionResponse(index, active_producers=_active_producers(partition))
     except LogLoadingError:
-        return answer.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return response.PartitionResponse(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except StorageError as error:
         broker.topics.report(topic, index, error)
-        return answer.PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
+        return response.PartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _active_producers(partition: Partition) -> list[messages.DescribeProducersResponse.ProducerState]:
@@ -337,7 +337,7 @@ def _write_to_shard(broker: Context, marker: _Marker, index: int, done: Callable
 def _markers_answer(
     request: messages.WriteTxnMarkersRequest, verdicts: list[dict[TopicPartition, ErrorCode]]
 ) -> messages.WriteTxnMarkersResponse:
-    answer = messages.WriteTxnMarkersResponse
+    response = messages.WriteTxnMarkersResponse
     by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for marker, verdict in zip(request.markers, verdicts, strict=True):
         if verdict:
@@ -346,11 +346,11 @@ def _markers_answer(
     for producer_id, verdict in by_producer.items():
         by_topic: dict[str, list[messages.WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult]] = {}
         for (topic, index), error in verdict.items():
-            result = answer.WritableTxnMarkerPartitionResult(index, error)
+            result = response.WritableTxnMarkerPartitionResult(index, error)
             by_topic.setdefault(topic, []).append(result)
-        topics = [answer.WritableTxnMarkerTopicResult(*item) for item in by_topic.items()]
-        results.append(answer.WritableTxnMarkerResult(producer_id, topics))
-    return answer(markers=results)
+        topics = [response.WritableTxnMarkerTopicResult(*item) for item in by_topic.items()]
+        results.append(response.WritableTxnMarkerResult(producer_id, topics))
+    return response(markers=results)
 
 
 def fail_write_markers(

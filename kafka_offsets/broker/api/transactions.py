@@ -150,8 +150,8 @@ def add_partitions(
             context,
             now,
         )
-        answer = response(results_by_topic_v3_and_below=by_topic)
-        broker.durability.respond_when_durable(context, answer, logs)
+        message = response(results_by_topic_v3_and_below=by_topic)
+        broker.durability.respond_when_durable(context, message, logs)
         return LATER
     # Of transactions with one id Kafka takes the last one's partitions for each, and answers with the first one's.
     last = {asked.transactional_id: asked.topics for asked in request.transactions}

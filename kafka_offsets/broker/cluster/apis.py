@@ -139,7 +139,7 @@ class ClusterApis:
     def _if_reachable(
         self, api: Api, broker: Context, request: messages.MessageValue, context: RequestContext, now: Now
     ) -> Later:
-        """Decide what only the controller decides once it answers; refuse it while this broker does not reach it."""
+        """Handle the request when the controller is reachable, else respond REQUEST_TIMED_OUT."""
 
         def decide_now() -> None:
             if self._membership.is_reachable:

@@ -51,12 +51,12 @@ def sealed(request: messages.MessageValue, context: RequestContext) -> messages.
 
 
 def unsealed(
-    request: messages.MessageValue, context: RequestContext, answer: messages.EnvelopeResponse
+    request: messages.MessageValue, context: RequestContext, envelope: messages.EnvelopeResponse
 ) -> messages.MessageValue:
     """Return the response to the request in an envelope. Raises ProtocolError if the other broker has refused it."""
-    if answer.error_code or answer.response_data is None:
-        raise ProtocolError(f"the envelope is refused with {ErrorCode(answer.error_code).name}", 0)
-    frame = bytes(answer.response_data)
+    if envelope.error_code or envelope.response_data is None:
+        raise ProtocolError(f"the envelope is refused with {ErrorCode(envelope.error_code).name}", 0)
+    frame = bytes(envelope.response_data)
     response: messages.MessageValue = decode_response(
         type(request), context.api_version, frame, context.correlation_id
     )
@@ -162,22 +162,22 @@ class _Opened:
         """Decide it as if the client had sent it to this broker."""
         decide_for(self._broker, self._api, self._context.request, self._context, now)
 
-    def _answer(self, answer: Response) -> None:
+    def _answer(self, response: Response) -> None:
         """Put the response in an envelope, with the time for which the client is throttled."""
         context, codecs = self._context, self._codecs
         throttle_ms = self._broker.access.throttling.forwarded(context, self._envelope)
         if throttle_ms:
-            answer = self._throttled(answer, throttle_ms)
-        if isinstance(answer, Parts):
-            frame = b"".join(answer.pieces)
-        elif isinstance(answer, (bytes, bytearray)):
-            frame = bytes(answer)
+            response = self._throttled(response, throttle_ms)
+        if isinstance(response, Parts):
+            frame = b"".join(response.pieces)
+        elif isinstance(response, (bytes, bytearray)):
+            frame = bytes(response)
         else:
-            encode = codecs.echo if answer is context.request else codecs.encode
+            encode = codecs.echo if response is context.request else codecs.encode
             tagged = codecs.has_tagged_response_header
-            frame = bytes(encode_response(encode, answer, context.correlation_id, tagged))
-        response = messages.EnvelopeResponse(frame[_SIZE_BYTES:], ErrorCode.NONE)
-        pass_on(self._broker, self._envelope, response)
+            frame = bytes(encode_response(encode, response, context.correlation_id, tagged))
+        sealed = messages.EnvelopeResponse(frame[_SIZE_BYTES:], ErrorCode.NONE)
+        pass_on(self._broker, self._envelope, sealed)
 
     def _throttled(self, response: Response, throttle_ms: int) -> messages.MessageValue:
         context = self._context
@@ -194,5 +194,5 @@ class _Opened:
         else:
             message = response
         message.throttle_time_ms = throttle_ms
-        answer: messages.MessageValue = message
-        return answer
+        throttled: messages.MessageValue = message
+        return throttled

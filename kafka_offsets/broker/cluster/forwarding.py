@@ -68,7 +68,9 @@ class Forwarding:
             if self.may_be_fenced:
                 pass_on(broker, context, forwarded.failed(request))
             else:
-                forwarded.decide(request, broker.clock.now(), lambda answer: pass_on(broker, context, answer))
+                forwarded.decide(
+                    request, broker.clock.now(), lambda response: pass_on(broker, context, response)
+                )
 
         if self._waiting or self.may_be_fenced:
             if self.has_too_many:
@@ -139,9 +141,9 @@ class _Forwarded:
             self._there(node_id, part, done)
             return
 
-        def answered(answer: Response) -> None:
+        def answered(response: Response) -> None:
             """Decide the other groups, and join the answers in the order of the request."""
-            self.decide(other_part, now, lambda other: done(named.join_by_key(request, answer, other)))
+            self.decide(other_part, now, lambda other: done(named.join_by_key(request, response, other)))
 
         self._there(node_id, part, answered)
 

@@ -30,7 +30,7 @@ _INSTEAD = {
     "ssl.key.location": "ssl.keystore.location with ssl.keystore.type=PEM",
     "transaction.timeout.ms": "transaction.max.timeout.ms",
 }
-"""What a broker has for a key of clients, or of an old Kafka."""
+"""The broker's key for one of clients, or of an old Kafka."""
 
 _OF_CLIENTS = frozenset(
     [

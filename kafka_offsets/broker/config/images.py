@@ -14,10 +14,10 @@ from kafka_offsets.security.sasl.users import users_text
 from kafka_offsets.texts import TextError, read_text
 
 _SECRETS = Path("/etc/kafka/secrets")
-"""Where Confluent's and Apache's images look for the files that variables name."""
+"""The directory in which Confluent's and Apache's images look for the files that variables name."""
 
 _BITNAMI = "/opt/bitnami/"
-"""Where bitnami/kafka writes a JAAS file from its own variables, which are read here."""
+"""The path at which bitnami/kafka writes a JAAS file from its own variables, which are read here."""
 
 _OF_IMAGES: dict[str, dict[str, str]] = {
     "ADVERTISED_HOST": {  # spotify/kafka, and those made of it

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafka_offsets.protocol.messages import MessageValue
 
 _TIMEOUT_MS, _LONGEST_MS = 10_000, 30_000
-"""How long a request without a timeout waits, and any other one at most: clients give up after 10 s to 60 s."""
+"""The wait of a request without a timeout, and the longest of any other one: clients give up after 10 s to 60 s."""
 
 TopicAndIndex = tuple[Topic | None, int]
 
@@ -41,7 +41,7 @@ def timeout_of(request: object, *, is_all: bool) -> int:
 
 
 class Awaiting(NamedTuple):
-    """What the requests of an API wait for.
+    """The logs that the requests of an API wait for.
 
     topic_partitions (broker, request, context, what else the handler gets) -> the partitions whose logs they need
     needs_producers  (request, API version) -> whether they need the producers of these as well

@@ -55,7 +55,7 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Groups:
-    """What coordinates groups: their shards, the offsets that they store, and what they are configured to do."""
+    """The coordination of groups: their shards, the offsets that they store, and what they are configured to do."""
 
     runtime: CoordinatorRuntime
     shards: Shards
@@ -67,7 +67,7 @@ class Groups:
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """Who may send requests here, and how many.
+    """The rights and quotas of clients.
 
     authorizer         decides what the sender of a request may do; None: every sender may do everything
     throttling         delays the responses of clients that exceed their quotas

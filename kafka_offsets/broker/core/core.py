@@ -75,7 +75,7 @@ logger = new_logger(__name__)
 
 
 class ClusterPart(NamedTuple):
-    """What connects a broker with the others of its cluster.
+    """The connections of a broker with the others of its cluster.
 
     cluster_id  of all of them
     channel_to  opens a connection to another broker
@@ -455,7 +455,7 @@ class BrokerCore:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `run_due` must be called, in monotonic time."""
+        """The next deadline, in monotonic time: `run_due` must be called then."""
         return self.scheduler.next_ms
 
     def run_due(self) -> None:

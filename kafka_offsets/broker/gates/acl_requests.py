@@ -52,30 +52,30 @@ def describe_acls(
     broker: Context, request: messages.DescribeAclsRequest, context: RequestContext, now: Now
 ) -> messages.DescribeAclsResponse | Later:
     """Describe the ACLs that a filter selects, those of each resource together."""
-    answer = messages.DescribeAclsResponse
+    response = messages.DescribeAclsResponse
     if not _is_readable_filter(request):
         broker.responses.close_connection(context.connection)
         return LATER
     if broker.access.authorizer is None:
         message = "No Authorizer is configured on the broker"
-        return answer(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
+        return response(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
     found = selected(broker.directory.clients.acls, _filter_of(request))
     resources = []
     for (kind, name, pattern), acls in groupby(
         found, lambda acl: (acl.resource_type, acl.name, acl.pattern_type)
     ):
         described = [
-            answer.AclDescription(acl.principal, acl.host, acl.operation, acl.permission) for acl in acls
+            response.AclDescription(acl.principal, acl.host, acl.operation, acl.permission) for acl in acls
         ]
-        resources.append(answer.DescribeAclsResource(kind, name, pattern, described))
-    return answer(error_message="", resources=resources)
+        resources.append(response.DescribeAclsResource(kind, name, pattern, described))
+    return response(error_message="", resources=resources)
 
 
 def create_acls(
     broker: Context, request: messages.CreateAclsRequest, context: RequestContext, now: Now
 ) -> messages.CreateAclsResponse | Later:
     """Create ACLs, each by itself. One that exists is no error."""
-    answer = messages.CreateAclsResponse
+    response = messages.CreateAclsResponse
     codes = [
         code
         for each in request.creations
@@ -85,7 +85,7 @@ def create_acls(
         broker.responses.close_connection(context.connection)
         return LATER
     if broker.access.authorizer is None:
-        return answer(results=[answer.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
+        return response(results=[response.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
     acls = set(broker.directory.clients.acls)
     results: list[tuple[ErrorCode, str | None]] = []
     wanted = [_acl_of(each) for each in request.creations]
@@ -101,9 +101,9 @@ def create_acls(
             acls.add(acl)
             results.append(_FINE)
     failed = _set(broker, acls)
-    return answer(
+    return response(
         results=[
-            answer.AclCreationResult(*(result if result[0] or failed is None else failed))
+            response.AclCreationResult(*(result if result[0] or failed is None else failed))
             for result in results
         ]
     )
@@ -113,13 +113,13 @@ def delete_acls(
     broker: Context, request: messages.DeleteAclsRequest, context: RequestContext, now: Now
 ) -> messages.DeleteAclsResponse | Later:
     """Delete the ACLs that any of several filters selects."""
-    answer = messages.DeleteAclsResponse
-    result = answer.DeleteAclsFilterResult
+    response = messages.DeleteAclsResponse
+    result = response.DeleteAclsFilterResult
     if not all(map(_is_readable_filter, request.filters)):
         broker.responses.close_connection(context.connection)
         return LATER
     if broker.access.authorizer is None:
-        return answer(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])
+        return response(filter_results=[result(*_NO_AUTHORIZER) for _ in request.filters])
     before = broker.directory.clients.acls
     removed: set[AclBinding] = set()
     results = []
@@ -131,12 +131,12 @@ def delete_acls(
             continue
         found = selected(before, wanted)
         removed.update(found)
-        matching = [answer.DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in found]
+        matching = [response.DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in found]
         results.append(result(ErrorCode.NONE, None, matching))
     failed = _set(broker, before - removed)
     if failed is not None:
         results = [each if each.error_code else result(*failed) for each in results]
-    return answer(filter_results=results)
+    return response(filter_results=results)
 
 
 def _acl_of(creation: messages.CreateAclsRequest.AclCreation) -> AclBinding:

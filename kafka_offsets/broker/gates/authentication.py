@@ -81,27 +81,27 @@ def _exchange_bare(
     """Answer a token that comes without a request, in the same way; a failure is not answered (KIP-43)."""
     connection.last_used_ms = now.mono_ms
     try:
-        answer, _ = authentication.exchange(token, now)
+        response, _ = authentication.exchange(token, now)
     except AuthenticationFailedError as error:
         _fail(broker, connection, str(error))
         return
     _record_principal(broker, connection, authentication)
-    broker.responses.send(connection, len(answer).to_bytes(_SIZE_BYTES, "big") + answer)
+    broker.responses.send(connection, len(response).to_bytes(_SIZE_BYTES, "big") + response)
 
 
 def sasl_handshake(
     broker: Context, request: messages.SaslHandshakeRequest, context: RequestContext, now: Now
 ) -> messages.SaslHandshakeResponse | Later:
     """Begin an exchange with the mechanism that the client chooses, or list those that are enabled."""
-    connection, answer = context.connection, messages.SaslHandshakeResponse
+    connection, response = context.connection, messages.SaslHandshakeResponse
     authentication: Authentication | None = connection.authentication
     if authentication is None:
-        return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
+        return response(ErrorCode.ILLEGAL_SASL_STATE, [])
     is_again = authentication.is_again
     try:
         has_begun = authentication.handshake(request.mechanism, context.api_version, now)
     except AuthenticationFailedError as error:
-        refused = answer(ErrorCode.UNSUPPORTED_SASL_MECHANISM, authentication.mechanisms)
+        refused = response(ErrorCode.UNSUPPORTED_SASL_MECHANISM, authentication.mechanisms)
         if is_again:  # as in Kafka, this failure is not answered
             connection.unanswered.clear()
             _fail(broker, connection, str(error))
@@ -109,26 +109,26 @@ def sasl_handshake(
             _fail(broker, connection, str(error), context, refused)
         return LATER
     if not has_begun:
-        return answer(ErrorCode.ILLEGAL_SASL_STATE, [])
-    return answer(ErrorCode.NONE, authentication.mechanisms)
+        return response(ErrorCode.ILLEGAL_SASL_STATE, [])
+    return response(ErrorCode.NONE, authentication.mechanisms)
 
 
 def sasl_authenticate(
     broker: Context, request: messages.SaslAuthenticateRequest, context: RequestContext, now: Now
 ) -> messages.SaslAuthenticateResponse | Later:
     """Pass a token to the exchange, and answer with the broker's."""
-    connection, answer = context.connection, messages.SaslAuthenticateResponse
+    connection, response = context.connection, messages.SaslAuthenticateResponse
     authentication: Authentication | None = connection.authentication
     if authentication is None or authentication.state is AuthenticationState.COMPLETE:
-        return answer(ErrorCode.ILLEGAL_SASL_STATE, _AFTERWARDS, b"", 0)
+        return response(ErrorCode.ILLEGAL_SASL_STATE, _AFTERWARDS, b"", 0)
     try:
         token, lifetime_ms = authentication.exchange(bytes(request.auth_bytes), now)
     except AuthenticationFailedError as error:
-        refused = answer(ErrorCode.SASL_AUTHENTICATION_FAILED, error.client_message, b"", 0)
+        refused = response(ErrorCode.SASL_AUTHENTICATION_FAILED, error.client_message, b"", 0)
         _fail(broker, connection, str(error), context, refused)
         return LATER
     _record_principal(broker, connection, authentication)
-    return answer(ErrorCode.NONE, "", token, lifetime_ms)
+    return response(ErrorCode.NONE, "", token, lifetime_ms)
 
 
 def _record_principal(broker: Context, connection: ClientConnection, authentication: Authentication) -> None:

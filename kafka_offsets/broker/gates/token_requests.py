@@ -133,9 +133,9 @@ def renew_delegation_token(
     broker: Context, request: messages.RenewDelegationTokenRequest, context: RequestContext, now: Now
 ) -> messages.RenewDelegationTokenResponse:
     """Set when a token expires, by default after `delegation.token.expiry.time.ms`, which is also the longest time."""
-    answer = messages.RenewDelegationTokenResponse
+    response = messages.RenewDelegationTokenResponse
     if not may_have_tokens(context):
-        return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
+        return response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
     token = broker.access.delegation_tokens.of_secret(bytes(request.hmac))
     error = ErrorCode.NONE
     if not broker.access.delegation_tokens.are_enabled:
@@ -147,51 +147,51 @@ def renew_delegation_token(
     elif not token.may_be_renewed_by(context.principal):
         error = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     if error or token is None:
-        return answer(error, 0)
+        return response(error, 0)
     period_ms = _at_most(broker.config.delegation_token_expiry_time_ms, request.renew_period_ms)
-    return answer(*_expires(broker, token, now.wall_ms + period_ms))
+    return response(*_expires(broker, token, now.wall_ms + period_ms))
 
 
 def expire_delegation_token(
     broker: Context, request: messages.ExpireDelegationTokenRequest, context: RequestContext, now: Now
 ) -> messages.ExpireDelegationTokenResponse:
     """Set when a token expires, or remove it at once."""
-    answer = messages.ExpireDelegationTokenResponse
+    response = messages.ExpireDelegationTokenResponse
     if not may_have_tokens(context):
-        return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
+        return response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
     if not broker.access.delegation_tokens.are_enabled:
-        return answer(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0)
+        return response(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, 0)
     token = broker.access.delegation_tokens.of_secret(bytes(request.hmac))
     if token is None:
-        return answer(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
+        return response(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
     if not token.may_be_renewed_by(context.principal):
-        return answer(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, 0)
+        return response(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, 0)
     if request.expiry_time_period_ms < 0:
         tokens = dict(broker.directory.clients.tokens)
         del tokens[token.token_id]
         failed = _set(broker, tokens)
-        return answer(failed, 0 if failed else now.wall_ms)
+        return response(failed, 0 if failed else now.wall_ms)
     if token.has_expired(now.wall_ms):
-        return answer(ErrorCode.DELEGATION_TOKEN_EXPIRED, 0)
-    return answer(*_expires(broker, token, now.wall_ms + request.expiry_time_period_ms))
+        return response(ErrorCode.DELEGATION_TOKEN_EXPIRED, 0)
+    return response(*_expires(broker, token, now.wall_ms + request.expiry_time_period_ms))
 
 
 def describe_delegation_token(
     broker: Context, request: messages.DescribeDelegationTokenRequest, context: RequestContext, now: Now
 ) -> messages.DescribeDelegationTokenResponse:
     """Describe the tokens that some principals have requested, own or may renew, or all tokens."""
-    answer = messages.DescribeDelegationTokenResponse
+    response = messages.DescribeDelegationTokenResponse
     if not may_have_tokens(context):
-        return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, [])
+        return response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, [])
     if not broker.access.delegation_tokens.are_enabled:
-        return answer(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, [])
+        return response(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, [])
     wanted = [Principal(each.principal_type, each.principal_name) for each in request.owners or ()]
     described = [
         _described(broker, token, context.api_version)
         for token in broker.directory.clients.tokens.values()
         if (request.owners is None or any(map(token.concerns, wanted))) and _is_seen(token, context)
     ]
-    return answer(ErrorCode.NONE, described)
+    return response(ErrorCode.NONE, described)
 
 
 def _is_seen(token: DelegationToken, context: RequestContext) -> bool:

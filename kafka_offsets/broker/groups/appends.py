@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_SHARE = 4
 _DEFAULT_BYTES = 1 << 30
-"""Where the system does not tell how much memory it has."""
+"""The memory of a machine that does not tell how much it has."""
 
 _SEGMENTS = 16
 """A segment takes at most this part of the limit, so that deletions make room before all of a log is deleted."""

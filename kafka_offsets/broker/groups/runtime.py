@@ -141,7 +141,7 @@ class HostedShard:
 
     @property
     def applied_offset(self) -> int:
-        """Every record before this offset has taken effect, and no later one."""
+        """The end of the records that have taken effect."""
         return self._appended[0][0] if self._appended else self.log.log_end_offset
 
     @property

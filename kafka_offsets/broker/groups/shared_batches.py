@@ -105,7 +105,7 @@ class TransactionalEffect:
 
 
 class LatestRecords:
-    """What decisions write last.
+    """The last writes of decisions.
 
     records  by key, without those of open transactions
     groups   that have a record or an offset here

@@ -17,7 +17,7 @@ ACCEPTED_PER_ROUND = 16
 it is read or closed, and one with TLS has a buffer of 256 KiB until then."""
 
 _BACKLOG = 1024
-"""How many connections wait in the kernel until they are accepted."""
+"""The number of connections that wait in the kernel until they are accepted."""
 
 
 def widen_backlog(listener: asyncio.Server) -> None:

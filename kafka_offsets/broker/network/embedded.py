@@ -165,8 +165,8 @@ class EmbeddedBroker:
         which must answer.
         """
         request = commits.request(group, offsets, expected or {})
-        answer = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
-        commits.check(group, answer, expected or {})
+        response = self._wait_for(lambda server: server.exchange(request, commits.VERSION))
+        commits.check(group, response, expected or {})
 
     def set_quota(
         self,

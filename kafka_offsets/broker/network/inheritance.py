@@ -22,7 +22,7 @@ _EVERY_INTERFACE = ("0.0.0.0", "::")  # noqa: S104 - no address to listen at
 
 
 class Listening(Protocol):
-    """What has listening sockets."""
+    """An owner of listening sockets."""
 
     @property
     def socket_names(self) -> list[Name]:

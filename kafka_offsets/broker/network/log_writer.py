@@ -25,7 +25,7 @@ _LINES_OF_ONE, _LINES_OF_ALL = 10, 100
 """Limit of a message in a window: for one client, file or group, and for all of them together."""
 
 _CLOSING_SECONDS = 1.0
-"""How long the process waits at its end for the remaining lines to be written."""
+"""The time that the process waits at its end for the remaining lines to be written."""
 
 
 class LineLimit:

@@ -20,7 +20,7 @@ else:
     from asyncio import SelectorEventLoop as _AsyncioLoop
 
 STANDSTILL_SECONDS = 30.0
-"""How long a loop that is not the broker's own may run nothing while another thread waits for the broker."""
+"""The time that a loop which is not the broker's own may run nothing while another thread waits for the broker."""
 
 _SLICES = 30
 """A process that was paused finds that time has passed at its next step, so the time is counted in so many steps."""

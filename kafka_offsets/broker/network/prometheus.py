@@ -150,13 +150,13 @@ class Endpoint:
         self._thread.join()
 
 
-def _logged(answer: WSGIApplication) -> WSGIApplication:
+def _logged(response: WSGIApplication) -> WSGIApplication:
     """Return an application that logs its errors; wsgiref would write them to standard error, which can block."""
 
     def answer_and_log(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request; an exception is logged and becomes status 503."""
         try:
-            return answer(environ, start_response)
+            return response(environ, start_response)
         except Exception:
             logger.exception("the metrics cannot be read")
             start_response("503 Service Unavailable", [("Content-Length", "0")])

@@ -52,13 +52,13 @@ _READING_BYTES = 512 << 10
 """More than the buffer of 256 KiB that asyncio allocates for each read, and returns except for what was read."""
 
 _UNKNOWN_REST = (None,)
-"""What is left of a round of a loop that lacks asyncio's queue of calls: its turns always end after the round."""
+"""The remaining calls of a round, for a loop without asyncio's queue of calls: its turns always end after the round."""
 
 _CLOSING_SECONDS = 5.0
-"""How long a peer may take to read its last answers."""
+"""The time that a peer may take to read its last responses."""
 
 _MOST_DELAYED_MS = 100
-"""What is due waits so long at most while requests that have arrived wait, and is then carried out before them."""
+"""The longest wait of due work behind requests that have arrived; then it is carried out before them."""
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _REPORT_EACH_MS = 1000
@@ -360,7 +360,7 @@ class Server:
 
     @property
     def bound_addresses(self) -> dict[str, str]:
-        """Where each listener listens, `host:port`, by its name; localhost if that is every interface."""
+        """The address of each listener, `host:port`, by its name; localhost if that is every interface."""
         return {name: address_text(*address) for name, address in self._bound.items()}
 
     @property

@@ -16,7 +16,7 @@ _CHUNK_BYTES = 96 << 10
 """The part passed to asyncio when the socket is full: above its high-water mark, so that it calls `resume_writing`."""
 
 _STEP_BYTES = 4 << 20
-"""This much is written before other connections have their turn."""
+"""The bytes that are written before other connections have their turn."""
 
 
 class Transport(Protocol):

@@ -12,7 +12,7 @@ from kafka_offsets.logs import new_logger
 from kafka_offsets.security.tls_alerts import SEND_ALERT
 
 _HANDSHAKE_SECONDS = 30.0
-"""How long a handshake may take."""
+"""The time that a handshake may take."""
 
 logger = new_logger(__name__)
 

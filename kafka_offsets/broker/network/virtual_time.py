@@ -33,7 +33,7 @@ class DrivenCore(Protocol):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `run_due` must be called, in monotonic time."""
+        """The next deadline, in monotonic time: `run_due` must be called then."""
 
     @property
     def is_quiet(self) -> bool:

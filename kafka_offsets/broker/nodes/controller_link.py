@@ -27,7 +27,7 @@ from kafka_offsets.metadata.remote_membership import RemoteMembership
 Address = tuple[str, int]
 
 _ANSWER_SECONDS = 2.0
-"""How long the broker waits for an answer; after that, the connection counts as lost."""
+"""The time that the broker waits for a response; after that, the connection counts as lost."""
 
 _SILENT = f"no answer in {_ANSWER_SECONDS:g} s"
 
@@ -341,10 +341,10 @@ async def _log_in(connected: socket.socket, stream: FrameStream, login: Login) -
         token = next(tokens)
         while True:
             stream.put(framed(to_json(message | {"token": b64encode(token).decode()})))
-            answer = Fields(from_json(await _exchange(connected, stream, stream.next_frame)), "answer")
-            if "refused" in answer:
-                raise ConnectionError(f"the login is refused: {answer.text('refused')}")
-            message, token = {}, tokens.send(b64decode(answer.text("token"), validate=True))
+            response = Fields(from_json(await _exchange(connected, stream, stream.next_frame)), "answer")
+            if "refused" in response:
+                raise ConnectionError(f"the login is refused: {response.text('refused')}")
+            message, token = {}, tokens.send(b64decode(response.text("token"), validate=True))
     except StopIteration:
         return
     except ValueError as error:

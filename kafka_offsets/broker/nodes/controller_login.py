@@ -116,7 +116,7 @@ class PeerLogin:
             if not self._has_begun:
                 self._has_begun = True
                 authentication.handshake(fields.text("login"), _VERSION, now)
-            answer, _ = authentication.exchange(b64decode(fields.text("token"), validate=True), now)
+            response, _ = authentication.exchange(b64decode(fields.text("token"), validate=True), now)
         except AuthenticationFailedError as error:
             raise LoginRefusedError(f"authentication failed: {error}") from error
         except ValueError as error:
@@ -124,4 +124,4 @@ class PeerLogin:
         if authentication.principal is not None:
             self._check(authentication.principal)
             self.is_complete = True
-        return to_json({"token": b64encode(answer).decode(), "is_complete": self.is_complete})
+        return to_json({"token": b64encode(response).decode(), "is_complete": self.is_complete})

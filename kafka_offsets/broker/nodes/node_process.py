@@ -25,14 +25,14 @@ Address = tuple[str, int, Sequence[int] | None]
 """Host and port of the first listener, and the ports of the others; None: as configured."""
 
 TAKES_PART, READY = b"takes part\n", b"ready\n"
-"""What the process writes to standard output when it is registered, and when clients may connect."""
+"""The lines that the process writes to standard output when it is registered, and when clients may connect."""
 
 ACCEPT = b"accept\n"
-"""What it waits for at standard input in between."""
+"""The line that it waits for at standard input in between."""
 
 
 class NodeOrder(NamedTuple):
-    """What a parent wants: one line of JSON at standard input, which the parent closes to end the process.
+    """The order of a parent: one line of JSON at standard input, which the parent closes to end the process.
 
     `ACCEPT` is the next line.
 

@@ -28,13 +28,13 @@ from kafka_offsets.metadata.controller_service import ControllerService
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
-"""How long a broker that has ended stays down, at first and after it has ended again and again."""
+"""The time that a broker which has ended stays down, at first and after it has ended again and again."""
 
 _STEADY_SECONDS = 10.0
 """A broker that has run for this long starts again after the first pause."""
 
 _STOP_SECONDS = 30.0
-"""How long a broker may take to stop."""
+"""The time that a broker may take to stop."""
 
 logger = new_logger(__name__)
 
@@ -44,7 +44,7 @@ class NodesFailedError(KafkaOffsetsError):
 
 
 class NodesOptions(NamedTuple):
-    """What all brokers have in common.
+    """The settings that all brokers have in common.
 
     broker_count    their ids begin with node.id
     port            of the first broker, the others take the next ones; 0: any free ports

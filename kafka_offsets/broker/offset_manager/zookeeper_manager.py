@@ -57,7 +57,7 @@ _TOPIC_IDS_SINCE = 10
 logger = new_logger(__name__)
 
 _Wanted = dict[str, list[OffsetName] | None]
-"""What a fetch reads: by group the offsets, or None for all of the group."""
+"""The offsets that a fetch reads: by group the partitions, or None for all of the group."""
 
 
 class ZooKeeperOffsetManager:
@@ -271,8 +271,8 @@ class ZooKeeperOffsetManager:
 
         def decide(tree: GroupTree | None) -> Result:
             if tree is not None and tree.is_alive:
-                answer = messages.DeleteGroupsResponse.DeletableGroupResult
-                return Result(replies=(Reply(context, answer(group_id, ErrorCode.NON_EMPTY_GROUP)),))
+                response = messages.DeleteGroupsResponse.DeletableGroupResult
+                return Result(replies=(Reply(context, response(group_id, ErrorCode.NON_EMPTY_GROUP)),))
             return group_requests.delete_group(hosted.shard, group_id, context, self._scheduler.clock.now())
 
         refuse = partial(self._responses.fail, context)

@@ -59,7 +59,7 @@ _SWOLLEN_ITEMS_A_BYTE = 2  # zstd compresses identical tiny records to less than
 _MOST_RECORD_ERRORS = 100
 """Limit of the records listed in an error response: it must not be many times as large as its request."""
 _SHOWN_RECORD_ERRORS = 3
-"""How many of them the error message describes."""
+"""The number of them that the error message describes."""
 
 _ZSTD_SINCE = 7
 """The first version of Produce that may carry zstd (KIP-110)."""

@@ -47,7 +47,7 @@ _WORTH_BYTES = 256 << 10
 """A log of at most this size is read for its producers when it is opened; that takes some milliseconds."""
 
 _CATCH_UP_BYTES = 8 << 20
-"""This much of a log is read in a tenth of a second, in a second if its batches are small."""
+"""The bytes of a log that are read in a tenth of a second, in a second if its batches are small."""
 
 _MANY_PRODUCERS = 2000
 """Encoding this many producers blocks the broker for some milliseconds."""

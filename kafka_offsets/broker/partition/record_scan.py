@@ -17,10 +17,10 @@ _LEAST_RUN = 4
 """Fewer records are not compared in columns: that takes as long as 5 single checks if it fails, 10 if it succeeds."""
 
 _FRUITLESS = 3
-"""How many failed attempts at columns a batch may have."""
+"""The number of failed attempts at columns that a batch may have."""
 
 _FIRST_LOOK = 64
-"""How many records are compared at least; more if many were alike the last time."""
+"""The least number of records that are compared; more if many were alike the last time."""
 
 _ONE_BYTE_OFFSETS, _TWO_BYTE_OFFSETS = 64, 8192
 """Below these an offset delta takes one byte, or two."""

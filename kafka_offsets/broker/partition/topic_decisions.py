@@ -1,4 +1,4 @@
-"""What the topics of a broker ask of the cluster that it is a part of; see broker/partition/replica_assignment.py."""
+"""Decisions of the cluster about the topics of a broker; see broker/partition/replica_assignment.py."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -45,10 +45,10 @@ _RETRY_MS = 1000
 """The delay after which a partition that could not be opened is tried again."""
 
 _TRANSACTION_TIMEOUT_MS = 30_000
-"""How long the state of a transaction and its markers wait for the in-sync replicas: Kafka's request.timeout.ms."""
+"""The time the state of a transaction and its markers wait for the in-sync replicas: Kafka's request.timeout.ms."""
 
 _AT_ONCE_MS = _ASKED_MS = 500
-"""How long the logs of one change are opened in one piece: most topics are led when their creator gets the answer."""
+"""The time in which the logs of one change are opened in one piece: most topics are led when they are created."""
 
 _STEP_MS = 200
 """The length of a step in which others are opened."""

@@ -30,7 +30,7 @@ _ADD_VERSION = 5
 
 
 class PeerRequests:
-    """What one broker asks of others for transactions.
+    """The requests of one broker to others, for transactions.
 
     leader_of   (topic, partition) -> the broker that leads it, -1 for none
     channel_to  returns a new channel to a broker

@@ -111,7 +111,7 @@ class Scheduler:
 
     @property
     def next_ms(self) -> int | None:
-        """When the first deadline is due, in monotonic time; None without deadlines."""
+        """The time of the first deadline, monotonic; None without deadlines."""
         heap = self._heap
         while heap and heap[0][2].callback is None:
             heapq.heappop(heap)

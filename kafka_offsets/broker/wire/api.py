@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Later(Enum):
-    """What a handler returns when the response comes later."""
+    """The result of a handler whose response comes later."""
 
     LATER = "later"
 

@@ -132,11 +132,11 @@ def _joined_around_records(output: list[bytes | bytearray | Parts]) -> list[byte
     """Return the pieces of an output that has answers in parts: every second piece of these is records."""
     pieces: list[bytes | bytearray] = []
     small: list[bytes | bytearray] = []
-    for answer in output:
-        if not isinstance(answer, Parts):
-            small.append(answer)
+    for response in output:
+        if not isinstance(response, Parts):
+            small.append(response)
             continue
-        for number, piece in enumerate(answer.pieces):
+        for number, piece in enumerate(response.pieces):
             if number % 2 == 0:
                 small.append(piece)
             else:

@@ -43,7 +43,7 @@ class Wanted(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What was read of a requested partition."""
+    """The records and offsets that were read of a requested partition."""
 
     topic: str
     topic_id: bytes
@@ -112,7 +112,7 @@ class FetchSession:
 
 
 class Plan(NamedTuple):
-    """What one request reads.
+    """The partitions that one request reads.
 
     error    of the whole request; nothing is read then
     session  of the request

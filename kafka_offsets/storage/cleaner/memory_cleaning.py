@@ -37,7 +37,7 @@ from kafka_offsets.storage.segments.index_files import encode_aborted
 from kafka_offsets.storage.segments.segment import BatchAt, Segment, walk
 
 _COPIED_BYTES = 64 << 10
-"""How much is copied at a time: larger pieces are new memory each time, which costs more than copying."""
+"""The bytes that are copied at a time: larger pieces are new memory each time, which costs more than copying."""
 
 _FREED_BYTES = 1 << 20
 """A segment of this size is removed when all its records are deleted, although it is the active one."""
@@ -67,7 +67,7 @@ class OffsetBatches:
 
 
 class OffsetsInForce(NamedTuple):
-    """What a shard knows of the committed offsets in its log.
+    """The committed offsets in a log that are in force, as its shard knows them.
 
     log_offsets  those of the records that are in force, ascending
     end_offset   every record before it has taken effect

@@ -47,7 +47,7 @@ def decode_lines(
 
 
 class Journal(NamedTuple):
-    """What a journal says.
+    """The content of a journal.
 
     rows     as many as the first line counts
     changes  the lines after these

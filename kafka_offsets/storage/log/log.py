@@ -175,7 +175,7 @@ class Log(ReadableLog):
 
     @property
     def recovery_point(self) -> int:
-        """Every record before it is known to be on the disk."""
+        """The recovery point: every record before it is known to be on the disk."""
         return self._unsynced.recovery_point
 
     @property
@@ -203,7 +203,7 @@ class Log(ReadableLog):
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the log refuses appends until it is opened again, or None."""
+        """The reason why the log refuses appends until it is opened again, or None."""
         return self._failure
 
     # --- opening

@@ -59,7 +59,7 @@ class DurabilityHint(NamedTuple):
 
     @property
     def known_end(self) -> int:
-        """Every batch that ends before it was on the disk."""
+        """The offset before which every batch was on the disk."""
         return self.synced_offset if self.clean_end_offset is None else self.clean_end_offset
 
     @property

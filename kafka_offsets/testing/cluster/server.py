@@ -613,18 +613,18 @@ class _Produced:
             server.exchange(part, self._version).add_done_callback(self._answered)
         return self._future
 
-    def _answered(self, answer: Future[Any]) -> None:
-        error = answer.exception()
+    def _answered(self, response: Future[Any]) -> None:
+        error = response.exception()
         if error is not None:
             if not self._future.done():
                 self._future.set_exception(error)
             return
-        self._answers += answer.result().responses[0].partition_responses
+        self._answers += response.result().responses[0].partition_responses
         self._left -= 1
         if not self._left and not self._future.done():
             (topic,) = self._request.topic_data
             made = messages.ProduceResponse
-            answers = sorted(self._answers, key=lambda each: each.index)
+            responses = sorted(self._answers, key=lambda each: each.index)
             self._future.set_result(
-                made([made.TopicProduceResponse(topic.name, partition_responses=answers)])
+                made([made.TopicProduceResponse(topic.name, partition_responses=responses)])
             )

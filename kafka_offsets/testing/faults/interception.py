@@ -1,7 +1,7 @@
 """Interception: faults replace APIs in the table of a broker, as long as there are faults.
 
 The new API has the same versions and a handler that checks the faults first. So faults cost nothing in a broker
-without them, and otherwise only requests of those APIs pay. A fault receives the answer by a held context, which
+without them, and otherwise only requests of those APIs pay. A fault receives the response by a context, which
 replaces the request's own context while that one waits in the order of its connection.
 """
 
@@ -99,7 +99,7 @@ class _Struck:
             self._decide(now)
 
     def _resume(self, step: Callable[[], None]) -> None:
-        """Continue with a request that has waited. An error becomes an answer, as in the core for every request."""
+        """Continue with a request that has waited. An error becomes a response, as in the core for every request."""
         if self._context.connection.closing:
             return
         where = f"{self._context.connection.peer}: {self._api.name} v{self._context.api_version}"
@@ -121,31 +121,31 @@ class _Struck:
             [fault for fault in self._faults if fault.decides], self._context.request, self._answer, now
         )
 
-    def _decide_by(self, faults: list[Fault], request: Any, answer: Answer, now: Now) -> None:
+    def _decide_by(self, faults: list[Fault], request: Any, respond: Answer, now: Now) -> None:
         """Apply the first fault to its part of a request, and the other faults to the rest."""
         if not faults:
-            self._decide_really(request, answer, now)
+            self._decide_really(request, respond, now)
             return
         fault, *others = faults
         if fault.function is not None:
             verdict = fault.function(self._call) if fault.strike() else None
-            self._take_verdict(verdict, others, request, answer, now)
+            self._take_verdict(verdict, others, request, respond, now)
         elif self._api.key == _FETCH and fault.next_error not in _OF_SESSIONS:
-            self._decide_fetch([each for each in faults if each.function is None], answer, now)
+            self._decide_fetch([each for each in faults if each.function is None], respond, now)
         elif error := fault.take_error():
-            self._refuse(fault, error, others, request, answer, now)
+            self._refuse(fault, error, others, request, respond, now)
         else:
-            self._decide_by(others, request, answer, now)
+            self._decide_by(others, request, respond, now)
 
     def _refuse(
-        self, fault: Fault, error: ErrorCode, others: list[Fault], request: Any, answer: Answer, now: Now
+        self, fault: Fault, error: ErrorCode, others: list[Fault], request: Any, respond: Answer, now: Now
     ) -> None:
         by_partition = fault.topic is not None
         if by_partition and self._api.name in partial_errors.MARKED:
 
             def mark(response: Any) -> None:
                 partial_errors.mark(self._broker, response, fault.wants, fault.group, error)
-                answer(response)
+                respond(response)
 
             self._decide_by(others, request, mark, now)
             return
@@ -168,10 +168,10 @@ class _Struck:
             return
         refused = refuse(split.meant, error, version)
         if split.rest is None:
-            answer(refused)
+            respond(refused)
         else:
             self._decide_by(
-                others, split.rest, lambda response: answer(join(request, refused, response)), now
+                others, split.rest, lambda response: respond(join(request, refused, response)), now
             )
 
     def _refuse_unanswered(self, others: list[Fault], served_part: Any, now: Now) -> None:
@@ -181,7 +181,7 @@ class _Struck:
         self._broker.responses.respond_encoded(self._context, b"")
         self._broker.responses.close_connection(self._context.connection)
 
-    def _decide_fetch(self, faults: list[Fault], answer: Answer, now: Now) -> None:
+    def _decide_fetch(self, faults: list[Fault], respond: Answer, now: Now) -> None:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
         errors: dict[Fault, ErrorCode] = {}
 
@@ -195,53 +195,53 @@ class _Struck:
                         return error
             return ErrorCode.NONE
 
-        self._decide_really(self._context.request, answer, now, refuses)
+        self._decide_really(self._context.request, respond, now, refuses)
 
-    def _decide_really(self, request: Any, answer: Answer, now: Now, *more: object) -> None:
+    def _decide_really(self, request: Any, respond: Answer, now: Now, *more: object) -> None:
         def accept(response: Any) -> None:
             if response is request and self._api.echoed:  # which says that all of it is done
                 response = self._api.fail(request, ErrorCode.NONE, self._context.api_version)
-            answer(response)
+            respond(response)
 
         decide_for(self._broker, self._api, request, self._context.received_by(request, accept), now, *more)
 
     # -- the user's function
 
     def _take_verdict(
-        self, verdict: Any, others: list[Fault], request: Any, answer: Answer, now: Now
+        self, verdict: Any, others: list[Fault], request: Any, respond: Answer, now: Now
     ) -> None:
         api = self._api
         if verdict is None:
-            self._decide_by(others, request, answer, now)
+            self._decide_by(others, request, respond, now)
         elif isinstance(verdict, Future):
-            self._wait_for(verdict, others, request, answer)
+            self._wait_for(verdict, others, request, respond)
         elif isinstance(verdict, ConnectionError):
             self._broker.responses.close_connection(self._context.connection)
         elif isinstance(verdict, BaseException):
             raise verdict
         elif isinstance(verdict, ErrorCode):
-            answer(api.fail(request, verdict, self._context.api_version))
+            respond(api.fail(request, verdict, self._context.api_version))
         elif isinstance(verdict, api.response):
-            answer(verdict)
+            respond(verdict)
         else:
             raise TypeError(
                 f"what controls {api.name} returned {verdict!r}, which is not a {api.response.SCHEMA.name}, an"
                 " ErrorCode, an exception, a Future or None"
             )
 
-    def _wait_for(self, future: Future[Any], others: list[Fault], request: Any, answer: Answer) -> None:
+    def _wait_for(self, future: Future[Any], others: list[Fault], request: Any, respond: Answer) -> None:
         """Continue when the future has a result, whatever thread sets it."""
 
         def go_on() -> None:
             verdict = future.exception() or future.result()
-            self._take_verdict(verdict, others, request, answer, self._broker.clock.now())
+            self._take_verdict(verdict, others, request, respond, self._broker.clock.now())
 
         future.add_done_callback(lambda _: self._in_loop(partial(self._resume, go_on)))
 
-    # -- the answer
+    # -- the response
 
-    def _answer(self, answer: Any) -> None:
-        """Send an answer, or apply a fault to it."""
+    def _answer(self, response: Any) -> None:
+        """Send a response, or apply a fault to it."""
         now = self._broker.clock.now()
         delay_ms = 0
         spoils = None
@@ -253,25 +253,25 @@ class _Struck:
         send = spoils or pass_on
         if delay_ms:
             self._broker.scheduler.at(
-                now.mono_ms + delay_ms, lambda _: send(self._broker, self._context, answer)
+                now.mono_ms + delay_ms, lambda _: send(self._broker, self._context, response)
             )
         else:
-            send(self._broker, self._context, answer)
+            send(self._broker, self._context, response)
 
 
-def withhold_answer(broker: Context, context: RequestContext, answer: Any) -> None:
-    """Never answer: the connection stays open and silent, as when a network drops packets."""
+def withhold_answer(broker: Context, context: RequestContext, response: Any) -> None:
+    """Never respond: the connection stays open and silent, as when a network drops packets."""
 
 
-def close_instead(broker: Context, context: RequestContext, answer: Any) -> None:
-    """Close the connection after the request is executed, without an answer."""
+def close_instead(broker: Context, context: RequestContext, response: Any) -> None:
+    """Close the connection after the request is executed, without a response."""
     if not context.connection.closing:
         broker.responses.close_connection(context.connection)
 
 
-def send_half(broker: Context, context: RequestContext, answer: Any) -> None:
-    """Send the first half of the answer's bytes and close the connection."""
-    pass_on(broker, context, answer)
+def send_half(broker: Context, context: RequestContext, response: Any) -> None:
+    """Send the first half of the bytes of the response and close the connection."""
+    pass_on(broker, context, response)
     if context.encoded is None:
         return
     whole = context.encoded

@@ -58,15 +58,18 @@ def nobody_joined(facts: Facts, now: int) -> Iterator[Finding]:
 
 def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield the groups without members that have records to read, and whose members were removed."""
+    last = {each.text("group"): each for each in facts.incidents if each.kind == REMOVED}
     for group in facts.groups:
-        gone = [each for each in facts.incidents if each.kind == REMOVED and _group(facts, each) is group]
+        gone = last.get(group.group_id)
+        if gone is None or group.members or group.state != "Empty":
+            continue
         late = sum(
             max(log.end - max(entry.offset, log.start), 0) for _, entry, log in facts.offsets_of(group)
         )
-        if gone and late and not group.members and group.state == "Empty":
+        if late:
             since = "" if group.since_ms is None else f" since {clock(group.since_ms)}"
-            last = f"the last to be removed was {who(gone[-1])}"
-            yield of_group(group, f"{group} has no members{since} and lags by {late}; {last}")
+            removed = f"the last to be removed was {who(gone)}"
+            yield of_group(group, f"{group} has no members{since} and lags by {late}; {removed}")
 
 
 def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
@@ -189,13 +192,14 @@ def _cannot_join(facts: Facts, error: str) -> Iterator[tuple[Incident, Group, st
 
 def instance_taken(facts: Facts, now: int) -> Iterator[Finding]:
     """Yield group instance ids that another client took, and whose former client is refused."""
-    for each in facts.incidents:
+    fenced = refused(facts, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
+    for each in (each for each in facts.incidents if each.kind == REPLACED):
         former = [
             other
-            for other in refused(facts, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
+            for other in fenced
             if other.text("group") == each.text("group") and other.last_ms >= each.first_ms
         ]
-        if each.kind == REPLACED and former:
+        if former:
             yield of_client(
                 each,
                 f"instance {each.text('instance')!r} of group {each.text('group')!r} was taken by {who(each)} "

@@ -353,7 +353,7 @@ class Broker(EmbeddedBroker):
         known with `record=True`.
         """
         active = [] if self._faults is None else self._faults.active
-        backs = facts.moves_back(() if self._recorder is None else self._recorder.requests())
+        backs = facts.moves_back(() if self._recorder is None else self._recorder.requests(), group)
 
         def poll(core: BrokerCore) -> Findings:
             """Diagnose, in the broker's thread."""

@@ -114,7 +114,9 @@ def _add_groups(actions: argparse._SubParsersAction[Any]) -> None:
             metavar="NAME[,NAME…]",
             help=f"only those of: {', '.join(names)}; may be given several times",
         )
-    listing.add_argument("--sort", choices=("group", "state", "type"), default="group", help="default: by name")
+    listing.add_argument(
+        "--sort", choices=("group", "state", "type"), default="group", help="default: by name"
+    )
     listing.add_argument("--top", type=types.whole_number, metavar="N", help="only the first N rows")
     listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.add_argument("--verbose", action="store_true", help=argparse.SUPPRESS)

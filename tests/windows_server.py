@@ -20,13 +20,14 @@ def served() -> Iterator[list[str]]:
         process.terminate()
 
 
-def test_a_client_uses_the_server(served: list[str]) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_client_uses_the_server(served: list[str], protocol: str) -> None:
     http, address = (line.split(" on ")[1] for line in served)
     producer = Producer({"bootstrap.servers": address})
     producer.produce("orders", b"first")
     assert producer.flush(60) == 0
     settings = {"bootstrap.servers": address, "group.id": "billing", "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings)
+    consumer = Consumer(settings | {"group.protocol": protocol})
     consumer.subscribe(["orders"])
     assert [message.value() for message in consumer.consume(1, 60)] == [b"first"]
     consumer.close()

@@ -875,7 +875,7 @@ def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
         assert '"left","orders",0,1' in tell("offsets", "export", "--all-groups", code=0)
     finally:
         joined.connection.close()
-    assert tell.error == "kafka-offsets: group idle has no committed offsets\n"
+    assert "kafka-offsets: group idle has no committed offsets\n" in tell.error
 
 
 def test_a_group_may_have_offsets_of_a_deleted_topic(tell: Told, running: Broker) -> None:

@@ -217,7 +217,7 @@ def _set_aside(files: Files, file: File, damage: Damage) -> str:
 
 
 def _rewrite(files: Files, file: File, kept: list[tuple[int, int]]) -> None:
-    """Replace a file by one with only its ranges `kept`; a crash leaves the old file or the new one."""
+    """Replace a file by one with only its ranges `kept`, and close it; a crash leaves the old file or the new one."""
     temporary = file.path + TEMPORARY_SUFFIX
     target = files.open(temporary, create=True)
     try:
@@ -229,6 +229,7 @@ def _rewrite(files: Files, file: File, kept: list[tuple[int, int]]) -> None:
         target.sync()
     finally:
         target.close()
+    file.close()  # before the rename: not every system replaces an open file
     files.rename(temporary, file.path)
     files.sync_directory(parent(file.path))
 

@@ -1,4 +1,4 @@
-"""APIs: what does each API answer? One file for a family, with Kafka's names.
+"""APIs: how does each API respond? One file for a family, with Kafka's names.
 
 A handler receives the `Context` of the broker, the request, its `RequestContext` and the time. It returns the response,
 a message or the bytes of one, or LATER: then `broker.answers` gets the response, by the context. The gate, the APIs of

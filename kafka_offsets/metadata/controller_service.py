@@ -6,8 +6,8 @@ Messages are JSON objects, and each is one of these, with the fields that are na
                 {"request": name, "number", …}    see `remote_requests`
                 {"leave": true}                   stops in order: others lead what it has led
                 {"heartbeat": true}
-    controller  {"image": IMAGE}                  the answer to a registration: the broker takes part
-                {"delta": DELTA}                  a change, before the answer to the request that has caused it
+    controller  {"image": IMAGE}                  the response to a registration: the broker takes part
+                {"delta": DELTA}                  a change, before the response to the request that has caused it
                 {"answer": number, …} or {"answer": number, "failed": "why nothing has changed"}
                 {"left": true}                    the broker leads nothing any longer
                 {"refused": "why"}                before the connection closes; an unregistered broker closes it

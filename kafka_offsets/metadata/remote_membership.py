@@ -1,8 +1,8 @@
 """Remote membership: the `ClusterMembership` of a broker whose controller is in another process.
 
 It knows no sockets: a link passes messages to it and sends what it is given. `controller_service` has the messages. A
-handler that changes topics or settings waits for the answer, and with it the broker, for a limited time. The changes
-that come before the answer are made first.
+handler that changes topics or settings waits for the response, and with it the broker, for a limited time. The changes
+that come before the response are made first.
 """
 
 from collections import deque
@@ -46,7 +46,7 @@ class Link(Protocol):
         ...
 
     def answered(self) -> None:
-        """Record that the controller has answered the oldest heartbeat without an answer."""
+        """Record that the controller has answered the oldest heartbeat without a response."""
         ...
 
     @property
@@ -151,7 +151,7 @@ class RemoteMembership:
             raise ValueError("message: it is of no known kind")
 
     def _is_answer(self, fields: Fields) -> bool:
-        """Whether a message is the answer to a request during which the broker waits."""
+        """Whether a message is the response to a request during which the broker waits."""
         return "answer" in fields and fields.number("answer", 0) in self._answers
 
     def make_held_changes(self) -> None:
@@ -206,7 +206,7 @@ class RemoteMembership:
             link.soon(decide)
 
     def lost(self) -> None:
-        """Record that the connection is lost: proposals without an answer fail."""
+        """Record that the connection is lost: proposals without a response fail."""
         if self._link is not None:
             self._decide_soon(self._link)
         self._link = None
@@ -225,12 +225,12 @@ class RemoteMembership:
     def _request(
         self, name: str, fields: Callable[[], Json], read: Callable[[Fields], T], *, holds: bool = False
     ) -> T:
-        """Return what `read` finds in the answer to a request.
+        """Return what `read` finds in the response to a request.
 
-        StorageError if there is no answer, if it is wrong, or if nothing has changed.
+        StorageError if there is no response, if it is wrong, or if nothing has changed.
         read   raises ValueError for a wrong answer: the connection is lost, but not before the present request of a
                client is decided
-        holds  changes that come before the answer are made after the present request of a client
+        holds  changes that come before the response are made after the present request of a client
         """
         link = self._link
         if link is None or self._is_changing:
@@ -338,7 +338,7 @@ class RemoteMembership:
 
 
 def _nothing(response: Fields) -> None:
-    """Read an answer that has no fields."""
+    """Read a response that has no fields."""
 
 
 def _refuse(reason: str) -> None:

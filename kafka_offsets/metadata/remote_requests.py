@@ -2,7 +2,7 @@
 
 Each request has a function that makes its fields and one that executes it. Where a broker decides by a topic that it
 knows, the request says what that is: if the topic has changed in the meantime, nothing happens, and the client tries
-again. Any fields give an answer or a ValueError.
+again. Any fields give a response or a ValueError.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """A follower of a partition: where it fetches, what it appends, and where it truncates.
 
-The caller sends what `next_question` returns to the leader, hands the answer to `on_answer`, and carries out the
+The caller sends what `next_question` returns to the leader, hands the response to `on_answer`, and carries out the
 decisions in their order. One question is under way at a time; an answer to any other one is ignored, so a follower that
 has truncated or has a new leader never appends what it asked for before.
 
@@ -34,7 +34,7 @@ Question = FetchOf | OffsetsOf
 
 
 class FetchAnswer(NamedTuple):
-    """The answer to a `FetchOf`.
+    """The response to a `FetchOf`.
 
     records      whole batches from the fetch offset on; empty when there are none
     next_offset  the offset after the last of them, or the fetch offset
@@ -51,7 +51,7 @@ class FetchAnswer(NamedTuple):
 
 
 class OffsetsAnswer(NamedTuple):
-    """The answer to an `OffsetsOf`."""
+    """The response to an `OffsetsOf`."""
 
     question: OffsetsOf
     error: ErrorCode = ErrorCode.NONE
@@ -170,7 +170,7 @@ class FollowerReplica:
     # --- answers
 
     def on_answer(self, response: Answer, epochs: Epochs) -> tuple[Decision, ...]:
-        """Decide what to do with the answer to the question that is under way; `epochs` are those of this log."""
+        """Decide what to do with the response to the question that is under way; `epochs` are those of this log."""
         if response.question != self._under_way:
             return ()
         self._under_way = None

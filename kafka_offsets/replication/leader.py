@@ -302,7 +302,7 @@ class LeaderReplica:
         return ErrorCode.NONE
 
     def check_replicated(self, required_offset: int) -> ErrorCode | None:
-        """Return the answer to an acks=all append that ended at an offset; None: wait."""
+        """Return the response to an acks=all append that ended at an offset; None: wait."""
         if self.high_watermark < required_offset:
             return None
         if len(self.maximal_isr) < self.min_isr:

@@ -10,7 +10,7 @@ from kafka_offsets.zookeeper.operations import RequestRefusedError, UnavailableE
 
 _LOAD_SECONDS = 30.0
 _SAVE_SECONDS = 1.5
-"""Less than the time that brokers wait for an answer of the controller."""
+"""Less than the time that brokers wait for a response of the controller."""
 
 _WHERE = "the metadata in ZooKeeper"
 

@@ -45,7 +45,7 @@ _ATTEMPTS = 20
 
 
 class UnavailableError(KafkaOffsetsError):
-    """ZooKeeper cannot be reached, or its answer was lost."""
+    """ZooKeeper cannot be reached, or its response was lost."""
 
     def __init__(self, message: str = "ZooKeeper does not answer") -> None:
         super().__init__(message)

@@ -96,7 +96,7 @@ class Znode(NamedTuple):
 class Problem(Enum):
     """Why a request had no effect. Of a Multi the first four mean: another client has changed the znodes.
 
-    UNAVAILABLE  no answer: ZooKeeper cannot be reached, or the connection was lost. Changes may have been made.
+    UNAVAILABLE  no response: ZooKeeper cannot be reached, or the connection was lost. Changes may have been made.
     REFUSED      any other error; nothing was changed
     """
 

@@ -203,7 +203,7 @@ def test_damaged_records_leave_the_lag(
         },
     )
     (_, first, *_), error = told(many, capsys, "lag")
-    assert first.split() == ["g29", "1", "1", "29", "-", "-"]
+    assert first.split() == ["g29", "1", "1", "29", "-", "-", "-"]
     assert "it is not known since when a group lags in orders-0: " in error
 
 

@@ -12,7 +12,7 @@ from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
-from kafka_offsets.testing.server.facts import gather
+from kafka_offsets.testing.server.facts import gather, moves_back
 from tests.diagnosis import histories
 from tests.drivers.core import CoreClient, make_core
 
@@ -24,7 +24,7 @@ def test_a_thousand_groups_of_twenty_members_are_gathered_and_diagnosed_in_a_sec
     """CPU time. One group is made by its members, and kept under the names of the others; each member has fetched."""
     core = make_core(group_initial_rebalance_delay_ms=0)
     consumption = Consumption()
-    core.answers.observer = Observation(consumption, core.topics.topic_name)
+    core.responses.observer = Observation(consumption, core.topics.topic_name)
     topic_admin.create_topic(core.broker, "t", MEMBERS, {})
     readers = [histories.Reader(core, f"r{number}") for number in range(MEMBERS)]
     while not all(reader.is_stable for reader in readers):
@@ -36,13 +36,13 @@ def test_a_thousand_groups_of_twenty_members_are_gathered_and_diagnosed_in_a_sec
             if reader.is_stable and reader.pinger.call(beat, 3).error_code:
                 reader.join()
     now = core.clock.now()
-    group = core.runtime.shard_of("g", now).shard.groups["g"]
+    group = core.broker.groups.runtime.shard_of("g", now).shard.groups["g"]
     client = CoreClient(core)
     for number in range(GROUPS - 1):
         other = copy.copy(group)
         other.group_id = f"g{number}"
         client.commit(other.group_id, {("t", index): 0 for index in range(MEMBERS)})
-        core.runtime.shard_of(other.group_id, now).shard.groups.held[other.group_id] = other
+        core.broker.groups.runtime.shard_of(other.group_id, now).shard.groups.held[other.group_id] = other
         for index in range(MEMBERS):
             consumption.fetched(object(), Reader(f"r{index}", "127.0.0.1"), {("t", index): 0})
     began = time.process_time()
@@ -60,8 +60,7 @@ def test_of_a_recording_only_the_commits_of_a_group_are_decoded() -> None:
                 for offset in (2, 1):
                     connection.call(commits.request(group, {("orders", 0): offset}, {}), commits.VERSION)
         recorded = broker.requests
-        facts = broker._call(lambda server: gather(server.core, "billing", requests=recorded))
-        (back,) = facts.groups[0].moved_back
+        (back,) = moves_back(recorded, "billing")["billing"]
         assert (back.before, back.after) == (2, 1)
         assert ["request" in vars(each) for each in recorded if each.api == "OffsetCommit"] == [
             True,

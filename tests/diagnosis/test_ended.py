@@ -61,7 +61,7 @@ def test_a_commit_that_succeeds_ends_what_was_refused_to_its_client(client: Core
     assert names(client) == ["commit-refused"], "and so is another group"
     assert not any(client.commit("g", {("t", 0): 1}).values())
     assert names(client) == []
-    assert not client.core.answers.incidents.refusals
+    assert not client.core.responses.incidents.refusals
 
 
 def test_a_producer_that_begins_anew_is_fenced_no_longer(client: CoreClient) -> None:

@@ -3,7 +3,7 @@
 Topics can be configured, and their settings are stored with them. The broker's own keys are described and cannot change
 while it runs, except for the keystores and truststores of listeners. Groups have the keys of consumer groups. Loggers
 and client metrics, which Kafka also has, have no configuration here: setting one is refused, as Kafka refuses an
-unknown one. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few that differ.
+unknown one. The responses were recorded from Kafka 4.3.1; tests/broker/admin_situations.py lists the few that differ.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ def alter_configs(
 ) -> messages.AlterConfigsResponse:
     """Replace the settings of each topic or group: keys that are not named get their defaults again (KIP-133).
 
-    Other resources have no settings; the answer is that of IncrementalAlterConfigs. A topic that is named twice is
+    Other resources have no settings; the response is that of IncrementalAlterConfigs. A topic that is named twice is
     refused, where Kafka does not answer at all.
     """
     response = messages.AlterConfigsResponse

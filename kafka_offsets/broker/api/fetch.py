@@ -1,10 +1,10 @@
-"""Fetch: reads batches from logs, and answers at once or when enough records have been appended.
+"""Fetch: reads batches from logs, and responses at once or when enough records have been appended.
 
 A request for more than is readable is parked at each of its partitions. It costs nothing until a partition grows, its
 deadline passes or its connection closes. When a turn ends, `wake` notifies the fetches parked at the partitions that
 grew. A fetch that now has enough to read reads again and is answered.
 
-fetch_sessions.py decides which partitions a request reads, and which its response contains. The answers and their
+fetch_sessions.py decides which partitions a request reads, and which its response contains. The responses and their
 times were recorded from Kafka 4.3.1: an offset out of range or a wrong leader epoch is answered at once, whereas a
 missing topic does not keep the other partitions from waiting.
 """

@@ -343,7 +343,7 @@ def _fetched(
 def _split_by_right(
     broker: Context, sender: Sender, topics: _Wanted | None
 ) -> tuple[_Wanted | None, list[offsets.FetchedTopic]]:
-    """Return the topics that the sender may describe, None for all, and the answer for the others."""
+    """Return the topics that the sender may describe, None for all, and the response for the others."""
     if topics is None or not sender.is_restricted:
         return topics, []
     names = [name or broker.topics.topic_name(topic_id) or "" for name, topic_id, _ in topics]

@@ -1,6 +1,6 @@
 """ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where a log begins and ends, and deleting its beginning.
 
-The answers were recorded from Kafka 4.3.1.
+The responses were recorded from Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _list_answer(
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int, is_follower: bool) -> _Found:
-    """Find the offset for a timestamp. No readable record that late is no error: the answer is then empty."""
+    """Find the offset for a timestamp. No readable record that late is no error: the response is then empty."""
     log = partition.log
     if is_follower:
         end = log.log_end_offset

@@ -1,6 +1,6 @@
 """Metadata, DescribeTopicPartitions, DescribeCluster and ApiVersions: brokers, topics, leaders and versions.
 
-One broker is the leader and the only replica of every partition, and the controller. The answers were recorded from
+One broker is the leader and the only replica of every partition, and the controller. The responses were recorded from
 Kafka 4.3.1; tests/broker/admin_situations.py lists the few that differ.
 """
 

@@ -242,7 +242,7 @@ def _topic(
 def _refuse_all(
     broker: Context, request: messages.ProduceRequest, context: RequestContext, refused: Refused
 ) -> None:
-    """Give every partition the same answer, each once."""
+    """Give every partition the same response, each once."""
     _keep_last(request, context)
     response = fail_produce(request, refused.error, context.api_version)
     for topic in response.responses:

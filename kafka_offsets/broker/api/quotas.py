@@ -155,7 +155,7 @@ def alter_client_quotas(
 ) -> messages.AlterClientQuotasResponse:
     """Change the quotas of each entity, all of its changes or none, with one write for all entities.
 
-    If an entity is named twice, its first changes are made, and the answer refuses it, as in Kafka.
+    If an entity is named twice, its first changes are made, and the response refuses it, as in Kafka.
     """
     after = dict(broker.directory.clients.quotas)
     errors: dict[Entity, _RefusedError | None] = {}

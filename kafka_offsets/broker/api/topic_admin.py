@@ -3,7 +3,7 @@
 There is one broker, so it is every replica. A requested replication factor must not exceed the number of brokers, as
 in Kafka; the configured default is capped at it (`default.replication.factor`). A client may create the offsets topic,
 with the settings that it needs. It may delete it, which ends all groups. Partitions cannot be added to it, since their
-number decides where a group is stored. The answers were recorded from Kafka 4.3.1; tests/broker/admin_situations.py
+number decides where a group is stored. The responses were recorded from Kafka 4.3.1; tests/broker/admin_situations.py
 lists the few that differ.
 """
 
@@ -549,7 +549,7 @@ def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes |
 def _topics_to_delete(
     broker: Context, request: messages.DeleteTopicsRequest
 ) -> tuple[list[Topic], list[messages.DeleteTopicsResponse.DeletableTopicResult]]:
-    """Return the topics to delete, and the answers for those that cannot be deleted."""
+    """Return the topics to delete, and the responses for those that cannot be deleted."""
     refused = []
     names: list[str] = list(request.topic_names)
     ids: list[bytes] = []

@@ -1,6 +1,6 @@
 """The requests of producers: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
 
-The answers were recorded from Kafka 4.3.1.
+The responses were recorded from Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -196,9 +196,9 @@ def _add(
     context: RequestContext,
     now: Now,
 ) -> tuple[_Results, tuple[Log, ...]]:
-    """Add the partitions of one transaction; return the answer for each, and the logs to wait for.
+    """Add the partitions of one transaction; return the response for each, and the logs to wait for.
 
-    answered  the partitions in the answer, unless one of those to add is refused
+    answered  the partitions in the response, unless one of those to add is refused
     """
     partitions = _partitions(topics)
     forbidden = forbidden_topics(topics, context) if context.api_version < _BATCHES_SINCE else ()
@@ -226,7 +226,7 @@ def forbidden_topics(topics: _Topics, context: RequestContext) -> set[str]:
 def _refused(
     broker: Context, partitions: list[TopicPartition], forbidden: Collection[str] = ()
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return the answer for each partition when one of them cannot be added; nothing when all can.
+    """Return the response for each partition when one of them cannot be added; nothing when all can.
 
     forbidden  topics that the sender may not write to
     """
@@ -408,7 +408,7 @@ def end_transaction(
     before: Transaction | None = None
 
     def decide(found: Transaction | None) -> Decision:
-        """Decide the end of the transaction, and keep its previous state for the answer."""
+        """Decide the end of the transaction, and keep its previous state for the response."""
         nonlocal before
         before = found
         return transactions.end(
@@ -426,7 +426,7 @@ def end_transaction(
         request, _client_error(error, context), context.api_version
     )
     if not error:
-        # A repeated EndTxn gets the answer of the first one.
+        # A repeated EndTxn gets the response of the first one.
         state = before if ended is None else transactions.complete(ended, now)
         assert state is not None
         response.producer_id, response.producer_epoch = state.producer_id, state.producer_epoch

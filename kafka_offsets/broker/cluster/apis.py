@@ -44,7 +44,7 @@ M = TypeVar("M", bound=messages.MessageValue)
 _PRODUCE = 0
 _DESCRIBE_PRODUCERS = 61
 _LEADER_SINCE = {0: 10, 1: 16}
-"""From these versions of Produce and Fetch on an answer tells the right leader and its address (KIP-951)."""
+"""From these versions of Produce and Fetch on a response tells the right leader and its address (KIP-951)."""
 
 _LISTENER_NOT_FOUND_SINCE = 6
 """From this version of Metadata on clients know the error of a leader without the listener of the client."""
@@ -276,7 +276,7 @@ class ClusterApis:
         return LATER
 
     def _name_leaders(self, api: Api, broker: Context, context: RequestContext, response: M) -> M:
-        """Add the leaders of refused partitions to the answer, if the version has fields for them."""
+        """Add the leaders of refused partitions to the response, if the version has fields for them."""
         version = context.api_version
         if version < _LEADER_SINCE.get(api.key, version + 1):
             return response

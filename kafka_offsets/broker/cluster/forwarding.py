@@ -1,7 +1,7 @@
 """Forwarding: a broker passes commits, fetches and deletions of offsets on to the coordinator of their group.
 
 Only with `offsets.forward`. The request goes in an Envelope, as its client's, and is passed on once: brokers with
-different metadata cannot send it in a circle. What is passed on is bounded in number and in time. If the answer is
+different metadata cannot send it in a circle. What is passed on is bounded in number and in time. If the response is
 lost, the client gets an error that it retries, because the coordinator may have executed the request.
 
 A client that has given up commits a later offset at another broker: what it has given up must not overwrite that. So
@@ -41,7 +41,7 @@ CoordinatorOf = Callable[[str], int]
 class Forwarding:
     """The requests that one broker has passed on.
 
-    under_way  how many of them have no answer yet
+    under_way  how many of them have no response yet
     _waiting   those that wait until the controller has answered, in their order
     """
 
@@ -95,7 +95,7 @@ class Forwarding:
     def _begin_waiting(self) -> None:
         """Pass on what waits once the controller has answered the last heartbeat, or is not reached."""
         if self._membership.is_reachable and self.may_be_fenced:
-            # This was the answer to a heartbeat that was sent before the silence.
+            # This was the response to a heartbeat that was sent before the silence.
             self._membership.when_answering(self._begin_waiting)
             return
         waiting, self._waiting = self._waiting, deque()
@@ -142,7 +142,7 @@ class _Forwarded:
             return
 
         def answered(response: Response) -> None:
-            """Decide the other groups, and join the answers in the order of the request."""
+            """Decide the other groups, and join the responses in the order of the request."""
             self.decide(other_part, now, lambda other: done(named.join_by_key(request, response, other)))
 
         self._there(node_id, part, answered)

@@ -1,7 +1,7 @@
 """Long requests in short steps: other requests wait for one step, not for all of them.
 
 Between two steps there is a millisecond in which sockets are read and other requests are decided. So each handler of
-this kind documents which parts of its answer are consistent. A request that needs one step is decided at once.
+this kind documents which parts of its response are consistent. A request that needs one step is decided at once.
 """
 
 from __future__ import annotations

@@ -343,7 +343,7 @@ class BrokerCore:
         return connection
 
     def disconnect(self, connection: ClientConnection) -> None:
-        """Forget a connection; its remaining answers are dropped."""
+        """Forget a connection; its remaining responses are dropped."""
         connection.release()
         self.responses.forget(connection)
         self.connections.pop(connection, None)
@@ -370,7 +370,9 @@ class BrokerCore:
     def end_turn(self) -> bool:
         """Append, make durable, answer; return whether requests remain for another turn."""
         now = self.clock.now()
-        for _ in range(_ROUNDS):  # most turns of a client that waits for each answer have few of these to do
+        for _ in range(
+            _ROUNDS
+        ):  # most turns of a client that waits for each response have few of these to do
             if self.shards.dirty:
                 self.shards.append(now)
             if self.replicas is not None:
@@ -439,7 +441,7 @@ class BrokerCore:
         )
 
     def drain(self, connection: ClientConnection) -> bytes:
-        """Return and clear a connection's output; requests that its answers blocked are decided in the next turn."""
+        """Return and clear a connection's output; requests that its responses blocked are decided in the next turn."""
         return b"".join(self.drain_pieces(connection))
 
     def drain_pieces(self, connection: ClientConnection) -> list[bytes | bytearray]:

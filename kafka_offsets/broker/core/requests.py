@@ -45,7 +45,7 @@ class RequestDispatcher:
         self._shortcuts: dict[int, Shortcut] = {}
 
     def serve(self, connection: ClientConnection, now: Now) -> None:
-        """Decide the complete requests, as far as earlier ones allow; release their answers."""
+        """Decide the complete requests, as far as earlier ones allow; release their responses."""
         try:
             self._decide_frames(connection, now)
         finally:  # a request may close the connection: earlier responses are still sent

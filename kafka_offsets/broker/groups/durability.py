@@ -1,4 +1,4 @@
-"""Durability: syncs of logs that have grown, and the answers and callbacks that wait for them.
+"""Durability: syncs of logs that have grown, and the responses and callbacks that wait for them.
 
 One sync runs at a time; whatever is appended in the meantime waits for the next one. The `fsync` policy decides whether
 and when logs are synced.

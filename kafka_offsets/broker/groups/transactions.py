@@ -222,7 +222,7 @@ class TransactionCoordinator:
 
         joins  the request only adds to the transaction, and may do that next to others of its producer: Kafka's brokers
                repeat such requests of theirs until they succeed
-        Returns the error, the next state if it changes, and the logs that the answer has to wait for.
+        Returns the error, the next state if it changes, and the logs that the response has to wait for.
         """
         index = self.partition_of(transactional_id)
         if isinstance(index, ErrorCode):
@@ -233,7 +233,7 @@ class TransactionCoordinator:
         if is_pending and not joins:
             return error if error in _OF_ANOTHER else ErrorCode.CONCURRENT_TRANSACTIONS, None, ()
         if following is None:
-            # The state that an answer depends on may not be durable yet.
+            # The state that a response depends on may not be durable yet.
             return error, None, () if error and self.topics.is_replicated else (log,)
         failed = self._store(index, transactional_id, following, now)
         if failed:

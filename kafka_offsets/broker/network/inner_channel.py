@@ -79,7 +79,7 @@ class InnerChannel:
         server.request_turn()
 
     def flush(self) -> None:
-        """Carry the answers back; the server calls this at the end of its turn."""
+        """Carry the responses back; the server calls this at the end of its turn."""
         assert self._of is not None and self._connection is not None
         connection = self._connection
         data = self._of.core.drain(connection)
@@ -128,7 +128,7 @@ class InnerChannel:
             self._network.carry(self._source, self._source, report)
 
     def close(self) -> None:
-        """Close the connection; its requests get no answer."""
+        """Close the connection; its requests get no response."""
         self._protocol = self._new_protocol()
         self._closed += 1
         self._disconnect()

@@ -27,7 +27,7 @@ class InnerPeer:
         self._core.receive(self._connection, encode_request(self._request, self._version, 1, "this process"))
 
     def flush(self) -> None:
-        """Set the answer as the result, or fail if there will be none."""
+        """Set the response as the result, or fail if there will be none."""
         frame = self._core.drain(self._connection)
         if frame and not self.answer.done():
             self._core.disconnect(self._connection)
@@ -36,11 +36,11 @@ class InnerPeer:
             self.abort()
 
     def has_left(self) -> bool:
-        """Return False: it waits for the answer."""
+        """Return False: it waits for the response."""
         return False
 
     def abort(self) -> None:
-        """Fail the future: there will be no answer."""
+        """Fail the future: there will be no response."""
         self._core.disconnect(self._connection)
         if not self.answer.done():
             self.answer.set_exception(RuntimeError("this broker was stopped before the request was answered"))

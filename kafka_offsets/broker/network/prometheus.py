@@ -32,7 +32,7 @@ _MOST_REQUESTS = 16
 """Maximum number of concurrent requests; further connections are closed."""
 
 _REQUEST_SECONDS = 15.0
-"""Time limit of a request with its answer."""
+"""Time limit of a request with its response."""
 
 logger = new_logger(__name__)
 
@@ -105,7 +105,7 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Close connections that send no request or do not read the answer; called twice a second."""
+        """Close connections that send no request or do not read the response; called twice a second."""
         oldest = monotonic_s() - self._request_seconds
         for request, since in list(self._open.items()):
             if since <= oldest:

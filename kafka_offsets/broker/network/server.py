@@ -1,7 +1,7 @@
 """Server: the broker's sockets, the only module of the broker that knows asyncio.
 
 One ``asyncio.Protocol`` per connection passes received bytes to the core. One ``end_turn`` after each turn of the loop
-appends and answers. One write per connection sends all its answers. fsync runs in a worker thread.
+appends and responses. One write per connection sends all its responses. fsync runs in a worker thread.
 """
 
 import asyncio
@@ -137,7 +137,7 @@ class Peer(asyncio.Protocol):
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        """Record that the peer does not read its answers."""
+        """Record that the peer does not read its responses."""
         if self.connection is not None:
             self.connection.is_blocked = True
         self.pause_reading()
@@ -160,7 +160,7 @@ class Peer(asyncio.Protocol):
             self.resume()
 
     def _schedule_step(self) -> None:
-        """Write the next part of a large answer after other connections had their turn, unless the socket is full."""
+        """Write the next part of a large response after other connections had their turn, unless the socket is full."""
 
         def step() -> None:
             if not self._writer.is_paused:
@@ -467,7 +467,7 @@ class Server:
             widen_backlog(listener)
 
     def exchange(self, request: messages.MessageValue, version: int) -> "Future[Any]":
-        """Decide a request as if a connection had sent it; the future has the answer or fails with RuntimeError."""
+        """Decide a request as if a connection had sent it; the future has the response or fails with RuntimeError."""
         inner = InnerPeer(self.core, request, version)
         self._inner.add(inner)
         inner.answer.add_done_callback(lambda _: self._inner.discard(inner))
@@ -596,7 +596,7 @@ class Server:
     def end_or_request_turn(self) -> None:
         """End the turn now if nothing else is left in this round of the loop, otherwise after this round.
 
-        Another round asks the kernel for events once more. A client that waits for each answer makes most rounds
+        Another round asks the kernel for events once more. A client that waits for each response makes most rounds
         of one request: without the other round this takes four system calls in place of five, and 0 to 8 % less CPU.
         """
         if self._rest_of_round or self._turn is not None:

@@ -1,7 +1,7 @@
 """TCP channel: a connection between two brokers of different processes.
 
 Requests are pipelined, and the other broker answers them in order. Whatever goes wrong is the loss of the connection:
-all requests without an answer get None, and the next request connects again, to the address that the metadata have.
+all requests without a response get None, and the next request connects again, to the address that the metadata have.
 With SASL the channel logs in before its first request, and again before its session ends, on the same connection
 (KIP-368); requests wait for that. Source: NetworkClient, BrokerBlockingSender, SaslClientAuthenticator of Kafka 4.3.
 """
@@ -33,8 +33,8 @@ class ChannelLimits(NamedTuple):
     """Bounds of a channel.
 
     response_bytes  the largest frame that is accepted
-    request_ms      how long a connection may take to open, and an answer to come once all earlier ones are there; the
-                    time that the request itself allows is added to that of an answer
+    request_ms      how long a connection may take to open, and a response to come once all earlier ones are there; the
+                    time that the request itself allows is added to that of a response
     """
 
     response_bytes: int
@@ -108,7 +108,7 @@ class TcpChannel:
         self.lose(self._connection, f"no answer to {first.api} in {first.due} ms")
 
     def accept(self, connection: _Connection) -> None:
-        """Pass on the answers that have arrived."""
+        """Pass on the responses that have arrived."""
         self.write(connection)
         protocol = connection.protocol
         try:
@@ -122,7 +122,7 @@ class TcpChannel:
         self.write(connection)
 
     def _answered(self, on_answer: OnAnswer, response: object) -> None:
-        """Pass an answer on to the sender of its request. Raises ProtocolError if it cannot be one."""
+        """Pass a response on to the sender of its request. Raises ProtocolError if it cannot be one."""
         if self._was_reported:
             logger.info("broker %d answers again", self._target)
             self._was_reported = False
@@ -155,7 +155,7 @@ class TcpChannel:
             self._request_turn()
 
     def close(self) -> None:
-        """Close the connection; its requests get no answer."""
+        """Close the connection; its requests get no response."""
         self._closed += 1
         self._drop()
 

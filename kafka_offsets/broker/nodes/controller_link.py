@@ -1,6 +1,6 @@
 """Controller link: the connection of a broker to the controller of its cluster, in another process.
 
-Messages arrive on the event loop. Only where a handler needs an answer does the whole broker wait for it, for
+Messages arrive on the event loop. Only where a handler needs a response does the whole broker wait for it, for
 `_ANSWER_SECONDS` at most: `wait` reads the same socket, so that everything is received in order. This is why the link
 has a socket of its own instead of a transport. A lost connection is made again, with a growing pause. With TLS or SASL
 between brokers it is encrypted and logs in before it registers, with the messages of `controller_login`.
@@ -49,7 +49,7 @@ class ControllerLink:
     registration  returns the first message of a connection
     request_turn  ends the turn of the broker, which has received something
     security      returns how it connects and logs in, as that is now
-    _beats        when each heartbeat without an answer was sent; `_answered_at` that of the last one with an answer
+    _beats        when each heartbeat without a response was sent; `_answered_at` that of the last one with a response
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class ControllerLink:
         self._put_heartbeat()
 
     def answered(self) -> None:
-        """Record that the controller has answered the oldest heartbeat without an answer."""
+        """Record that the controller has answered the oldest heartbeat without a response."""
         if not self._beats:
             raise ProtocolError("an answer to no heartbeat", 0)
         self._answered_at = self._beats.popleft()

@@ -108,7 +108,7 @@ class PeerLogin:
         self._has_begun = self.is_complete = False
 
     def receive(self, message: bytes) -> bytes:
-        """Return the answer to a message. Raises LoginRefusedError, also for a message that is none of a login."""
+        """Return the response to a message. Raises LoginRefusedError, also for a message that is none of a login."""
         authentication, now = self.authentication, self._clock.now()
         assert authentication is not None and not self.is_complete
         try:

@@ -3,7 +3,7 @@
 A batch is appended unchanged, compressed or not, except the fields that the broker sets: timestamp type and max
 timestamp here, offsets and leader epoch in the log. The checks, their order and their error codes were recorded from
 Kafka 4.3.1. Three answers differ on purpose. Where Kafka answers an escaped exception with UNKNOWN_SERVER_ERROR (an
-unknown codec, compressed data that does not decompress), the answer here is INVALID_RECORD. Records whose offsets are
+unknown codec, compressed data that does not decompress), the response here is INVALID_RECORD. Records whose offsets are
 not 0, 1, 2 … are refused; Kafka stores them in an uncompressed batch, although no consumer can read them correctly.
 Compressed records have limits of size and number, see :class:`DecompressionBudget`.
 
@@ -83,7 +83,7 @@ class Refused(NamedTuple):
 
     message        for the client's log, or None
     record_errors  index of a record and what is wrong with it
-    by_log         whether the answer contains the log start offset: in Kafka it does if the log has checked the batch
+    by_log         whether the response contains the log start offset: in Kafka it does if the log has checked the batch
     """
 
     error: ErrorCode

@@ -48,7 +48,7 @@ _ABORTED = struct.Struct(">qqqq")
 class AppendedBatch(NamedTuple):
     """A batch in the log.
 
-    timestamp  the latest timestamp of the batch, or its append time: part of the answer to a duplicate
+    timestamp  the latest timestamp of the batch, or its append time: part of the response to a duplicate
     """
 
     first_sequence: int

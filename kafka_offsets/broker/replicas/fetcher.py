@@ -75,7 +75,7 @@ class ReplicaFetcher:
     def add(self, partition: Partition) -> None:
         """Copy one more partition, from the next `send` on.
 
-        The answer to a request that is under way says nothing about it.
+        The response to a request that is under way says nothing about it.
         """
         self.remove(partition)
         key = partition.topic_id, partition.index
@@ -196,9 +196,9 @@ class ReplicaFetcher:
         self.send(now)
 
     def accept(self, partition: Partition, parse: Callable[[], Answer]) -> None:
-        """Append what a leader has sent for one partition, or do what else its answer requires.
+        """Append what a leader has sent for one partition, or do what else its response requires.
 
-        parse  returns the answer; ProtocolError if its records are damaged
+        parse  returns the response; ProtocolError if its records are damaged
         """
         replica = partition.replica
         assert isinstance(replica, FollowerReplica)

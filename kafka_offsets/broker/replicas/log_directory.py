@@ -2,7 +2,7 @@
 
 A follower that cannot append keeps every record with `acks=all` waiting, and a leader that cannot append stops its
 partitions and groups. So the first refusal makes the directory offline: this broker resigns, which leaves to others
-what they have in sync, and fetches nothing. Where no other replica is in sync it leads on, and answers errors as a
+what they have in sync, and fetches nothing. Where no other replica is in sync it leads on, and responses errors as a
 broker that is alone. The disk is tried again and again; once it takes writes, this broker follows, and joins each ISR
 when it has caught up. A log that has failed for good keeps the directory offline until the broker is started again.
 

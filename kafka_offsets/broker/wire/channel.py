@@ -17,7 +17,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connection; requests without an answer get none, and no None either."""
+        """Close the connection; requests without a response get none, and no None either."""
         ...
 
 

@@ -36,7 +36,7 @@ class ClientConnection:
     authentication what it may send, on a listener with SASL; None otherwise
     principal      the peer, as its listener has authenticated it; set before it sends requests that need rights
     output         answers to be sent, `output_bytes` in total
-    unsent_bytes   size of large answers in memory, as counted by `ResponseBudget`
+    unsent_bytes   size of large responses in memory, as counted by `ResponseBudget`
     decided_bytes  size of the requests in `unanswered`
     pipelined_key  API key of the last of them, if further requests of this API need not wait for it
     known_header   header of its last request

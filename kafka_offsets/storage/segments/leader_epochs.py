@@ -1,4 +1,4 @@
-"""Leader epochs of one log: which epoch wrote which offsets, and the answers of OffsetForLeaderEpoch.
+"""Leader epochs of one log: which epoch wrote which offsets, and the responses of OffsetForLeaderEpoch.
 
 No input or output: the log reads and writes the file. Sources: KIP-101, KIP-279, LeaderEpochFileCache of Kafka 4.3.
 """
@@ -81,7 +81,7 @@ class LeaderEpochs:
         )
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the answer of OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and where it ends.
+        """Return the response of OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and where it ends.
 
         (-1, -1) when `epoch` is -1 or later than any known one. When all known ones are later, `epoch` itself
         and the start of the first.

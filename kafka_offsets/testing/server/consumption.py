@@ -86,7 +86,7 @@ class Consumption:
 
 
 class Observation:
-    """The observer of one broker, which sees fetches and answers. See `broker.wire.responses.Observer`.
+    """The observer of one broker, which sees fetches and responses. See `wire.responses.Observer`.
 
     consumption  where it notes them; `consuming` reads it
     topic_name   topic id -> name

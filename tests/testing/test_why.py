@@ -293,23 +293,31 @@ def test_a_transaction_that_timed_out_and_its_fenced_producer() -> None:
 
 
 def test_a_client_without_rights() -> None:
-    with Broker(
-        CONFIG, users={"alice": "secret"}, acls=[allow("User:alice", "Read", topic="orders")]
-    ) as broker:
+    with Broker(CONFIG, users={"alice": "secret"}, acls=[allow("alice", "Read", topic="orders")]) as broker:
         broker.create_topic("orders", 1)
-        reader = consumer(
-            broker,
-            security_protocol="SASL_PLAINTEXT",
-            sasl_mechanism="PLAIN",
-            sasl_username="alice",
-            sasl_password="secret",
-        )
+        login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+        login |= {"sasl_username": "alice", "sasl_password": "secret"}
+        reader = consumer(broker, **login)
         reader.subscribe(["orders"])
         until(lambda: reader.poll(0.05) or any(each.name == "denied" for each in broker.why("billing")))
         sentence = said(broker, "denied")
         assert sentence.startswith("'w1' at 127.0.0.1, as User:alice, is denied")
         assert "of group 'billing'" in sentence
         assert "GROUP_AUTHORIZATION_FAILED" in sentence
+        broker.add_acls(allow("alice", "Read", group="billing"))
+        reader.close()
+        reader = joined(broker, **login)
+        assert not broker.why("billing"), "it is served now"
+        broker.remove_acls(allow("alice", "Read", topic="orders"))
+        with pytest.raises(KafkaException):
+            reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        with pytest.raises(KafkaException):
+            reader.get_watermark_offsets(TopicPartition("orders", 0), 2)
+        assert "is denied ListOffsets of topic 'orders'" in str(broker.why("billing") or broker.why())
+        broker.add_acls(allow("alice", "Read", topic="orders"))
+        reader.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        assert reader.get_watermark_offsets(TopicPartition("orders", 0), 2) == (0, 0)
+        until(lambda: (reader.poll(0.05) and False) or not broker.why())
         reader.close()
 
 

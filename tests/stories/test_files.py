@@ -18,6 +18,7 @@ ELSEWHERE = {
     "INELIGIBLE_REPLICA": "between brokers: tests/replication/test_elections.py",
     "INVALID_UPDATE_VERSION": "between brokers: tests/replication/test_elections.py",
     "KAFKA_STORAGE_ERROR": "needs a disk that fails: tests/broker/test_disk_errors.py",
+    "BROKER_NOT_AVAILABLE": "of our client, for an unknown broker: tests/client/test_transactions_command.py",
     "LISTENER_NOT_FOUND": "needs a broker without a listener of its name: tests/testing/test_cluster_listeners.py",
     "NEW_LEADER_ELECTED": "between brokers: tests/replication/test_elections.py",
     "NETWORK_EXCEPTION": "between brokers, of which one is cut off: tests/testing/test_cluster_failures.py",

@@ -78,7 +78,7 @@ def is_refused(api_key: int, response: Any) -> bool:
     return is_error
 
 
-def record(incidents: Incidents, api: str, context: RequestContext, response: Any, wall_ms: int) -> None:
+def record(incidents: Incidents, api: str, context: RequestContext, response: object, wall_ms: int) -> None:
     """Record the errors in a response that `is_refused`."""
     for code, part, message in _errors(context.api_key, response):
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
@@ -93,7 +93,7 @@ def record(incidents: Incidents, api: str, context: RequestContext, response: An
         incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **details)
 
 
-def end(incidents: Incidents, api: str, context: RequestContext, response: Any) -> None:
+def end(incidents: Incidents, api: str, context: RequestContext, response: object) -> None:
     """End what was refused to the client before for that with which a response serves it."""
     key, request = context.api_key, context.request
     is_echo = response is request  # it says that there is no error

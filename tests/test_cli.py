@@ -121,7 +121,7 @@ def taken_port() -> Iterator[int]:
         (["serve", "--instance", "a"], "kafka-offsets: --instance needs --http"),
         (
             ["serve", "--http", "0", "--metrics-port", "0"],
-            "kafka-offsets: --http serves the metrics too, at /metrics: --metrics-port is without it",
+            "kafka-offsets: --http serves the metrics too, at /metrics: leave out --metrics-port",
         ),
         (
             ["serve", "--http", "0", "--http-token", ""],

@@ -25,7 +25,7 @@ def serve(options: Namespace, host: str, port: int, data_directory: Path | None)
     if missing:
         raise ConfigError(f"--http needs {' and '.join(missing)}: {install_command('http')}")
     if options.metrics_port is not None:
-        raise ConfigError("--http serves the metrics too, at /metrics: --metrics-port is without it")
+        raise ConfigError("--http serves the metrics too, at /metrics: leave out --metrics-port")
     token = options.http_token if options.http_token is not None else os.environ.get(_VARIABLE)
     if token == "":
         raise ConfigError(f"the token of --http-token, or of {_VARIABLE}, is empty")

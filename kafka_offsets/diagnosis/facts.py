@@ -84,6 +84,14 @@ class Back:
 
 
 @dataclass(frozen=True, slots=True)
+class Departed:
+    """The last member that left a group, as client and address, and what it had fetched of its partitions."""
+
+    client: str
+    positions: Mapping[TopicPartition, Position]
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """One group.
 
@@ -94,6 +102,7 @@ class Group:
     offsets      committed ones
     held         partitions whose offset an open transaction has committed -> its producer id
     moved_back   commits that moved an offset back, since which nothing has passed the offset before
+    last_left    the last member that left; None: not known
     unavailable  why nothing is known of it, such as that its coordinator loads
     """
 
@@ -107,6 +116,7 @@ class Group:
     offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
     held: Mapping[TopicPartition, int] = field(default_factory=dict)
     moved_back: tuple[Back, ...] = ()
+    last_left: Departed | None = None
     unavailable: str = ""
     exists: bool = True
 

@@ -73,18 +73,23 @@ def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield topics that clients ask for and that do not exist; a client that reads others has a typo less."""
+    """Yield topics that clients ask for and that do not exist.
+
+    A client that reads others may ask for what it does not need, unless the name is near to that of a topic.
+    """
     reading = {
         (each.client_id, each.host) for group in facts.groups for each in group.members if each.partitions
     }
     asked = {
         each.text("topic"): each
         for each in refused(facts, "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
-        if each.last_ms >= now - ASKED_WITHIN_MS and (each.text("client"), each.text("host")) not in reading
+        if each.last_ms >= now - ASKED_WITHIN_MS
     }
     for name, incident in asked.items():
         if name and facts.topics is not None and name not in facts.topics and "," not in name:
             near = nearest_name(name, facts.topics)
+            if not near and (incident.text("client"), incident.text("host")) in reading:
+                continue
             sentence = f"topic {name} does not exist, and {who(incident)} asked for it {when(incident)}{near}"
             yield Finding("", "topic", name, sentence)
 

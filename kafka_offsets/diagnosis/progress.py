@@ -210,6 +210,21 @@ def never_committed(facts: Facts, now: int) -> Iterator[Finding]:
             since = f"committed nothing since {clock(group.since_ms or 0)}"
             places = [partition for partition, _ in read]
             yield of_group(group, f"member {member} of {group} has read {said} and {since}", *places)
+    for group in facts.groups:
+        left = group.last_left
+        if left is None or group.members or group.group_id not in facts.asked:
+            continue  # to read and not to commit may be meant
+        parts = [
+            (partition, position)
+            for partition, position in left.positions.items()
+            if position.last > position.first
+            and partition not in group.offsets
+            and partition not in group.held
+        ]
+        if parts:
+            said = listed(f"{place(partition)} up to {position.last}" for partition, position in parts)
+            sentence = f"{left.client} has read {said} as a member of {group} and left: it has committed nothing there"
+            yield of_group(group, sentence, *(partition for partition, _ in parts))
 
 
 def _uncommitted(group: Group, member: Member) -> list[tuple[TopicPartition, Position]]:

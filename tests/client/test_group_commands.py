@@ -312,8 +312,17 @@ def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> No
             assert tell.error == f"kafka-offsets: {said}\n", words
         broker.create_topic("orders", 1)
         broker.commit("g", {("orders", 0): 0})
+        with Connection(*parse_address(broker.bootstrap_servers)) as connection:
+            join = messages.JoinGroupRequest
+            request = join("left", 10_000, 1000, "", None, "consumer", [join.Protocol("range", b"")])
+            member = connection.call(request, 3).member_id
+            connection.call(messages.LeaveGroupRequest("left", member), 1)
+        assert tell("groups", "describe", "left") == []
+        assert tell.error.endswith("kafka-offsets: group left has no active members\n")
+        assert "no committed offsets: group left\n" in tell.error
+        assert "there are no groups" not in tell.error
         tell("groups", "list", "--state", "Stable")
-        assert tell.error == "kafka-offsets: none of 1 groups is of these states and types\n"
+        assert tell.error == "kafka-offsets: none of 2 groups is of these states and types\n"
 
 
 # ---- files ----------------------------------------------------------------------------------------------------

@@ -12,9 +12,11 @@ from confluent_kafka import KafkaException, TopicPartition
 from kafka import KafkaConsumer
 
 from kafka_offsets.client.connection import Connection, parse_address
+from kafka_offsets.diagnosis.facts import Position
 from kafka_offsets.diagnosis.rules import RULES
 from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker, ManualClock, allow, committed, group_stable, member_joined
+from kafka_offsets.testing.server.facts import gather
 from kafka_offsets.testing.server.recording import RecordedRequest
 from tests.testing.why_clients import CONFIG, consumer, found_at, is_stable, joined, producer, said, until
 
@@ -161,6 +163,41 @@ def test_read_and_never_committed(broker: Broker) -> None:
     assert "'w1' at 127.0.0.1 of group 'billing' has read orders-0 up to 2 and committed nothing" in sentence
     reader.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
     assert not found_at(broker, 9000)
+    reader.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_consumer_has_read_and_left_without_a_commit(broker: Broker, protocol: str) -> None:
+    """The consumer of a short test: it is closed before the test looks."""
+    broker.produce("orders", ["a", "b"])
+    others = joined(broker, "others", group_protocol=protocol)  # by the same client id
+    reader = joined(broker, group_protocol=protocol)
+    until(lambda: (reader.poll(0.05) and False) or any(each.last == 2 for each in _read_positions(broker)))
+    reader.close()
+    sentence = "'w1' at 127.0.0.1 has read orders-0 up to 2 as a member of group 'billing' and left"
+    assert said(broker, "never-committed") == f"{sentence}: it has committed nothing there"
+    with pytest.raises(AssertionError, match=f"why: {sentence}"):
+        broker.assert_lag("billing", 0)
+    assert not [each for each in broker.why() if each.name == "never-committed"], "nobody asks for the group"
+    broker.commit("billing", {("orders", 0): 2})
+    assert not [each for each in broker.why("billing") if each.name == "never-committed"]
+    others.close()
+
+
+def _read_positions(broker: Broker) -> list[Position]:
+    facts = broker._call(lambda server: gather(server.core, "billing"))
+    return [each for member in facts.groups[0].members for each in (member.positions or {}).values()]
+
+
+def test_a_typo_is_said_also_of_a_client_that_reads(broker: Broker) -> None:
+    """All clients of librdkafka have one client id unless they are given another."""
+    reader = joined(broker, "payments")
+    other = consumer(broker)
+    other.subscribe(["order"])
+    until(lambda: (other.poll(0.05) and False) or bool(broker.why()))
+    assert "topic order does not exist" in said(broker, "topic-missing", None)
+    assert "did you mean orders?" in said(broker, "topic-missing", None)
+    other.close()
     reader.close()
 
 

@@ -21,7 +21,7 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _PRODUCE = 0
 
-OBSERVED = frozenset((11, 14, 68))
+OBSERVED = frozenset((11, 13, 14, 68))
 """APIs whose responses an observer sees: JoinGroup, SyncGroup, ConsumerGroupHeartbeat."""
 
 logger = new_logger(__name__)

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from kafka_offsets.client.admin_requests.groups import GroupFacts
 from kafka_offsets.commands.groups.rows import Logs, Row, be_patient, of_each_group, offset_rows
-from kafka_offsets.commands.options.connections import Refusals, listed_groups, unknown_group
+from kafka_offsets.commands.options.connections import Refusals, listed, listed_groups, unknown_group
 from kafka_offsets.commands.output.tables import print_rows
 from kafka_offsets.protocol.topic_partition import by_topic
 from kafka_offsets.terminal import note
@@ -95,18 +95,20 @@ def describe(options: Options) -> int:
     be_patient(options)
     with options.connections.cluster() as cluster:
         logs = Logs(cluster, refusals)
+        alive: list[str] = []
 
         def described(facts: GroupFacts) -> list[Row]:
             """Return the rows of a group."""
             if facts.description.state == "Dead" and not facts.committed:
                 refusals.add(unknown_group(options, facts.group))
                 return []
+            alive.append(facts.group)
             _note_state(refusals, facts)
             return view(logs, facts, options)
 
         rows = of_each_group(options, logs, described, described=True)
     if not rows and not refusals.code:
-        note("there are no groups")
+        note(f"no committed offsets: group {listed(alive)}" if alive else "there are no groups")
     print_rows(_shown(columns, rows, verbose=options.verbose), rows, as_json=options.json)
     refusals.say()
     return refusals.code

@@ -40,7 +40,7 @@ def why(options: argparse.Namespace) -> int:
     for each in found:
         print(json.dumps(_as_json(each)) if options.json else f"{each.sentence}\n    {each.help}", flush=True)
     if not found and not refusals.code and not options.json:
-        note("nothing is stuck, as far as a client's requests tell")
+        note("a client's requests tell of nothing that is stuck; `lag` shows how far groups are behind")
     return REFUSED if found else refusals.code
 
 

@@ -19,7 +19,10 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 _Places = dict[tuple[str, str], frozenset[TopicPartition]]
 """(group, member) -> partitions."""
 
-_JOIN_GROUP, _SYNC_GROUP, _CONSUMER_GROUP_HEARTBEAT = 11, 14, 68
+_JOIN_GROUP, _LEAVE_GROUP, _SYNC_GROUP, _CONSUMER_GROUP_HEARTBEAT = 11, 13, 14, 68
+
+_MOST_LEFT = 1000
+"""Limit of the groups of which the last member that left is known."""
 
 
 class Reader(NamedTuple):
@@ -37,11 +40,13 @@ class Consumption:
 
     _positions  by connection: its reader, and the offset of its last Fetch of each partition that was no error
     _firsts     by connection: the offset of its first Fetch of each of these partitions
+    last_left   by group: the last member that left, and its first and last Fetch of each of its partitions
     """
 
     def __init__(self) -> None:
         self._positions: dict[object, tuple[Reader, dict[TopicPartition, int]]] = {}
         self._firsts: dict[object, dict[TopicPartition, int]] = {}
+        self.last_left: dict[str, tuple[Reader, dict[TopicPartition, tuple[int, int]]]] = {}
 
     def fetched(self, connection: object, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
         """Record what a connection fetches."""
@@ -63,13 +68,23 @@ class Consumption:
         self._positions.pop(connection, None)
         self._firsts.pop(connection, None)
 
+    def left_group(self, group: str, reader: Reader, places: Collection[TopicPartition]) -> None:
+        """Keep what a member has fetched of its partitions when it leaves."""
+        read = self.since_assigned().get(reader, {})
+        self.last_left.pop(group, None)
+        self.last_left[group] = reader, {place: read[place] for place in sorted(places) if place in read}
+        if len(self.last_left) > _MOST_LEFT:
+            del self.last_left[next(iter(self.last_left))]
+
     def since_assigned(self) -> dict[Reader, dict[TopicPartition, tuple[int, int]]]:
         """Return the offsets of the first and the last Fetch of each partition, by client."""
         found: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
         for connection, (reader, positions) in self._positions.items():
             firsts = self._firsts.get(connection, {})
             read = found.setdefault(reader, {})
-            read.update((place, (firsts[place], offset)) for place, offset in positions.items())
+            for place, offset in positions.items():
+                first, last = read.get(place, (firsts[place], offset))  # another client of the same name
+                read[place] = min(first, firsts[place]), max(last, offset)
         return found
 
     def positions(
@@ -91,7 +106,7 @@ class Observation:
     consumption  where it notes them; `consuming` reads it
     topic_name   topic id -> name
     _kept        by connection: the partitions that a member has kept when it joined
-    _assigned    by connection: the partitions that a member of a consumer group was assigned last
+    _assigned    by connection: the partitions that a member was assigned last
 
     Both end with their connection: a member that crashes does not leave its group. One that connects again begins anew,
     and its next Fetch tells its positions.
@@ -121,6 +136,9 @@ class Observation:
             self._joined(context, response)
         elif context.api_key == _SYNC_GROUP:
             self._synced(context, response)
+        elif context.api_key == _LEAVE_GROUP:
+            for member in context.request.members or (context.request,):
+                self._left_group(context, member.member_id)
         elif context.api_key == _CONSUMER_GROUP_HEARTBEAT:
             self._record_assignment(context, response)
 
@@ -144,11 +162,20 @@ class Observation:
         except ProtocolError:
             return  # the group is not one of consumers
         self.consumption.assigned(_reader(context), places - kept)
+        self._assigned.setdefault(context.connection, {})[request.group_id, request.member_id] = places
+
+    def _left_group(self, context: RequestContext, member_id: str) -> None:
+        group_id = context.request.group_id
+        places = self._assigned.get(context.connection, {}).pop((group_id, member_id), None)
+        if places is not None:
+            self.consumption.left_group(group_id, _reader(context), places)
 
     def _record_assignment(self, context: RequestContext, response: Any) -> None:
         key = context.request.group_id, response.member_id or context.request.member_id
         assigned = self._assigned.setdefault(context.connection, {})
-        if context.request.member_epoch <= 0:  # it joins, or leaves
+        if context.request.member_epoch < 0:
+            self._left_group(context, key[1])
+        elif context.request.member_epoch == 0:  # it joins
             assigned.pop(key, None)
         if response.assignment is None:
             return

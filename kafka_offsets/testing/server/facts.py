@@ -24,6 +24,7 @@ from kafka_offsets.coordinator.state.offset_table import OffsetAndMetadata
 from kafka_offsets.coordinator.transactions.decisions import TransactionState
 from kafka_offsets.diagnosis.facts import (
     Back,
+    Departed,
     Facts,
     Fault,
     Group,
@@ -232,6 +233,7 @@ def _group(core: BrokerCore, group_id: str, backs: Sequence[Back], read: _Read) 
         if key.group == group_id
     }
     known: dict[str, Any] = {"offsets": offsets, "held": held, "moved_back": tuple(backs)}
+    known["last_left"] = _last_left(core, group_id)
     if found is None:
         return Group(group_id, exists=bool(offsets or held), **known)
     if isinstance(found, ClassicGroup):
@@ -242,6 +244,15 @@ def _group(core: BrokerCore, group_id: str, backs: Sequence[Back], read: _Read) 
 
 def _offset(entry: OffsetAndMetadata) -> Offset:
     return Offset(entry.offset, entry.commit_timestamp if entry.commit_timestamp >= 0 else None)
+
+
+def _last_left(core: BrokerCore, group_id: str) -> Departed | None:
+    observer = next((node.responses.observer for node in _cores(core)), None)
+    left = observer.consumption.last_left.get(group_id) if isinstance(observer, Observation) else None
+    if left is None:
+        return None
+    reader, read = left
+    return Departed(str(reader), {place: Position(first, last) for place, (first, last) in read.items()})
 
 
 def _positions(read: _Read, client_id: str, host: str) -> dict[TopicPartition, Position] | None:

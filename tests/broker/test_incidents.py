@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_offsets.broker.config.security_keys import STANDARD_AUTHORIZER
-from kafka_offsets.broker.wire import answers
+from kafka_offsets.broker.wire import responses
 from kafka_offsets.broker.wire.refused import NOTED
 from kafka_offsets.client.acls import VERSION, creation
 from kafka_offsets.incidents import LONGEST, MOST
@@ -39,7 +39,7 @@ def successes(client: CoreClient) -> Iterator[tuple[messages.MessageValue, int]]
 def test_the_sender_of_a_request_that_succeeds_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Heartbeat took 129 function calls instead of 113, and InitProducerId 88 instead of 72."""
     noted: list[str] = []
-    monkeypatch.setattr(answers, "note", lambda *given: noted.append(given[1]))
+    monkeypatch.setattr(responses, "record", lambda *given: noted.append(given[1]))
     client = CoreClient(make_core())
     create = messages.CreateTopicsRequest
     client.call(create([create.CreatableTopic("orders", 2, 1)], 1000), 7)
@@ -79,5 +79,5 @@ def test_only_the_refused_ones_of_many_coordinators_are_kept() -> None:
     request = messages.FindCoordinatorRequest(coordinator_keys=["billing", "secret", "reports"])
     assert [bool(each.error_code) for each in client.call(request, 4).coordinators] == [False, True, False]
     client.call(messages.FindCoordinatorRequest("secret"), 3)
-    kept = list(client.core.answers.incidents)
+    kept = list(client.core.responses.incidents)
     assert kept and {(each.text("group"), each.text("topic")) for each in kept} == {("secret", "")}

@@ -86,8 +86,7 @@ def record(incidents: Incidents, api: str, context: RequestContext, response: ob
         name = ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"
         details = {"topic": part, "message": message, **_details(context.api_key, context.request, response)}
         if context.api_key == _FIND_COORDINATOR:
-            kind = "transactional_id" if context.request.key_type else "group"
-            details |= {"topic": "", kind: part or context.request.key}
+            details |= {"topic": "", _coordinated(context.request): part or context.request.key}
         if code in _DENIALS:
             details["principal"] = str(context.principal)
         incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **details)
@@ -104,13 +103,19 @@ def end(incidents: Incidents, api: str, context: RequestContext, response: objec
     if api not in incidents.refusals:
         return
     if key == _FIND_COORDINATOR:
-        fields |= _details(key, request, response)
-    if not failed:
+        for asked in {*(request.coordinator_keys or (request.key,))} - failed if "" not in failed else ():
+            incidents.end_refusals(fields | {_coordinated(request): asked})
+    elif not failed:
         incidents.end_refusals(fields)
     array = "topics" if key == _METADATA else _BY_PARTITION.get(key)
     for topic in getattr(request if is_echo else response, array, ()) if array and "" not in failed else ():
         if topic.name not in failed:
             incidents.end_refusals(fields | {"topic": topic.name or ""})
+
+
+def _coordinated(request: Any) -> str:
+    """Return of what a FindCoordinator asks for the coordinator."""
+    return "transactional_id" if request.key_type else "group"
 
 
 def sender(api: str, context: RequestContext) -> dict[str, str | int]:

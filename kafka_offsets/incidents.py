@@ -23,7 +23,8 @@ TIMED_OUT, EXPIRED, DELETED = "timed-out", "expired", "deleted"
 group instance id; a request was refused; a version or an API is not served; a connection speaks another protocol; a
 client was throttled; a transaction has timed out; committed offsets have expired; a topic was deleted."""
 
-_ASKER = ("client", "host", "group", "transactional_id", "topic")
+_CLIENT = ("api", "client", "host")
+_ASKER = ("group", "transactional_id", "topic")
 """The fields that say who asks for what: a client that is served ends what it was refused for the same."""
 
 FENCED = frozenset(("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
@@ -72,13 +73,14 @@ class Incidents:
     """The incidents of one broker: written by its thread.
 
     on_new    called with an incident that is the first of its kind and fields
-    refusals  of requests, by API and by who asks: the keys of the incidents that end when that is served
+    refusals  of requests, by API, client id and host, and then by who asks for what: the keys of the incidents that end
+              when that is served
     """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._kept: dict[_Key, Incident] = {}
-        self.refusals: dict[str, dict[_Key, list[_Key]]] = {}
+        self.refusals: dict[_Key, dict[_Key, list[_Key]]] = {}
         self.on_new: Callable[[Incident], None] | None = None
 
     def add(self, kind: str, wall_ms: int, /, **fields: str | int) -> Incident:
@@ -93,8 +95,7 @@ class Incidents:
             if len(self._kept) >= self._most:
                 self._forget(next(iter(self._kept)))
             if kind == REFUSED and known.text("error") not in FENCED:
-                asked = self.refusals.setdefault(known.text("api"), {})
-                asked.setdefault(_asker(fields), []).append(key)
+                self.refusals.setdefault(_client(fields), {}).setdefault(_asker(fields), []).append(key)
             if self.on_new is not None:
                 self.on_new(known)
         else:
@@ -106,7 +107,7 @@ class Incidents:
 
     def end_refusals(self, fields: Fields) -> None:
         """Forget what was refused to a client for that with which it is served now."""
-        asked = self.refusals.get(str(fields.get("api")), {})
+        asked = self.refusals.get(_client(fields), {})
         for asker in (_asker(fields), (*_asker(fields), fields.get("member", ""))):
             for key in list(asked.get(asker, ())):
                 self._forget(key)
@@ -124,14 +125,14 @@ class Incidents:
 
     def _forget(self, key: _Key) -> None:
         gone = self._kept.pop(key)
-        api, asker = gone.text("api"), _asker(gone.fields)
-        keys = self.refusals.get(api, {}).get(asker, [])
+        client, asker = _client(gone.fields), _asker(gone.fields)
+        keys = self.refusals.get(client, {}).get(asker, [])
         if key in keys:
             keys.remove(key)
             if not keys:
-                del self.refusals[api][asker]
-            if not self.refusals[api]:
-                del self.refusals[api]
+                del self.refusals[client][asker]
+            if not self.refusals[client]:
+                del self.refusals[client]
 
     def __iter__(self) -> Iterator[Incident]:
         """Yield all, the one that happened last at the end."""
@@ -140,6 +141,10 @@ class Incidents:
     def __len__(self) -> int:
         """Return how many different ones there are."""
         return len(self._kept)
+
+
+def _client(fields: Fields) -> _Key:
+    return tuple(fields.get(name, "") for name in _CLIENT)
 
 
 def _asker(fields: Fields) -> _Key:

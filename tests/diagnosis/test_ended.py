@@ -1,10 +1,12 @@
 """What a client was refused is over when it is served; what is not tried again is over after a while."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kafka_offsets.broker.api import topic_admin
+from kafka_offsets.broker.api.commit_shapes import CommitShapes
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import ErrorCode
@@ -64,6 +66,30 @@ def test_a_commit_that_succeeds_ends_what_was_refused_to_its_client(client: Core
     assert not client.core.responses.incidents.refusals
 
 
+def test_commits_of_a_known_shape_stay_ones_while_a_client_is_refused(
+    client: CoreClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were decoded for all clients, as long as one was refused; that one is served by its shape too."""
+    decided: list[bool] = []
+    decide = CommitShapes.decide
+
+    def counted(*given: Any) -> bool:
+        decided.append(decide(*given))
+        return decided[-1]
+
+    monkeypatch.setattr(CommitShapes, "decide", counted)
+    for offset in range(3):
+        assert not any(client.commit("g", {("t", 0): offset}).values())
+    assert decided == [False, True, True]
+    client.commit("g", {("t", 0): 1}, generation_id_or_member_epoch=3, member_id="gone")
+    assert names(client) == ["commit-refused"]
+    decided.clear()
+    assert not any(CoreClient(client.core, "b").commit("g", {("t", 0): 3}).values())
+    assert names(client) == ["commit-refused"]
+    assert not any(client.commit("g", {("t", 0): 4}).values())
+    assert (decided, names(client)) == ([True, True], [])
+
+
 def test_a_producer_that_begins_anew_is_fenced_no_longer(client: CoreClient) -> None:
     producer_id, epoch = begin(client)
     begin(CoreClient(client.core, "b"))
@@ -111,7 +137,7 @@ def test_the_table_of_refusals_is_as_bounded_as_the_incidents() -> None:
         kept.add(REFUSED, NOW, api="Fetch", client=f"c{number}", error="TOPIC_AUTHORIZATION_FAILED")
         kept.add(TIMED_OUT, NOW, transactional_id=f"t{number}")
     assert len(kept) == MOST
-    assert len(kept.refusals["Fetch"]) == MOST // 2
+    assert len(kept.refusals) == MOST // 2
 
 
 def test_only_incidents_after_a_number_are_facts(client: CoreClient) -> None:

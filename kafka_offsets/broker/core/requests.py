@@ -10,6 +10,7 @@ from kafka_offsets.broker.context.intercept import fail_request
 from kafka_offsets.broker.gates.authentication import admits
 from kafka_offsets.broker.wire.api import API_VERSIONS, LATER, Api, Shortcut
 from kafka_offsets.broker.wire.connection import ClientConnection, KnownHeader
+from kafka_offsets.broker.wire.refused import was_refused
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode, ProtocolError
@@ -121,12 +122,7 @@ class RequestDispatcher:
         )
         bug: Exception | None = None
         try:
-            is_decided = (
-                shortcut is not None
-                and api.name
-                not in self._responses.incidents.refusals  # success ends them: see `wire.refused`
-                and shortcut.decide(context, frame, body, now)
-            )
+            is_decided = shortcut is not None and shortcut.decide(context, frame, body, now)
         except Exception as error:  # noqa: BLE001 - fail_request logs it
             is_decided, bug = False, error
         if not is_decided:
@@ -135,6 +131,11 @@ class RequestDispatcher:
         connection.pipelined_key = api.key if api.pipelined and not self._throttling.is_active else None
         connection.decided_bytes += size
         if is_decided:
+            if self._responses.incidents.refusals and was_refused(
+                self._responses.incidents, api.name, context
+            ):
+                context.request = codecs.decode(frame, body)[0]
+                self._responses.end_refusals(context, context.request)
             return
         try:
             if bug is not None:

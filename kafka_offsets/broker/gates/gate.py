@@ -16,7 +16,7 @@ from kafka_offsets.broker.context.context import Context
 from kafka_offsets.broker.context.intercept import decide_and_change, names_of, refuse_unanswered
 from kafka_offsets.broker.wire import rights
 from kafka_offsets.broker.wire.api import Api, Apis, Later, Response
-from kafka_offsets.broker.wire.refused import sender
+from kafka_offsets.broker.wire.refused import sender, was_refused
 from kafka_offsets.clock import Now
 from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
@@ -136,7 +136,7 @@ def _end_denied(
     broker: Context, api: Api, context: RequestContext, right: rights.Right, names: Iterable[str]
 ) -> None:
     incidents = broker.responses.incidents
-    if api.name in incidents.refusals:
+    if was_refused(incidents, api.name, context):
         for name in names:
             kind = right.resource_type.name.lower()
             incidents.end_refusals(sender(api.name, context) | {kind: name})

@@ -92,23 +92,31 @@ def record(incidents: Incidents, api: str, context: RequestContext, response: ob
         incidents.add(REFUSED, wall_ms, **sender(api, context), error=name, **details)
 
 
+def was_refused(incidents: Incidents, api: str, context: RequestContext) -> bool:
+    """Whether the client was refused a request of this API, and has not been served since."""
+    return (api, context.client_id, context.client_host.removeprefix("/")) in incidents.refusals
+
+
 def end(incidents: Incidents, api: str, context: RequestContext, response: object) -> None:
-    """End what was refused to the client before for that with which a response serves it."""
+    """End what was refused to the client before for that with which it is served now.
+
+    response  the request itself says that there is no error
+    """
     key, request = context.api_key, context.request
-    is_echo = response is request  # it says that there is no error
+    is_echo = response is request
     failed = set() if is_echo else {topic for _, topic, _ in _errors(key, response)}
     fields = sender(api, context)
     if key == INIT_PRODUCER_ID and not failed and "transactional_id" in fields:
         incidents.end_producer(*(str(fields[name]) for name in ("transactional_id", "client", "host")))
-    if api not in incidents.refusals:
-        return
     if key == _FIND_COORDINATOR:
         for asked in {*(request.coordinator_keys or (request.key,))} - failed if "" not in failed else ():
             incidents.end_refusals(fields | {_coordinated(request): asked})
     elif not failed:
         incidents.end_refusals(fields)
     array = "topics" if key == _METADATA else _BY_PARTITION.get(key)
-    for topic in getattr(request if is_echo else response, array, ()) if array and "" not in failed else ():
+    if is_echo and key == _PRODUCE:
+        array = "topic_data"
+    for topic in getattr(request if is_echo else response, array) or () if array and "" not in failed else ():
         if topic.name not in failed:
             incidents.end_refusals(fields | {"topic": topic.name or ""})
 

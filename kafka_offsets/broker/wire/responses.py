@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kafka_offsets.broker.wire.api import Api
 from kafka_offsets.broker.wire.connection import ClientConnection
-from kafka_offsets.broker.wire.refused import INIT_PRODUCER_ID, NOTED, end, is_refused, record
+from kafka_offsets.broker.wire.refused import INIT_PRODUCER_ID, NOTED, end, is_refused, record, was_refused
 from kafka_offsets.broker.wire.response_budget import ResponseBudget
 from kafka_offsets.clock import Clock
 from kafka_offsets.coordinator.state.result import CLOSE, Receiver, RequestContext
@@ -79,7 +79,7 @@ class Responses:
             self.ready[connection] = None
             return
         if self.incidents.refusals or context.api_key == INIT_PRODUCER_ID:
-            end(self.incidents, self._api_of(context.api_key).name, context, response)
+            self.end_refusals(context, response)
         if (
             context.api_key in NOTED
             and response is not context.request
@@ -110,6 +110,12 @@ class Responses:
                 codecs.encode, failed, context.correlation_id, tagged=codecs.has_tagged_response_header
             )
         self.ready[connection] = None
+
+    def end_refusals(self, context: RequestContext, response: object) -> None:
+        """End what the client was refused before; a response that is the request says that all of it is served."""
+        api = self._api_of(context.api_key).name
+        if context.api_key == INIT_PRODUCER_ID or was_refused(self.incidents, api, context):
+            end(self.incidents, api, context, response)
 
     def _hand_over(self, context: RequestContext, receiver: Receiver, response: object) -> None:
         """Pass a response to its receiver, or close the connection instead."""

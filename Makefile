@@ -252,7 +252,7 @@ linkcheck: $(VENV)/docs.stamp
 one-file: $(VENV)/test.stamp
 	rm -rf build/lib build/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation -w build/wheel .
-	$(BIN)/python onefile.py build/wheel/*.whl build/kafka-offsets.pyz
+	$(BIN)/python .ci/one_file.py build/wheel/*.whl build/kafka-offsets.pyz
 
 ## Writes protocol/messages.pyi from the schemas.
 stub: $(VENV)/run.stamp

@@ -165,7 +165,7 @@ def test_the_metadata_have_no_address_and_every_python_that_is_tested(wheel: Pat
 def test_one_file_serves_over_http_without_an_installation(wheel: Path, tmp_path: Path) -> None:
     """With none of the packages of this Python, and no variable of it: -I and -S."""
     one_file = tmp_path / "kafka-offsets.pyz"
-    run(sys.executable, REPOSITORY / "onefile.py", wheel, one_file, cwd=tmp_path)
+    run(sys.executable, REPOSITORY / ".ci/one_file.py", wheel, one_file, cwd=tmp_path)
     command = [sys.executable, "-I", "-S", one_file]
     environment = {
         "PATH": os.environ["PATH"],

@@ -130,14 +130,6 @@ def changelog(broker: Broker) -> dict[bytes | None, bytes | None]:
     return {record.key: record.value for record in broker.consume_all("faust-billing-counts-changelog")}
 
 
-def test_quix_streams(broker: Broker, tmp_path: Path) -> None:
-    python = program("quix", "python")
-    finished([python, "with_quix.py", broker.bootstrap_servers, str(tmp_path)], variables(broker))
-    assert invoices(broker) == [b"1 tea", b"2 milk"]
-    broker.assert_committed("quix-billing", {("orders", 0): 2})
-    assert len(broker.consume_all("changelog__quix-billing--orders--default")) > 0
-
-
 def test_bytewax(broker: Broker) -> None:
     python = program("bytewax", "python")
     finished([python, "-m", "bytewax.run", "with_bytewax"], variables(broker))

@@ -518,7 +518,16 @@ def test_a_folder_has_few_modules_and_says_what_it_is_about() -> None:
 
 # --- paths in texts
 
-ROOTS = ("benchmarks", "docs", "examples", "kafka_offsets", "pyspark_kafka_offsets", "schemas", "tests")
+ROOTS = (
+    ".ci",
+    "benchmarks",
+    "docs",
+    "examples",
+    "kafka_offsets",
+    "pyspark_kafka_offsets",
+    "schemas",
+    "tests",
+)
 PAGES = ("README.md", "CHANGES.md", "CONTRIBUTING.md", "Makefile", "setup.cfg")
 ABOUT_OTHER_PROJECTS = "docs/suites.md"
 NAMED = re.compile(r"(?<![\w./<>*{}$~…-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:py|pyi|md|schema))(?![\w/*-])")

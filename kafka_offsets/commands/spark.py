@@ -107,14 +107,7 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
         help="length of a window, such as 1h or '1 hour' (10 minutes)",
     )
     action("audit", "gaps, rewinds, unreadable records, and the groups that fill the log")
-    write = action("write-segments", "write a compacted log directory", result=False)
-    write.add_argument(
-        "directory", type=Path, metavar="DIRECTORY", help="the directory to write; it must not exist"
-    )
-    write.add_argument("--partitions", type=int, default=50, help="offsets.topic.num.partitions (50)")
-    write.add_argument(
-        "--segment-bytes", type=int, default=100 << 20, help="offsets.topic.segment.bytes (104857600)"
-    )
+    _add_written(action("write-segments", "write a compacted log directory", result=False))
     report = action("report", "a page of tables and plots", result=False)
     report.add_argument(
         "--output", dest="page", type=Path, required=True, metavar="FILE.html", help="the page to write"
@@ -129,6 +122,16 @@ def add_actions(parser: argparse.ArgumentParser) -> None:
         "--ends", metavar="HOST:PORT", type=types.address, help="a broker that knows the topics: adds the lag"
     )
     _add_expiry(report)
+
+
+def _add_written(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "directory", type=Path, metavar="DIRECTORY", help="the directory to write; it must not exist"
+    )
+    parser.add_argument("--partitions", type=int, default=50, help="offsets.topic.num.partitions (50)")
+    parser.add_argument(
+        "--segment-bytes", type=int, default=100 << 20, help="offsets.topic.segment.bytes (104857600)"
+    )
 
 
 def _add_lag(parser: argparse.ArgumentParser) -> None:

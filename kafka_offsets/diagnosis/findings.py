@@ -94,11 +94,11 @@ def place(partition: TopicPartition) -> str:
     return f"{partition[0]}-{partition[1]}"
 
 
-def listed(names: Iterable[object]) -> str:
-    """Return the first few names, and how many more there are."""
+def listed(names: Iterable[object], most: int = _MOST_NAMED) -> str:
+    """Return the first names with commas between them, and how many more there are."""
     all_names = [str(name) for name in names]
-    more = len(all_names) - _MOST_NAMED
-    return ", ".join(all_names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    more = len(all_names) - most
+    return ", ".join(all_names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def when(incident: Incident) -> str:

@@ -189,6 +189,10 @@ def _add_transactions(actions: Any) -> None:
         metavar="PERIOD",
         help="only those whose last record is older: 15m, or a number of minutes as in Kafka's script (15)",
     )
+    _add_abort(actions)
+
+
+def _add_abort(actions: Any) -> None:
     abort = _action(
         actions, "abort", transactions.abort, "end a hanging transaction in a partition", prints=False
     )

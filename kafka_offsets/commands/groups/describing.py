@@ -10,8 +10,9 @@ from operator import itemgetter
 
 from kafka_offsets.client.admin_requests.groups import GroupFacts
 from kafka_offsets.commands.groups.rows import Logs, Row, be_patient, of_each_group, offset_rows
-from kafka_offsets.commands.options.connections import Refusals, listed, listed_groups, unknown_group
+from kafka_offsets.commands.options.connections import MOST_NAMED, Refusals, listed_groups, unknown_group
 from kafka_offsets.commands.output.tables import print_rows
+from kafka_offsets.diagnosis.findings import listed
 from kafka_offsets.protocol.topic_partition import by_topic
 from kafka_offsets.terminal import note
 
@@ -108,7 +109,7 @@ def describe(options: Options) -> int:
 
         rows = of_each_group(options, logs, described, described=True)
     if not rows and not refusals.code:
-        note(f"no committed offsets: group {listed(alive)}" if alive else "there are no groups")
+        note(f"no committed offsets: group {listed(alive, MOST_NAMED)}" if alive else "there are no groups")
     print_rows(_shown(columns, rows, verbose=options.verbose), rows, as_json=options.json)
     refusals.say()
     return refusals.code

@@ -15,6 +15,7 @@ from kafka_offsets.client.coordinator import Coordinator, Description
 from kafka_offsets.client.moves import MoveError, Row
 from kafka_offsets.clock import utc_text
 from kafka_offsets.commands.options.connections import (
+    MOST_NAMED,
     REFUSED,
     NoTopicError,
     Refusals,
@@ -30,6 +31,7 @@ from kafka_offsets.commands.options.connections import (
 )
 from kafka_offsets.commands.output.progress import progress
 from kafka_offsets.commands.output.tables import print_rows
+from kafka_offsets.diagnosis.findings import listed
 from kafka_offsets.errors import (
     CommitRefusedError,
     ConnectionLostError,
@@ -42,9 +44,6 @@ from kafka_offsets.terminal import note, printable
 from kafka_offsets.texts import TextError, read_text
 
 _CANNOT = 2
-_NAMED = 10
-"""How many partitions a line names."""
-
 _WITHOUT_MEMBERS = ("Empty", "Dead")
 _UNKNOWN, _SUBSCRIBED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
 _READ_NOW = ": a member reads the topic"
@@ -293,8 +292,7 @@ def _say_instead(
         f"{topic}-{index} ({(before or {}).get((topic, index), '')}{offset})"
         for (topic, index), offset in sorted(taken.items())
     ]
-    more = f", … ({len(said)})" if len(said) > _NAMED else ""
-    note(f"{what} {', '.join(said[:_NAMED])}{more}")
+    note(f"{what} {listed(said, MOST_NAMED)}")
 
 
 def _print_moves(found: Sequence[_Move], *, as_json: bool) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from kafka_offsets.client.cluster import WHOLE_TOPIC, ClusterClient, ListedGroup
 from kafka_offsets.client.coordinator import Coordinator, Description
 from kafka_offsets.client.moves import MoveError
+from kafka_offsets.diagnosis.findings import listed
 from kafka_offsets.errors import ErrorCode, KafkaOffsetsError, RefusedError, nearest_name
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.terminal import note
 
-_NAMED = 10
-"""How many partitions a line names."""
+MOST_NAMED = 10
+"""How many groups or partitions a line names."""
 
 REFUSED = 1
 """Exit code when the broker refused a part of the request."""
@@ -33,12 +34,6 @@ def reason_of(error: KafkaOffsetsError) -> str:
     """Return why something is not known, in a word where a broker says so."""
     code = error.error_code if isinstance(error, RefusedError) else None
     return str(error) if code is None else f"{code.name} ({code.value})"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names with commas between them: the first ten, and how many there are."""
-    more = f", … ({len(names):,})" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 class Refusals:
@@ -67,8 +62,8 @@ class Refusals:
     def say(self) -> None:
         """Write the lines that were kept."""
         for many, some in self._like.items():
-            if len(some) > _NAMED:
-                note(f"{len(some):,} {many}: {listed([name for name, _ in some])}")
+            if len(some) > MOST_NAMED:
+                note(f"{len(some):,} {many}: {listed((name for name, _ in some), MOST_NAMED)}")
                 continue
             for _, message in some:
                 note(message)
@@ -113,7 +108,7 @@ class Refusals:
             place = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
             reasons.setdefault(reason_of(error), []).append(place)
         for reason, places in reasons.items():
-            self.add(f"{what} {listed(places)}: {reason}", counts=counts)
+            self.add(f"{what} {listed(places, MOST_NAMED)}: {reason}", counts=counts)
 
 
 def chosen_groups(options: argparse.Namespace) -> list[str]:

@@ -38,7 +38,7 @@ from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
-from kafka_offsets.testing.server.consumption import Observation, Reader
+from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 
 if TYPE_CHECKING:
     from kafka_offsets.testing.server.recording import RecordedRequest
@@ -72,9 +72,14 @@ def _transactions(core: BrokerCore) -> Iterator[Transaction]:
             yield Transaction(name, each.producer_id, each.state.title, start_ms, each.timeout_ms, partitions)
 
 
-def _read(core: BrokerCore) -> _Read:
+def _consumption(core: BrokerCore) -> Consumption | None:
     observer = next((node.responses.observer for node in _cores(core)), None)
-    return observer.consumption.since_assigned() if isinstance(observer, Observation) else None
+    return observer.consumption if isinstance(observer, Observation) else None
+
+
+def _read(core: BrokerCore) -> _Read:
+    consumption = _consumption(core)
+    return None if consumption is None else consumption.since_assigned()
 
 
 def gather(
@@ -247,8 +252,8 @@ def _offset(entry: OffsetAndMetadata) -> Offset:
 
 
 def _last_left(core: BrokerCore, group_id: str) -> Departed | None:
-    observer = next((node.responses.observer for node in _cores(core)), None)
-    left = observer.consumption.last_left.get(group_id) if isinstance(observer, Observation) else None
+    consumption = _consumption(core)
+    left = None if consumption is None else consumption.last_left.get(group_id)
     if left is None:
         return None
     reader, read = left

@@ -1,7 +1,9 @@
 """What an observer remembers of members, on the core."""
 
+import pytest
+
 from kafka_offsets.protocol import messages
-from kafka_offsets.testing.server.consumption import Consumption, Observation
+from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.members import GroupMember, Heartbeat
 
@@ -28,3 +30,29 @@ def test_members_that_crash_are_forgotten_with_their_connection() -> None:
         core.disconnect(client.connection)
     assert not observed._kept
     assert not observed._assigned
+
+
+def test_a_member_that_leaves_has_read_its_own_partitions() -> None:
+    consumption, reader = Consumption(), Reader("w1", "127.0.0.1")
+    consumption.fetched("one", reader, {("t", 0): 0, ("u", 0): 5})
+    consumption.fetched("one", reader, {("t", 0): 2, ("u", 0): 7})
+    consumption.left_group("billing", reader, {("t", 0), ("t", 1)})
+    assert consumption.last_left == {"billing": (reader, {("t", 0): (0, 2)})}
+
+
+@pytest.mark.parametrize("connections", [("one", "two"), ("two", "one")])
+def test_clients_of_one_name_have_read_from_the_first_to_the_last_offset(
+    connections: tuple[str, str],
+) -> None:
+    consumption, reader = Consumption(), Reader("w1", "127.0.0.1")
+    for connection in connections:
+        consumption.fetched(connection, reader, {("t", 0): 0 if connection == "one" else 2})
+    consumption.fetched("one", reader, {("t", 0): 2})
+    assert consumption.since_assigned() == {reader: {("t", 0): (0, 2)}}
+
+
+def test_of_so_many_groups_the_last_member_that_left_is_known() -> None:
+    consumption = Consumption()
+    for number in range(1200):
+        consumption.left_group(f"g{number}", Reader("w1", "127.0.0.1"), ())
+    assert len(consumption.last_left) == 1000 and "g199" not in consumption.last_left

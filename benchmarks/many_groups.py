@@ -5,13 +5,13 @@
 Starts `kafka-offsets serve`, or uses a broker that runs. Each group has committed an offset in both partitions of one
 topic, most of them behind its end. The CPU time is that of the command's process, from its start to its end.
 
-CPython 3.11.7, two cores of an x86-64 machine with other work (load 9), where the broker used 0.3 s of CPU for each:
+CPython 3.11.7, two cores of a quiet x86-64 machine, 2026-11-28; goal: the first row within 2 s, 5 s of CPU:
 
-    lag                              first row  2.79 s, whole  3.50 s,  0.91 s of CPU, 20,001 lines
-    lag --top 10                     first row  3.06 s, whole  3.15 s,  0.76 s of CPU, 11 lines
-    lag --by partition --json        first row  2.79 s, whole  3.84 s,  0.90 s of CPU, 40,000 lines
-    groups list                      first row  0.78 s, whole  0.96 s,  0.34 s of CPU, 20,001 lines
-    groups describe --all-groups --state        3.83 s, whole  4.26 s,  0.72 s of CPU, 20,001 lines
+    lag                              first row  1.64 s, whole  1.81 s,  1.42 s of CPU, 20,001 lines
+    lag --top 10                     first row  1.40 s, whole  1.44 s,  1.11 s of CPU, 11 lines
+    lag --by partition --json        first row  1.34 s, whole  1.57 s,  1.24 s of CPU, 40,000 lines
+    groups list                      first row  0.29 s, whole  0.41 s,  0.39 s of CPU, 20,001 lines
+    groups describe --all-groups --state        1.22 s, whole  1.35 s,  0.82 s of CPU, 20,001 lines
 """
 
 import argparse

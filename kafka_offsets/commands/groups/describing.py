@@ -107,7 +107,7 @@ def describe(options: Options) -> int:
             _note_state(refusals, facts)
             return view(logs, facts, options)
 
-        rows = of_each_group(options, logs, described, described=True)
+        rows = of_each_group(options, logs, described, described=True, explained=view is _offsets)
     if not rows and not refusals.code:
         note(f"no committed offsets: group {listed(alive, MOST_NAMED)}" if alive else "there are no groups")
     print_rows(_shown(columns, rows, verbose=options.verbose), rows, as_json=options.json)

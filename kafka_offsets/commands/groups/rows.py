@@ -14,7 +14,7 @@ from kafka_offsets.client.coordinator import Member
 from kafka_offsets.commands.groups.facts import group_of
 from kafka_offsets.commands.options.connections import Refusals, chosen_groups, listed_groups, reason_of
 from kafka_offsets.diagnosis.facts import Facts, Log
-from kafka_offsets.diagnosis.findings import Findings
+from kafka_offsets.diagnosis.findings import Finding
 from kafka_offsets.diagnosis.rules import diagnose
 from kafka_offsets.errors import KafkaOffsetsError
 from kafka_offsets.protocol.topic_partition import TopicPartition
@@ -35,11 +35,17 @@ def be_patient(options: Any) -> None:
 
 
 def of_each_group(
-    options: Any, logs: Logs, rows_of: Callable[[GroupFacts], list[Row]], *, described: bool
+    options: Any,
+    logs: Logs,
+    rows_of: Callable[[GroupFacts], list[Row]],
+    *,
+    described: bool,
+    explained: bool = True,
 ) -> list[Row]:
     """Return the rows of all chosen groups; one that cannot be read has a row that says so, unless it is alone.
 
     described  whether groups without members are described too, of which only offsets are known otherwise
+    explained  whether the rows are `offset_rows`, which have what the diagnosis finds
     """
     known: list[ListedGroup] = []
     if options.all_groups and not (options.groups or options.more_groups):
@@ -48,7 +54,9 @@ def of_each_group(
     else:
         groups = chosen_groups(options)
     rows: list[Row] = []
-    facts = read_groups(options.connections, logs.cluster, groups, () if described else known)
+    facts = list(read_groups(options.connections, logs.cluster, groups, () if described else known))
+    if explained:
+        logs.diagnose([told for _, told in facts if isinstance(told, GroupFacts)])
     for group, told in facts:
         if isinstance(told, GroupFacts):
             rows += rows_of(told)
@@ -104,7 +112,7 @@ def _explain(logs: Logs, facts: GroupFacts, rows: list[Row]) -> None:
     A finding about the group as a whole stands at the members without partitions, if there are any.
     """
     idle = [row for row in rows if row["topic"] is None]
-    for each in logs.findings(facts):
+    for each in logs.findings.get(facts.group, ()):
         logs.refusals.add_like(f"findings of {each.name}", facts.group, each.sentence, counts=False)
         at = [row for row in rows if (row["topic"], row["partition"]) in each.partitions]
         for row in at or idle or rows:
@@ -115,6 +123,7 @@ class Logs:
     """The ranges of the logs of a cluster, each asked for once.
 
     refusals  gets the partitions whose range is not known
+    findings  what the diagnosis finds, by group
     """
 
     def __init__(self, cluster: ClusterClient, refusals: Refusals) -> None:
@@ -124,6 +133,7 @@ class Logs:
         self._whole: set[str] = set()
         self._reasons: dict[TopicPartition, str] = {}
         self._topics: dict[str, int] | None = None
+        self.findings: dict[str | None, list[Finding]] = {}
 
     def of(
         self, topics: Iterable[str], named: Iterable[TopicPartition]
@@ -148,20 +158,21 @@ class Logs:
         ranges = {place: each for topic in wanted for place, each in self._ranges[topic].items()}
         return ranges | {place: None for place in named if place[0] in self._whole}
 
-    def findings(self, facts: GroupFacts) -> Findings:
-        """Return what the diagnosis finds in a group, of which the logs have been asked for."""
-        group = group_of(facts)
-        if not group.exists:
-            return Findings()  # the command says so
+    def diagnose(self, facts: Iterable[GroupFacts]) -> None:
+        """Diagnose groups together, and ask for their logs; what does not exist the command says itself."""
+        groups = [group for group in map(group_of, facts) if group.exists]
+        read = {topic for group in groups for topic in rule.topics_read({*group.offsets, *group.owners})}
         known = {
             place: Log(found.start, found.end)
-            for topic in rule.topics_read({*group.offsets, *group.owners})
-            for place, found in self._ranges.get(topic, {}).items()
+            for place, found in self.of(sorted(read), ()).items()
             if found is not None
         }
-        topics = self._topics_for(group.topics or ()) if group.members else None
-        told = Facts([group], topics, known, asked=frozenset((group.group_id,)))
-        return diagnose(told, time.time_ns() // 1_000_000)
+        members = [group for group in groups if group.members]
+        subscribed = sorted({topic for group in members for topic in group.topics or ()})
+        topics = self._topics_for(subscribed) if members else None
+        told = Facts(groups, topics, known, asked=frozenset(group.group_id for group in groups))
+        for finding in diagnose(told, time.time_ns() // 1_000_000):
+            self.findings.setdefault(finding.group, []).append(finding)
 
     def _topics_for(self, subscribed: Iterable[str]) -> dict[str, int]:
         """Return the topics of the cluster, and those subscribed ones that exist for others."""

@@ -124,14 +124,10 @@ def _turn(item: pytest.Item) -> int:
     return 2 if item.get_closest_marker("interop") else 3
 
 
-JVMS_OF_ITS_OWN = "tests/spark/test_tests_session.py"
-"""It starts and kills JVMs, a minute of them, and asks for no session of others: it need not wait for their tests."""
-
-
 def shared_scope(nodeid: str) -> str:
     """Return what stays in one worker: a file, or all tests that share a session of Spark or an Apache Kafka."""
     file, _, test = nodeid.partition("::")
-    if file.startswith("tests/spark/") and file != JVMS_OF_ITS_OWN:
+    if file.startswith("tests/spark/"):
         return "tests/spark"
     return "Apache Kafka" if "[Apache Kafka" in test else file
 

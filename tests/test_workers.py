@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.conftest import JVMS_OF_ITS_OWN, REPOSITORY, next_scope, shared_scope
+from tests.conftest import REPOSITORY, next_scope, shared_scope
 
 
 def pytest_prints(*words: str) -> str:
@@ -38,7 +38,6 @@ def test_files_that_ask_for_a_session_of_spark_share_it() -> None:
     }
     assert {"tests/spark/test_state.py", "tests/spark/test_rewritten_log.py"} <= asking
     assert {shared_scope(f"{file}::test_it") for file in asking} == {"tests/spark"}
-    assert shared_scope(f"{JVMS_OF_ITS_OWN}::TestIt::test_it") == JVMS_OF_ITS_OWN not in asking
     assert shared_scope("tests/interop/test_java.py::test_it[1]") == "tests/interop/test_java.py"
 
 

@@ -2,6 +2,7 @@
 
     python -m tests.processes.campaign --of brokers --faults 200 --seed 1
     python -m tests.processes.campaign --of zookeeper
+    python -m tests.processes.campaign --forward          commits at any broker, of which none takes effect late
     python -m tests.processes.campaign --of kafka         Apache Kafka: this shows that the checks are right
 
 In each round the clients work, one fault happens, and each client gets an acknowledgement: while a node is away, if a
@@ -36,6 +37,7 @@ from tests.processes.clients import (
     GROUP_PARTITIONS,
     PARTITIONS,
     TOPIC,
+    AnyBrokerCommitter,
     ClassicMember,
     Client,
     Committer,
@@ -57,9 +59,16 @@ class Campaign:
     """A cluster, its clients, and what is known of both."""
 
     def __init__(
-        self, processes: ClusterProcesses, seed: int, folder: Path, *, own_requests_only: bool = False
+        self,
+        processes: ClusterProcesses,
+        seed: int,
+        folder: Path,
+        *,
+        own_requests_only: bool = False,
+        forward: bool = False,
     ) -> None:
         self.processes = processes
+        self._forward = forward
         self.folder = folder
         self.recoveries: dict[str, list[float]] = {}
         self._own_requests_only = own_requests_only
@@ -83,11 +92,15 @@ class Campaign:
         retry(self._is_in_sync, "all replicas are in sync", IN_SYNC_S)
         self.folder.mkdir(parents=True, exist_ok=True)
         common = self.processes.addresses, self._seed, self.folder
-        self.committers = [
-            Committer("committer", *common),
-            ClassicMember("classic-member", *common),
-            ConsumerMember("consumer-member", *common),
-        ]
+        self.committers = (
+            [AnyBrokerCommitter(f"committer-{number}", *common) for number in range(6)]
+            if self._forward
+            else [
+                Committer("committer", *common),
+                ClassicMember("classic-member", *common),
+                ConsumerMember("consumer-member", *common),
+            ]
+        )
         self.producers = [
             Producer("producer-1", *common, (0, 1, 2)),
             Producer("producer-2", *common, (3, 4, 5)),
@@ -358,6 +371,7 @@ def run(campaign: Campaign, faults: int, chosen: tuple[str, ...], seed: int) -> 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--of", choices=["brokers", "zookeeper", "kafka"], default="brokers")
+    parser.add_argument("--forward", action="store_true", help="brokers with offsets.forward=true")
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--only", nargs="*", help="these kinds of faults alone")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
@@ -369,9 +383,16 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="processes-"))
     print(f"seed {options.seed}, in {folder}, which stays there if it fails", flush=True)
     links = network.Network(NODES) if options.of != "brokers" and network.is_possible() else None
-    processes = new_processes(options.of, folder, options.port, links=links)
+    settings = {"offsets.forward": "true"} if options.forward else {}
+    processes = new_processes(options.of, folder, options.port, links=links, settings=settings)
     try:
-        campaign = Campaign(processes, options.seed, folder / "histories")
+        campaign = Campaign(
+            processes,
+            options.seed,
+            folder / "histories",
+            own_requests_only=options.forward,
+            forward=options.forward,
+        )
         run(campaign, options.faults, tuple(options.only or processes.faults), options.seed)
     finally:
         if links is not None:

@@ -52,7 +52,10 @@ class Client(ABC):
 
     acknowledged  how many requests were; progress is seen by it
     codes         how many requests got each outcome
+    request_s     how long a request waits for its response
     """
+
+    request_s = REQUEST_S
 
     def __init__(self, name: str, addresses: list[str], seed: int, folder: Path) -> None:
         self.name = name
@@ -100,7 +103,7 @@ class Client(ABC):
         """Send a request. Raises ConnectionLostError; the connection is closed then."""
         try:
             if address not in self._connections:
-                self._connections[address] = Connection(*address, REQUEST_S)
+                self._connections[address] = Connection(*address, self.request_s)
             return self._connections[address].call(request, version)
         except ConnectionLostError:
             self.drop(address)
@@ -173,6 +176,14 @@ class Offsets:
             raise ViolationError(
                 f"{what}: found {found}, acknowledged {self.acknowledged}, unknown {sorted(self.unknown)[-5:]}"
             )
+
+
+class GrowingOffsets(Offsets):
+    """Offsets of which none goes back: an unknown one before an acknowledged one has not taken effect, and will not."""
+
+    def acknowledge(self, offset: int) -> None:
+        super().acknowledge(offset)
+        self.unknown = {each for each in self.unknown if each > offset}
 
 
 class Committer(Client):
@@ -251,6 +262,27 @@ class Committer(Client):
             raise ViolationError(f"{self.group}: {what} was answered {ErrorCode(code).name}: it rebalances")
         self._stopping.wait(PAUSE_S)
         return False
+
+
+class AnyBrokerCommitter(Committer):
+    """Commits at any broker, which forwards to the coordinator: what it gave up is never committed after a later one.
+
+    A request that got no response ends its connection, and the next one is sent over another. It waits for less time
+    than a session lasts: a broker that was stopped is still the coordinator when it reads what was given up.
+    """
+
+    request_s = 0.7
+
+    def __init__(self, name: str, addresses: list[str], seed: int, folder: Path) -> None:
+        super().__init__(name, addresses, seed, folder)
+        self.offsets = GrowingOffsets()
+
+    def coordinator(self, group: str) -> Address | None:
+        return self.any_address()
+
+    def _commit(self, at: Address) -> None:
+        super()._commit(at)
+        self._at = None
 
 
 class ClassicMember(Committer):

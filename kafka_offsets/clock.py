@@ -12,36 +12,26 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple, Protocol
 
-# freezegun replaces the functions of `time` that read a clock, wherever a module has them as an attribute, but not
-# `clock_gettime_ns`. time-machine changes what CLOCK_REALTIME is, and has the original in its escape hatch.
+# freezegun replaces the functions of `time` that read a clock, wherever a module has them as an attribute, but neither
+# `clock_gettime` nor a partial. time-machine changes what CLOCK_REALTIME is, and has the original in its escape hatch.
 if hasattr(time, "clock_gettime_ns"):
-
-    def monotonic_ns() -> int:
-        """Read the monotonic clock of the machine, in nanoseconds."""
-        return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-
-    def _wall_ns() -> int:
-        return time.clock_gettime_ns(time.CLOCK_REALTIME)
-
-else:  # Windows; as attributes of a class, freezegun does not see them
-
-    class _Functions:
-        monotonic_ns = staticmethod(time.monotonic_ns)
-        wall_ns = staticmethod(time.time_ns)
-
-    def monotonic_ns() -> int:
-        """Read the monotonic clock of the machine, in nanoseconds."""
-        return _Functions.monotonic_ns()
-
-    def _wall_ns() -> int:
-        return _Functions.wall_ns()
+    monotonic_ns = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+    monotonic_s = partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+    _wall_ns = partial(time.clock_gettime_ns, time.CLOCK_REALTIME)
+else:  # Windows
+    monotonic_ns = partial(time.monotonic_ns)
+    monotonic_s = partial(time.monotonic)
+    _wall_ns = partial(time.time_ns)
 
 
 def wall_ns() -> int:
     """Read the wall clock of the machine: nanoseconds since the epoch."""
-    escape = getattr(sys.modules.get("time_machine"), "escape_hatch", None)
+    if "time_machine" not in sys.modules:
+        return _wall_ns()
+    escape = getattr(sys.modules["time_machine"], "escape_hatch", None)
     if escape is None:
         return _wall_ns()
     while True:  # another thread may begin or end to travel at any moment
@@ -51,11 +41,6 @@ def wall_ns() -> int:
             now_ns = _wall_ns()
         if not escape.is_travelling():
             return now_ns
-
-
-def monotonic_s() -> float:
-    """Read the monotonic clock of the machine, in seconds."""
-    return monotonic_ns() / 1e9
 
 
 class Now(NamedTuple):

@@ -50,8 +50,9 @@ def _other_protocol(head: bytes) -> str:
 class FrameReader:
     """Cuts a stream of bytes into frames; bytes of an incomplete frame are kept as they came, unless it is large.
 
-    max_bytes  the largest size a peer may announce; a larger or negative one is a ProtocolError before
-               anything is allocated for it; it may be raised between two frames
+    max_bytes       the largest size a peer may announce; a larger or negative one is a ProtocolError before
+                    anything is allocated for it; it may be raised between two frames
+    buffered_bytes  the number of buffered bytes, including complete frames that were not taken
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -59,22 +60,17 @@ class FrameReader:
         self._buffer = b""
         self._position = 0
         self._later: deque[bytes] = deque()
-        self._later_bytes = 0
+        self.buffered_bytes = 0
         self._large: BytesIO | None = None  # the next frame; while there is one, `_buffer` is empty
         self._large_missing = 0
-
-    @property
-    def buffered_bytes(self) -> int:
-        """The number of buffered bytes, including complete frames that were not taken."""
-        return len(self._buffer) - self._position + self._later_bytes
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the peer."""
         if not data:
             return
+        self.buffered_bytes += len(data)
         if self._buffer:
             self._later.append(data)
-            self._later_bytes += len(data)
         elif self._large is not None:
             self._feed_large(data)
         else:
@@ -84,7 +80,7 @@ class FrameReader:
         """Discard the buffered bytes."""
         self._buffer, self._position = b"", 0
         self._later.clear()
-        self._later_bytes = 0
+        self.buffered_bytes = 0
         self._large = None
 
     def next_frame(self, api_key: int | None = None) -> bytes | None:
@@ -101,6 +97,7 @@ class FrameReader:
         if key != api_key and api_key is not None:
             return None
         end = start + size
+        self.buffered_bytes -= 4 + size
         if end == limit:
             self._go_on()
         else:
@@ -132,10 +129,10 @@ class FrameReader:
 
     def _begin_large(self, size: int) -> None:
         """Start to assemble the next, incomplete frame from the bytes that arrive."""
-        pieces = [self._buffer[self._position :], *self._later]
+        pieces, buffered = [self._buffer[self._position :], *self._later], self.buffered_bytes
         self.clear()
-        self._large, self._large_missing = BytesIO(bytes(size)), size
-        self._later_bytes = skipped = _SIZE.size  # the size itself, which may be in several pieces
+        self._large, self._large_missing, self.buffered_bytes = BytesIO(bytes(size)), size, buffered
+        skipped = _SIZE.size  # the size itself, which may be in several pieces
         for piece in pieces:
             self._feed_large(piece[skipped:])
             skipped -= min(skipped, len(piece))
@@ -144,7 +141,6 @@ class FrameReader:
         """Put bytes in their place in the large frame; what follows it waits."""
         assert self._large is not None
         missing = self._large_missing
-        self._later_bytes += len(data)
         if missing >= len(data):
             self._large_missing -= self._large.write(data)
             return
@@ -160,7 +156,7 @@ class FrameReader:
         if api_key is not None and _KEY.unpack_from(frame)[0] != api_key:
             return None
         self._large = None
-        self._later_bytes -= _SIZE.size + len(frame)
+        self.buffered_bytes -= _SIZE.size + len(frame)
         self._go_on()
         return frame
 
@@ -178,6 +174,7 @@ class FrameReader:
 
         Several pieces are joined here, and each byte is copied once.
         """
+        self.buffered_bytes -= _SIZE.size + size
         pieces: list[bytes | memoryview] = []
         position, missing = self._position + _SIZE.size, size
         while missing >= (rest := len(self._buffer) - position):
@@ -199,7 +196,6 @@ class FrameReader:
         self._position = 0
         if self._later:
             self._buffer = self._later.popleft()
-            self._later_bytes -= len(self._buffer)
         else:
             self._buffer = b""
 

@@ -25,16 +25,14 @@ logger = new_logger(__name__)
 
 def log_incident(incident: Incident) -> None:
     """Write a line for the first of several incidents that are alike; a denial has one of the authorizer's."""
+    if incident.kind not in (REMOVED, REFUSED):
+        return
     client, host, group = (incident.text(name) for name in ("client", "host", "group"))
     if incident.kind == REMOVED:
         why = _WHY[incident.text("reason")] % incident.number("timeout_ms")
         member = incident.text("member")
         logger.info("group %s: member %s of %s at %s was removed: %s", group, member, client, host, why)
-    elif (
-        incident.kind == REFUSED
-        and incident.text("api") in _APIS_OF_GROUPS
-        and "principal" not in incident.fields
-    ):
+    elif incident.text("api") in _APIS_OF_GROUPS and "principal" not in incident.fields:
         error = incident.text("error")
         if error.endswith("_AUTHORIZATION_FAILED"):
             return  # the authorizer has written who is denied what

@@ -54,12 +54,14 @@ class RequestDispatcher:
                 self._responses.release()
 
     def _decide_frames(self, connection: ClientConnection, now: Now) -> None:
-        unanswered, next_frame = connection.unanswered, connection.reader.next_frame
+        unanswered, reader = connection.unanswered, connection.reader
         while not connection.closing:
             if connection.output_bytes >= _OUTPUT_BYTES or connection.is_blocked or connection.muted:
                 return
-            if not unanswered:
-                frame = next_frame()
+            if not reader.buffered_bytes:
+                frame = None
+            elif not unanswered:
+                frame = reader.next_frame()
             elif (
                 (key := connection.pipelined_key) is None
                 or len(unanswered) >= _UNANSWERED
@@ -67,9 +69,9 @@ class RequestDispatcher:
             ):
                 frame = None
             else:
-                frame = next_frame(key)
+                frame = reader.next_frame(key)
             if frame is None:
-                if unanswered and unanswered[0].encoded is None and connection.reader.buffered_bytes:
+                if unanswered and unanswered[0].encoded is None and reader.buffered_bytes:
                     self._end_wait(connection, now)
                 if unanswered and self._responses.ready:
                     self._responses.release()

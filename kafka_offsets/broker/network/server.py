@@ -9,6 +9,7 @@ import errno
 from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from kafka_offsets.broker.config.keys import Config
@@ -50,6 +51,8 @@ _WRITE_AT_ONCE_BYTES = 1 << 18
 
 _READING_BYTES = 512 << 10
 """More than the buffer of 256 KiB that asyncio allocates for each read, and returns except for what was read."""
+
+_OUTPUT_BYTES = attrgetter("output_bytes")
 
 _UNKNOWN_REST = (None,)
 """The remaining calls of a round, for a loop without asyncio's queue of calls: its turns always end after the round."""
@@ -614,13 +617,17 @@ class Server:
     def _flush(self) -> bool:
         """Write what connections have to send, little first; return whether there was time for all of them."""
         writable = self.core.responses.take_output()
-        began_ms = self._clock.now().mono_ms
-        for connection in sorted(writable, key=lambda each: each.output_bytes):
+        if not writable:
+            return True
+        *others, last = sorted(writable, key=_OUTPUT_BYTES)
+        began_ms = self._clock.now().mono_ms if others else 0
+        for connection in others:
             del writable[connection]
             connection.owner.flush()
-            if writable and self._clock.now().mono_ms - began_ms >= TURN_MS:
+            if self._clock.now().mono_ms - began_ms >= TURN_MS:
                 break
         else:
+            last.owner.flush()
             return True
         longest = next(iter(writable))  # many that have little do not keep it waiting for ever
         del writable[longest]
@@ -630,7 +637,7 @@ class Server:
 
     def _schedule_timer(self) -> None:
         """Keep the timer set to the core's next deadline."""
-        self._timer.set(self.core.next_deadline_ms)
+        self._timer.set(self.core.scheduler.next_ms)
 
     def _run_due(self) -> None:
         """Run what is due, but first decide the requests that have arrived: the heartbeats of sessions that end now."""

@@ -6,6 +6,7 @@ Sources: UnifiedLog.read, LogSegments of Kafka 4.3; KIP-79, KIP-734.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kafka_offsets.protocol.records import Buffer
@@ -21,6 +22,9 @@ from kafka_offsets.storage.segments.syncing import Unsynced
 
 if TYPE_CHECKING:
     from kafka_offsets.columns.records import RecordColumns
+
+
+_SIZE = attrgetter("size")
 
 
 class ReadableLog:
@@ -39,7 +43,7 @@ class ReadableLog:
     @property
     def size(self) -> int:
         """The size of all batches in bytes."""
-        return sum(segment.size for segment in self._segments)
+        return sum(map(_SIZE, self._segments))
 
     @property
     def segments(self) -> Sequence[Segment]:

@@ -103,10 +103,10 @@ class Consumption:
 class Observation:
     """The observer of one broker, which sees fetches and responses. See `wire.responses.Observer`.
 
-    consumption  where it notes them; `consuming` reads it
-    topic_name   topic id -> name
-    _kept        by connection: the partitions that a member has kept when it joined
-    _assigned    by connection: the partitions that a member was assigned last
+    consumption   where it notes them; `consuming` reads it
+    topic_name    topic id -> name
+    _joined_with  by connection: the subscription with which a member has joined
+    _assigned     by connection: the partitions that a member was assigned last
 
     Both end with their connection: a member that crashes does not leave its group. One that connects again begins anew,
     and its next Fetch tells its positions.
@@ -115,7 +115,7 @@ class Observation:
     def __init__(self, consumption: Consumption, topic_name: Callable[[bytes], str | None]) -> None:
         self.consumption = consumption
         self._topic_name = topic_name
-        self._kept: dict[object, _Places] = {}
+        self._joined_with: dict[object, dict[tuple[str, str], bytes]] = {}
         self._assigned: dict[object, _Places] = {}
 
     def fetched(self, context: RequestContext, positions: Mapping[TopicPartition, int]) -> None:
@@ -125,7 +125,7 @@ class Observation:
     def left(self, connection: object) -> None:
         """Forget a connection that has closed."""
         self.consumption.left(connection)
-        self._kept.pop(connection, None)
+        self._joined_with.pop(connection, None)
         self._assigned.pop(connection, None)
 
     def responded(self, context: RequestContext, response: Any) -> None:
@@ -147,20 +147,18 @@ class Observation:
         if request.protocol_type != CONSUMER:
             return
         offered = {each.name: each.metadata for each in request.protocols}
-        try:
-            # Only what the consumer says it owns: the sticky assignors' own data name what it has given up.
-            kept = decode_subscription("", bytes(offered.get(response.protocol_name, b"")), None).owned
-        except ProtocolError:
-            kept = frozenset()
-        self._kept.setdefault(context.connection, {})[request.group_id, response.member_id] = kept
+        metadata = bytes(offered.get(response.protocol_name, b""))
+        self._joined_with.setdefault(context.connection, {})[request.group_id, response.member_id] = metadata
 
     def _synced(self, context: RequestContext, response: Any) -> None:
         request = context.request
-        kept = self._kept.get(context.connection, {}).pop((request.group_id, request.member_id), frozenset())
+        member = request.group_id, request.member_id
+        metadata = self._joined_with.get(context.connection, {}).pop(member, None)
         try:
             places = decode_assignment(bytes(response.assignment))
         except ProtocolError:
             return  # the group is not one of consumers
+        kept = frozenset() if metadata is None else _owned(metadata)
         self.consumption.assigned(_reader(context), places - kept)
         self._assigned.setdefault(context.connection, {})[request.group_id, request.member_id] = places
 
@@ -186,6 +184,14 @@ class Observation:
         )
         self.consumption.assigned(_reader(context), places - assigned.get(key, frozenset()))
         assigned[key] = places
+
+
+def _owned(subscription: bytes) -> frozenset[TopicPartition]:
+    """Return what a consumer says it owns; the sticky assignors' own data name what it has given up."""
+    try:
+        return decode_subscription("", subscription, None).owned
+    except ProtocolError:
+        return frozenset()
 
 
 def _reader(context: RequestContext) -> Reader:

@@ -67,11 +67,11 @@ CEILINGS = {
     "tests/replication": 2640,
     "tests/security": 960,
     "tests/simulation": 7800,
-    "tests/spark": 6520,
+    "tests/spark": 6540,
     "tests/storage": 9260,
     "tests/stories": 4000,
     "tests/suites": 800,
-    "tests/testing": 7980,
+    "tests/testing": 8000,
     "tests/walks": 3880,
     "tests/zookeeper": 2460,
 }

@@ -15,7 +15,15 @@ from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.diagnosis.facts import Position
 from kafka_offsets.diagnosis.rules import RULES
 from kafka_offsets.protocol import messages
-from kafka_offsets.testing import Broker, ManualClock, allow, committed, group_stable, member_joined
+from kafka_offsets.testing import (
+    Broker,
+    ManualClock,
+    allow,
+    committed,
+    group_empty,
+    group_stable,
+    member_joined,
+)
 from kafka_offsets.testing.server.facts import gather
 from kafka_offsets.testing.server.recording import RecordedRequest
 from tests.testing.why_clients import CONFIG, consumer, found_at, is_stable, joined, producer, said, until
@@ -174,6 +182,7 @@ def test_a_consumer_has_read_and_left_without_a_commit(broker: Broker, protocol:
     reader = joined(broker, group_protocol=protocol)
     until(lambda: (reader.poll(0.05) and False) or any(each.last == 2 for each in _read_positions(broker)))
     reader.close()
+    broker.wait_for(group_empty("billing"))  # it waits for no response when it leaves
     sentence = "'w1' at 127.0.0.1 has read orders-0 up to 2 as a member of group 'billing' and left"
     assert said(broker, "never-committed") == f"{sentence}: it has committed nothing there"
     with pytest.raises(AssertionError, match=f"why: {sentence}"):

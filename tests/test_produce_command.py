@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets import cli
+from kafka_offsets.client.cluster import ClusterClient
+from kafka_offsets.client.connection import parse_address
 from kafka_offsets.commands.records import producing
 from kafka_offsets.commands.records.reading import RecordReader
 from kafka_offsets.errors import ConfigError
@@ -79,6 +81,14 @@ def test_after_a_long_pause_it_connects_again(broker: Broker, monkeypatch: pytes
             broker.wait_for(record_produced("orders", count=count))
     assert code.result() == 0
     assert len({each.peer for each in broker.requests.of("Produce")}) == 2
+
+
+def test_without_a_record_no_topic_is_created(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    words = ["produce", "paymets", "-l", str(tmp_path / "empty"), "-b", broker.bootstrap_servers]
+    assert cli.main(words) == 0
+    with ClusterClient(parse_address(broker.bootstrap_servers)) as cluster:
+        assert cluster.topic_names() == ["orders"]
 
 
 @pytest.mark.parametrize(

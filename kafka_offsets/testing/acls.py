@@ -31,7 +31,8 @@ def allow(
 ) -> AclBinding:
     """Return an ACL that allows an operation.
 
-    principal  the name of a user, "*" for every client, "ANONYMOUS" for clients that do not authenticate
+    principal  the name of a user, as it is or as `User:NAME`; "*" for every client, "ANONYMOUS" for clients that do not
+               authenticate
     operation  Kafka's name: "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "ALL" …
     topic, group, transactional_id  the resource, "*" for all; exactly one of them, or `cluster`
     prefix     whether the name is only the beginning of names
@@ -54,7 +55,7 @@ def allow(
         names = ", ".join(each.name for each in AclOperation if each >= AclOperation.ALL)
         raise ValueError(f"{operation!r} is no operation; these are: {names}") from None
     pattern = PatternType.PREFIXED if prefix else PatternType.LITERAL
-    who = str(Principal(USER_TYPE, principal))
+    who = str(Principal(USER_TYPE, principal.removeprefix(f"{USER_TYPE}:")))
     made = AclBinding(kind, name, pattern, who, host, known, Permission.ALLOW)
     refusal = check_new_acl(made)
     if refusal is not None:

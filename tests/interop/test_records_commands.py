@@ -157,13 +157,14 @@ def test_other_delimiters_files_and_null_values(run: Commands, tmp_path: Path) -
 def test_what_cannot_be_done_is_reported(
     run: Commands, command: str, words: list[str], reason: bytes
 ) -> None:
-    assert run(command, *words, code=cli.CANNOT) == b""
+    assert run(command, *words, given=b"a\n", code=cli.CANNOT) == b""
     assert reason in run.error
     assert run.error.count(b"\n") == 1
 
 
 def test_a_missing_topic_is_created_by_producing_and_not_by_consuming(run: Commands) -> None:
     run.topic += "-new"
+    run("produce")
     run("consume", "-e", code=cli.REFUSED)
     assert b"UNKNOWN_TOPIC_OR_PARTITION" in run.error
     run("produce", given=b"first\n")

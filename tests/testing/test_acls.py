@@ -126,6 +126,7 @@ def test_the_brokers_of_a_cluster_have_the_same_acls() -> None:
 def test_an_acl_is_for_one_resource(arguments: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         allow("alice", "READ", **arguments)  # type: ignore[arg-type]
+    assert allow("User:alice", "READ", topic="orders") == allow("alice", "READ", topic="orders")
     with pytest.raises(ValueError, match="'FLY' is no operation; these are: ALL, READ, WRITE"):
         deny("alice", "FLY", topic="orders")
 

@@ -336,6 +336,20 @@ def test_what_cannot_move_is_reported(cluster: Cluster, move, said: str) -> None
 # -- nodes
 
 
+def test_no_other_process_takes_the_port_of_a_stopped_node(cluster: Cluster) -> None:
+    node = cluster.nodes[1]
+    for leave in (cluster.stop_node, cluster.kill):
+        leave(2)
+        with socket.socket() as other, pytest.raises(OSError, match="already in use"):
+            other.bind((node.host, node.port))
+        cluster.start_node(2)
+        assert ask(cluster, 2, messages.ApiVersionsRequest(), 0).error_code == 0
+    cluster.stop_node(2)
+    cluster.stop()
+    with socket.socket() as other:
+        other.bind((node.host, node.port))
+
+
 def test_a_node_that_stops_is_removed_and_others_lead_what_it_led(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     with Connection(node.host, node.port, 20) as connection:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import cast
 
+from kafka_offsets.client.cluster import ClusterClient
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.commands.records.formats import unescaped
 from kafka_offsets.commands.records.reading import RecordReader
@@ -33,16 +34,14 @@ _MOST_SEQUENCE = (1 << 31) - 1
 
 
 def produce(options: argparse.Namespace) -> int:
-    """Produce every line as a record. RefusedError names the partition that refuses a batch."""
+    """Produce every line as a record; the first one may create the topic.
+
+    RefusedError names the partition that refuses a batch.
+    """
     connections: ConnectionSettings = options.connections
     with ExitStack() as connected, _input(options) as lines:
         cluster = connected.enter_context(connections.cluster())
-        partition_count = cluster.created_partitions(options.topic)
-        if options.partition is not None and options.partition >= partition_count:
-            raise ConfigError(
-                f"topic {options.topic} has no partition {options.partition}: it has {partition_count}"
-            )
-        batches = _BatchMaker(options, partition_count, cluster.new_producer())
+        batches: _BatchMaker | None = None
         used_s = time.monotonic()
         delimiter = None if options.delimiter is None else unescaped(options.delimiter)
         name = "standard input" if options.file is None else str(options.file)
@@ -50,11 +49,21 @@ def produce(options: argparse.Namespace) -> int:
             if time.monotonic() - used_s > _IDLE_S:
                 connected.close()
                 cluster = connected.enter_context(connections.cluster())
+            if batches is None:
+                count = _partition_count(options, cluster)
+                batches = _BatchMaker(options, count, cluster.new_producer())
             _report(options, cluster.produce(batches.of(records)))
             if options.tee:
                 _tee(records, delimiter or b"\n")
             used_s = time.monotonic()
     return 0
+
+
+def _partition_count(options: argparse.Namespace, cluster: ClusterClient) -> int:
+    count = cluster.created_partitions(options.topic)
+    if options.partition is not None and options.partition >= count:
+        raise ConfigError(f"topic {options.topic} has no partition {options.partition}: it has {count}")
+    return count
 
 
 def _input(options: argparse.Namespace) -> io.BufferedReader:

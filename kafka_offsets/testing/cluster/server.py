@@ -31,6 +31,7 @@ from kafka_offsets.replication.partition_state import NO_LEADER, PartitionState
 from kafka_offsets.security.acls import AclBinding
 from kafka_offsets.testing.cluster.network import InProcessNetwork
 from kafka_offsets.testing.cluster.node import ClusterNode
+from kafka_offsets.testing.cluster.reserved_ports import ReservedPorts
 from kafka_offsets.testing.cluster.synced_files import SyncedFiles
 from kafka_offsets.testing.cluster.view import ClusterState
 from kafka_offsets.testing.contents.groups import NoLeaderError
@@ -58,6 +59,7 @@ class ClusterServer:
     acls       those that are in force from the start
     core       what tests read of the cluster
     _apart     nodes, also stopped ones, on other sides of a cut network than the controller
+    _reserved  the ports of nodes that are stopped
     _sessions  when the controller fences a node that it does not reach
     """
 
@@ -87,6 +89,7 @@ class ClusterServer:
         self._time_driver = time_driver(self._clock, self, self._loop)
         self._apart: set[int] = set()
         self._addresses: dict[int, tuple[str, Sequence[int]]] = {}
+        self._reserved: dict[int, ReservedPorts] = {}
         self._sessions: dict[int, Deadline] = {}
         self._moves: dict[Future[int], Callable[[], int | None]] = {}
         self.core = self._new_state()
@@ -150,6 +153,8 @@ class ClusterServer:
             self._poll,
             self._consumption,
         )
+        if node_id in self._reserved:
+            self._reserved.pop(node_id).release()
         try:
             await server.start(host, ports[0], ports[1:])
         except BaseException:
@@ -170,21 +175,27 @@ class ClusterServer:
             for node_id in list(self._network.servers):
                 await self._stop(node_id)
         finally:
+            for reserved in self._reserved.values():
+                reserved.release()
             self._watches.abandon()
 
     async def _stop(self, node_id: int) -> None:
         server = self._node(node_id)
         server.end_turn_now()
+        await self._end(node_id, server)
+        self.request_turn()
+
+    async def _end(self, node_id: int, server: ClusterNode) -> None:
+        names = server.socket_names
         self._leave(node_id)
         await server.stop()
-        self.request_turn()
+        self._reserved[node_id] = ReservedPorts(names)
 
     async def _kill(self, node_id: int, *, power_failure: bool) -> None:
         server, files = self._node(node_id), self._files[node_id]
         # At this moment: what the stop below writes is not there.
         left = files.after_power_failure() if power_failure else files.copy()
-        self._leave(node_id)
-        await server.stop()
+        await self._end(node_id, server)
         self._files[node_id] = left
         self.request_turn()
 

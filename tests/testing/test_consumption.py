@@ -25,10 +25,10 @@ def test_members_that_crash_are_forgotten_with_their_connection() -> None:
         "h", "m", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
     )
     assert modern.call(joins, 1).assignment.topic_partitions
-    assert (len(observed._kept), len(observed._assigned)) == (1, 1)
+    assert (len(observed._joined_with), len(observed._assigned)) == (1, 1)
     for client in (classic.client, modern):
         core.disconnect(client.connection)
-    assert not observed._kept
+    assert not observed._joined_with
     assert not observed._assigned
 
 

@@ -42,11 +42,11 @@ class DelegationTokens:
 
     def of_secret(self, secret: bytes) -> DelegationToken | None:
         """Return the token with this secret; None for an unknown one. It costs an HMAC for each token."""
-        found = None
+        match = None
         for token in self._stored().values():
             if hmac.compare_digest(self.secret_of(token.token_id), secret):
-                found = token
-        return found
+                match = token
+        return match
 
     def find(self, mechanism: str, token_id: str) -> KnownToken | None:
         """Return what authenticates a client with a token: its secret in base64 is the password.

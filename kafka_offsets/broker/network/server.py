@@ -371,7 +371,7 @@ class Server:
     @property
     def socket_names(self) -> list[Name]:
         """Family, host and port of the sockets at which it listens."""
-        return names_of(each for listener in self._listeners.values() for each in listener.sockets)
+        return names_of(sock for listener in self._listeners.values() for sock in listener.sockets)
 
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""
@@ -540,8 +540,12 @@ class Server:
     @property
     def clients(self) -> list[tuple[str, str]]:
         """Client id, "" if that is not known, and address of each open connection."""
-        connections = [each.connection for each in self._peers]
-        return sorted(each.client for each in connections if each is not None and not each.has_left)
+        connections = [peer.connection for peer in self._peers]
+        return sorted(
+            connection.client
+            for connection in connections
+            if connection is not None and not connection.has_left
+        )
 
     def throttles(self, peer: Peer, peername: tuple[str, int]) -> bool:
         """Whether a connection exceeds the quota of its address: it stays unread, and is closed later (KIP-612)."""

@@ -338,7 +338,7 @@ def learn(
     shape = Shape(version, cut, pieces, request, names, response)
     first_cut = shape.cut(frame, at)
     numbers = [_NUMBERS.pack(p.committed_offset, p.committed_leader_epoch) for p in partitions]
-    if first_cut is None or [*own_cut[0]] != numbers:
+    if first_cut is None or [*first_cut[0]] != numbers:
         return None
     texts = [p.committed_metadata or "" for p in partitions]
     return shape if (first_cut[1] or [""] * len(texts)) == texts else None

@@ -60,7 +60,11 @@ class DelegationTokens:
         key = mechanism, token_id
         if key not in self._credentials:
             password = b64encode(self.secret_of(token_id)).decode()
-            self._credentials = {each: made for each, made in self._credentials.items() if each[1] in tokens}
+            self._credentials = {
+                credential_key: made
+                for credential_key, made in self._credentials.items()
+                if credential_key[1] in tokens
+            }
             self._credentials[key] = new_credential(
                 HASHES[mechanism], password, secrets.token_bytes(_SALT_BYTES), LEAST_ITERATIONS
             )

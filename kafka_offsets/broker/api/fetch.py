@@ -158,12 +158,9 @@ def _awaited_partitions(
     refuses = _with_denials(request, context, refuses)
     topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
     named = [
-        (
-            topics.by_id(fetch_topic.topic_id) if by_id else topics.get(fetch_topic.topic),
-            fetch_partition.partition,
-        )
-        for fetch_topic in request.topics
-        for fetch_partition in fetch_topic.partitions
+        (topics.by_id(named_topic.topic_id) if by_id else topics.get(named_topic.topic), entry.partition)
+        for named_topic in request.topics
+        for entry in named_topic.partitions
     ]
     followed = [
         (topics.get(name), index)
@@ -222,9 +219,7 @@ def fetch(
         return messages.FetchResponse(error_code=plan.error)
     is_level = request.isolation_level in (_READ_UNCOMMITTED, _READ_COMMITTED)
     count_of = broker.topics.id_and_partition_count
-    if not is_level and any(
-        0 <= wanted.asked.partition < count_of(wanted.topic)[1] for wanted in plan.wanted
-    ):
+    if not is_level and any(0 <= each.asked.partition < count_of(each.topic)[1] for each in plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
     if version >= TOPIC_IDS_SINCE and _confuses_kafka(plan.wanted):
         return fail_fetch(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
@@ -271,11 +266,9 @@ def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:
     }
 
 
-def _confuses_kafka(partitions: Sequence[Wanted]) -> bool:
+def _confuses_kafka(entries: Sequence[Wanted]) -> bool:
     """Whether the zero topic id is among several partitions of unknown topic ids: Kafka fails to compare them."""
-    unknown = {
-        (partition.topic_id, partition.asked.partition) for partition in partitions if not partition.topic
-    }
+    unknown = {(entry.topic_id, entry.asked.partition) for entry in entries if not entry.topic}
     return len(unknown) > 1 and any(not any(topic_id) for topic_id, _ in unknown)
 
 
@@ -305,9 +298,7 @@ def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
     if not first_ms or request.min_bytes > 1 or _follower(request, parked.context.api_version)[0] >= 0:
         return most_ms
     # A number is enough, and not as large as the partitions.
-    topic_partitions = hash(
-        frozenset((wanted.topic, wanted.asked.partition) for wanted in parked.plan.wanted)
-    )
+    topic_partitions = hash(frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted))
     last_hash, waits = connection.fetched
     waits = waits if topic_partitions == last_hash else 0
     wait_ms = first_ms << 2 * waits
@@ -521,88 +512,79 @@ class _Reader:
 
     def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
         """Read one partition, or return why not; None when it did not exist either when the request was parked."""
-        fetch_partition = wanted.asked
+        entry = wanted.asked
         topic = self.broker.topics.get(wanted.topic)
-        if self.refuses is not None and (error := self.refuses(wanted.topic, fetch_partition.partition)):
+        if self.refuses is not None and (error := self.refuses(wanted.topic, entry.partition)):
             if error is _DENIED:
-                return _unknown(
-                    fetch_partition.partition, error
-                )  # the other partitions still wait for records
-            return self._refusal(fetch_partition, error)
-        if topic is None or not 0 <= fetch_partition.partition < topic.partition_count:
-            if any(p.topic == wanted.topic and p.index == fetch_partition.partition for p in self.parked_at):
-                return self._refusal(fetch_partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                return _unknown(entry.partition, error)  # the other partitions still wait for records
+            return self._refusal(entry, error)
+        if topic is None or not 0 <= entry.partition < topic.partition_count:
+            if any(p.topic == wanted.topic and p.index == entry.partition for p in self.parked_at):
+                return self._refusal(entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return None
         try:
             if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
-                return self._refusal(fetch_partition, ErrorCode.INCONSISTENT_TOPIC_ID)
-            partition = self.broker.topics.partition_of(topic, fetch_partition.partition)
+                return self._refusal(entry, ErrorCode.INCONSISTENT_TOPIC_ID)
+            partition = self.broker.topics.partition_of(topic, entry.partition)
             assert partition is not None
-            return self._read_log(partition, fetch_partition)
+            return self._read_log(partition, entry)
         except LogLoadingError:
-            return self._refusal(fetch_partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self._refusal(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         except StorageError as error:
-            self.broker.topics.report(topic.name, fetch_partition.partition, error)
-            return self._refusal(fetch_partition, _storage_error(self.version))
+            self.broker.topics.report(topic.name, entry.partition, error)
+            return self._refusal(entry, _storage_error(self.version))
         finally:
             self.left = max(0, self.left)  # less than nothing is a limit of the first partition alone
 
     def _read_log(
-        self, partition: Partition, fetch_partition: messages.FetchRequest.FetchPartition
+        self, partition: Partition, entry: messages.FetchRequest.FetchPartition
     ) -> messages.FetchResponse.PartitionData:
         log = partition.log
-        epoch = fetch_partition.current_leader_epoch
+        epoch = entry.current_leader_epoch
         if epoch >= 0 and epoch != partition.leader_epoch:
             is_old = epoch < partition.leader_epoch
             error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-            return self._refusal(fetch_partition, error, partition.leader_epoch)
+            return self._refusal(entry, error, partition.leader_epoch)
         is_follower = self.follower[0] >= 0
         is_replicated = is_follower or partition.replica is not None
         if is_replicated and (error := self._check_role(partition, epoch, is_follower=is_follower)):
-            return self._refusal(fetch_partition, error, partition.leader_epoch)
+            return self._refusal(entry, error, partition.leader_epoch)
         start, high_watermark = log.log_start_offset, log.high_watermark
         end = log.log_end_offset if self.reads_all else high_watermark
-        if (
-            fetch_partition.last_fetched_epoch >= 0
-            and (diverging := self._diverging(partition, fetch_partition)) is not None
-        ):
+        if entry.last_fetched_epoch >= 0 and (diverging := self._diverging(partition, entry)) is not None:
             return diverging
         # The high watermark of a new leader may be lower than that of the previous one: such a consumer waits.
-        if not start <= fetch_partition.fetch_offset <= log.log_end_offset:
-            return self._refusal(fetch_partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if not start <= entry.fetch_offset <= log.log_end_offset:
+            return self._refusal(entry, ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower:
             if not self.parked_at:  # else it counted when it arrived, and its follower may be gone
                 assert self.broker.replicas is not None
-                self.broker.replicas.fetched(partition, *self.follower, fetch_partition)
+                self.broker.replicas.fetched(partition, *self.follower, entry)
                 high_watermark = log.high_watermark
             # Answer at once: DeleteRecords waits until the follower has the new log start.
-            self.is_final = self.is_final or 0 <= fetch_partition.log_start_offset < start
+            self.is_final = self.is_final or 0 <= entry.log_start_offset < start
         # A log whose transactions are not known yet is not scanned for a number that only readers of committed
         # records use.
         stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
         readable = stable if self.aborted else end
         records: Buffer = b""
-        limit = min(fetch_partition.partition_max_bytes, self.left)
-        if fetch_partition.fetch_offset < readable and limit < 0:
-            return self._refusal(fetch_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if fetch_partition.fetch_offset < readable and (self.left > 0 or self.at_least_one):
-            records = log.read(
-                fetch_partition.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable
-            )
+        limit = min(entry.partition_max_bytes, self.left)
+        if entry.fetch_offset < readable and limit < 0:
+            return self._refusal(entry, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if entry.fetch_offset < readable and (self.left > 0 or self.at_least_one):
+            records = log.read(entry.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
             if records:
                 self.at_least_one = False
                 self.size += len(records)
                 self.left -= len(records)
-        self.watched.append(_Watched(partition, records, max(fetch_partition.partition_max_bytes, 0)))
+        self.watched.append(_Watched(partition, records, max(entry.partition_max_bytes, 0)))
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,
             error_code=0,
             high_watermark=high_watermark,
             last_stable_offset=min(stable, high_watermark),
             log_start_offset=start,
-            aborted_transactions=_aborted(partition, fetch_partition.fetch_offset, records)
-            if self.aborted
-            else None,
+            aborted_transactions=_aborted(partition, entry.fetch_offset, records) if self.aborted else None,
             records=records,  # type: ignore[arg-type]  # it is only encoded, and that takes views
         )
 
@@ -624,17 +606,15 @@ class _Reader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_unknown and epoch < 0 else error
 
     def _diverging(
-        self, partition: Partition, fetch_partition: messages.FetchRequest.FetchPartition
+        self, partition: Partition, entry: messages.FetchRequest.FetchPartition
     ) -> messages.FetchResponse.PartitionData | None:
         """Return where the reader's last epoch ended here, if it diverged (KIP-595); None when it did not."""
         log = partition.log
-        diverging = divergence(
-            log, log.log_start_offset, fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch
-        )
+        diverging = divergence(log, log.log_start_offset, entry.fetch_offset, entry.last_fetched_epoch)
         if diverging is None:
             return None
         if isinstance(diverging, OutOfRange):
-            return self._refusal(fetch_partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            return self._refusal(entry, ErrorCode.OFFSET_OUT_OF_RANGE)
         self.is_final = True
         response = messages.FetchResponse
         return response.PartitionData(
@@ -648,11 +628,11 @@ class _Reader:
         )
 
     def _refusal(
-        self, fetch_partition: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
+        self, entry: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
     ) -> messages.FetchResponse.PartitionData:
         """Kafka gives no offsets beside an error: a client that needs them sends ListOffsets."""
         self.is_final = True
-        refusal = _unknown(fetch_partition.partition, error)
+        refusal = _unknown(entry.partition, error)
         refusal.aborted_transactions = None
         if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
             refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(
@@ -679,21 +659,19 @@ def _read(
     without_name: list[Read] = []
     missing: list[Read] = []
     for wanted in plan.wanted:
-        name, topic_id, fetch_partition = wanted
+        name, topic_id, entry = wanted
         is_known = bool(name) or version < TOPIC_IDS_SINCE
-        if not is_known and reader.denies_follower(fetch_partition.partition):
-            missing.append(Read(name, topic_id, _unknown(fetch_partition.partition, _DENIED)))
+        if not is_known and reader.denies_follower(entry.partition):
+            missing.append(Read(name, topic_id, _unknown(entry.partition, _DENIED)))
             continue
         data = reader.read(wanted) if is_known else None
         if data is not None:
             (missing if data.error_code == _DENIED else responses).append(Read(name, topic_id, data))
         elif name or version < TOPIC_IDS_SINCE:
-            unknown = _unknown(fetch_partition.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown = _unknown(entry.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             missing.append(Read(name, topic_id, unknown))
         else:
-            without_name.append(
-                Read(name, topic_id, _unknown(fetch_partition.partition, ErrorCode.UNKNOWN_TOPIC_ID))
-            )
+            without_name.append(Read(name, topic_id, _unknown(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
     if (without_name or missing) and reader.follower[0] >= 0:
         # A follower may hear of a topic before its leader. It asks again when it knows that, and waits for an hour.
         reader.is_final = True
@@ -742,7 +720,7 @@ def fail_fetch(request: messages.FetchRequest, error: ErrorCode, api_version: in
             response.FetchableTopicResponse(
                 named.topic,
                 named.topic_id,
-                [_unknown(fetch_partition.partition, error) for fetch_partition in named.partitions],
+                [_unknown(entry.partition, error) for entry in named.partitions],
             )
             for named in request.topics
             if api_version < TOPIC_IDS_SINCE

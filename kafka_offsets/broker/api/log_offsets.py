@@ -317,7 +317,7 @@ def delete_records(
             deleted[partition].error_code, deleted[partition].low_watermark = outcome
         broker.responses.respond(context, message)
 
-    starts = {partition: each.low_watermark for partition, each in deleted.items()}
+    starts = {partition: result.low_watermark for partition, result in deleted.items()}
     broker.replicas.deletions.wait(starts, request.timeout_ms, ended)
     return LATER
 

@@ -262,14 +262,12 @@ def _create_topics(
     )
 
 
-def _plans(
-    broker: Context, creatable_topics: Iterable[messages.CreateTopicsRequest.CreatableTopic]
-) -> list[_Plan]:
+def _plans(broker: Context, creatable: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
     """Decide about every topic of a request, in the order of Kafka's answer.
 
     A name that occurs more than once is refused once, after the others, and the log of the metadata after these.
     """
-    topics = list(creatable_topics)
+    topics = list(creatable)
     if sum(_asked_partitions(broker, topic) for topic in topics) > _MOST_PARTITIONS:
         return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
     times = Counter(topic.name for topic in topics)

@@ -233,13 +233,13 @@ def check_node_ports(endpoints: Sequence[Endpoint], port: int, count: int) -> No
     """Raise ConfigError if two listeners of some brokers on this machine need the same port, or one too high."""
     taken: dict[int, str] = {}
     for number in range(count):
-        for endpoint, each in zip(endpoints, node_ports(endpoints, port, number), strict=True):
-            if each > _HIGHEST_PORT:
-                raise ConfigError(f"there are no {count} ports from {each - number} on")
-            if each and taken.setdefault(each, endpoint.name) != endpoint.name:
+        for endpoint, node_port in zip(endpoints, node_ports(endpoints, port, number), strict=True):
+            if node_port > _HIGHEST_PORT:
+                raise ConfigError(f"there are no {count} ports from {node_port - number} on")
+            if node_port and taken.setdefault(node_port, endpoint.name) != endpoint.name:
                 raise ConfigError(
                     f"listeners: {count} brokers need {count} ports for each listener, and "
-                    f"{endpoint.name} and {taken[each]} both need {each}"
+                    f"{endpoint.name} and {taken[node_port]} both need {node_port}"
                 )
 
 

@@ -128,8 +128,8 @@ def delete_acls(
     before = broker.directory.clients.acls
     removed: set[AclBinding] = set()
     results = []
-    for requested_filter in request.filters:
-        acl_filter = _filter_of(requested_filter)
+    for form in request.filters:
+        acl_filter = _filter_of(form)
         refusal = check_filter(acl_filter)
         if refusal is not None:
             results.append(result(ErrorCode.INVALID_REQUEST, refusal))
@@ -159,20 +159,20 @@ def _acl_of(creation: messages.CreateAclsRequest.AclCreation) -> AclBinding:
 _Filter: TypeAlias = "messages.DescribeAclsRequest | messages.DeleteAclsRequest.DeleteAclsFilter"
 
 
-def _is_readable_filter(each: _Filter) -> bool:
-    codes = each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type
+def _is_readable_filter(form: _Filter) -> bool:
+    codes = form.resource_type_filter, form.pattern_type_filter, form.operation, form.permission_type
     return _is_readable(*codes)
 
 
-def _filter_of(each: _Filter) -> AclFilter:
+def _filter_of(form: _Filter) -> AclFilter:
     return AclFilter(
-        ResourceType(each.resource_type_filter),
-        each.resource_name_filter,
-        PatternType(each.pattern_type_filter),
-        each.principal_filter,
-        each.host_filter,
-        AclOperation(each.operation),
-        Permission(each.permission_type),
+        ResourceType(form.resource_type_filter),
+        form.resource_name_filter,
+        PatternType(form.pattern_type_filter),
+        form.principal_filter,
+        form.host_filter,
+        AclOperation(form.operation),
+        Permission(form.permission_type),
     )
 
 

@@ -162,8 +162,8 @@ def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) 
 def _in_force(shard: Shard, key: bytes, last_value: _Last | None) -> CoordinatorRecord | None:
     """Return a record with the current value of a key, or None if it is not needed.
 
-    found  the last record of the key in the log. The shard takes precedence: the record in force of an offset may have
-           a key of another version.
+    last_value  the last record of the key in the log. The shard takes precedence: the record in force of an offset may
+                have a key of another version.
     """
     try:
         parsed = stored.parse_key(key)

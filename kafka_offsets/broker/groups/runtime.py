@@ -483,7 +483,9 @@ class CoordinatorRuntime:
         self.partition_count = partition_count
         left: list[HostedShard] = []
         opened = [(partition, self._new_hosted(partition)) for partition in logged]
-        for partition, hosted in sorted(opened, key=lambda each: each[1].log.size):
+        for partition, hosted in sorted(
+            opened, key=lambda partition_and_shard: partition_and_shard[1].log.size
+        ):
             if hosted.log.size <= at_once_bytes:
                 at_once_bytes -= hosted.log.size
                 hosted.finish_loading(self.load(hosted, lambda: now))

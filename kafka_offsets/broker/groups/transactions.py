@@ -464,24 +464,24 @@ class _Ending:
         self._awaited += 1
         self._await_marker(topic_partition, partition.log)
 
-    def _await_marker(self, each: TopicPartition, log: Log) -> None:
+    def _await_marker(self, topic_partition: TopicPartition, log: Log) -> None:
         """Wait from the append on: the log may be led elsewhere in the meantime, and truncated, and led here again."""
 
         def ended(error: ErrorCode) -> None:
             """Record that the marker is durable, or write it again later if the log has another leader."""
             if error is ErrorCode.REQUEST_TIMED_OUT:
-                self._await_marker(each, log)
+                self._await_marker(topic_partition, log)
                 return
             if error in _REPLICATED:
-                self._left.pop(each, None)
+                self._left.pop(topic_partition, None)
             self._resolve()
 
         self._coordinator.durability.when_durable([log], ended)
 
-    def _write_to_shard(self, each: TopicPartition) -> None:
-        hosted = self._coordinator.shards.hosted_partition(each[1])
+    def _write_to_shard(self, topic_partition: TopicPartition) -> None:
+        hosted = self._coordinator.shards.hosted_partition(topic_partition[1])
         if hosted is None:
-            del self._left[each]
+            del self._left[topic_partition]
             return
         if hosted.failed:
             raise StorageError("the log takes no more writes", hosted.log.directory)
@@ -491,7 +491,7 @@ class _Ending:
 
         def done(error: ErrorCode) -> None:
             if not error:
-                self._left.pop(each, None)
+                self._left.pop(topic_partition, None)
             self._resolve()
 
         prepared = self._prepared

@@ -540,12 +540,8 @@ class Server:
     @property
     def clients(self) -> list[tuple[str, str]]:
         """Client id, "" if that is not known, and address of each open connection."""
-        connections = [peer.connection for peer in self._peers]
-        return sorted(
-            connection.client
-            for connection in connections
-            if connection is not None and not connection.has_left
-        )
+        connections = [each.connection for each in self._peers]
+        return sorted(each.client for each in connections if each is not None and not each.has_left)
 
     def throttles(self, peer: Peer, peername: tuple[str, int]) -> bool:
         """Whether a connection exceeds the quota of its address: it stays unread, and is closed later (KIP-612)."""

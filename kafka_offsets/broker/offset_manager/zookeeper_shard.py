@@ -297,7 +297,7 @@ class ZooKeeperShard(HostedShard):
                 if not all(znodes.is_name(name.topic) for name in offsets):
                     raise RequestRefusedError(f"group {item.group}: a topic cannot be the name of a znode")
                 versions = yield from operations.write_if_unchanged(
-                    offsets, {name: stored_offset.version for name, stored_offset in stored_offsets.items()}
+                    offsets, {name: stored.version for name, stored in stored_offsets.items()}
                 )
             except Exception:
                 result.undo()
@@ -410,24 +410,15 @@ class ZooKeeperShard(HostedShard):
             names = [OffsetName(group, topic, partition) for topic, partition, _ in table.items(group)]
             names = list(dict.fromkeys([*names, *stored_offsets]))
         for name in names:
-            stored_offset, entry = stored_offsets.get(name), table.get(*name)
-            if stored_offset is None:
+            stored, entry = stored_offsets.get(name), table.get(*name)
+            if stored is None:
                 if entry is not None:
                     table.remove(*name)
                     self.shard.groups.keep_empty(group)
-            elif entry is None or (entry.offset, entry.log_offset) != (
-                stored_offset.offset,
-                stored_offset.version,
-            ):
-                if stored_offset.problem is not None:
-                    logger.error("group %s: %s; a commit overwrites it", group, stored_offset.problem)
+            elif entry is None or (entry.offset, entry.log_offset) != (stored.offset, stored.version):
+                if stored.problem is not None:
+                    logger.error("group %s: %s; a commit overwrites it", group, stored.problem)
                 kept = OffsetAndMetadata(
-                    stored_offset.offset,
-                    -1,
-                    "",
-                    stored_offset.modified_ms,
-                    -1,
-                    NO_TOPIC_ID,
-                    stored_offset.version,
+                    stored.offset, -1, "", stored.modified_ms, -1, NO_TOPIC_ID, stored.version
                 )
                 table.put(*name, kept)

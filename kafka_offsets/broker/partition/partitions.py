@@ -132,19 +132,19 @@ class Partition:
 
         LogLoadingError while a long log is read; StorageError when a batch is damaged.
         """
-        recovered = self._known
+        state = self._known
         is_behind = self._is_written_elsewhere and (
-            recovered is None or recovered.end_offset < self.log.log_end_offset
+            state is None or state.end_offset < self.log.log_end_offset
         )
-        if recovered is not None and not is_behind:
+        if state is not None and not is_behind:
             if self._is_written_elsewhere:  # from now on this broker may append itself
                 self._is_written_elsewhere = self.topic == OFFSETS_TOPIC
-            return recovered.producers
+            return state.producers
         if self._unreadable is not None:
             raise self._unreadable
         if self._reading is None:
             self._known = None  # a partial result is useless
-            reading = ProducerReading(self.log, recovered)
+            reading = ProducerReading(self.log, state)
             if reading.is_short or not self._read_later(self):
                 self._known = reading.finish()
                 return self._known.producers
@@ -199,10 +199,8 @@ class Partition:
             truncate(offset)
         finally:
             if self.log.truncations != truncations:
-                recovered, end = self._known, self.log.log_end_offset
-                is_earlier = (
-                    self._is_written_elsewhere and recovered is not None and recovered.end_offset <= end
-                )
+                state, end = self._known, self.log.log_end_offset
+                is_earlier = self._is_written_elsewhere and state is not None and state.end_offset <= end
                 if not is_earlier or end == self.log.log_start_offset:
                     self._known = None
                 self._unreadable = None
@@ -212,10 +210,8 @@ class Partition:
     @property
     def knows_producers(self) -> bool:
         """Whether `producers` needs to read little or nothing of the log."""
-        recovered = self._known
-        return recovered is not None and (
-            not self._is_written_elsewhere or is_near(self.log, recovered.end_offset)
-        )
+        state = self._known
+        return state is not None and (not self._is_written_elsewhere or is_near(self.log, state.end_offset))
 
     @property
     def last_stable_offset(self) -> int:
@@ -246,14 +242,14 @@ class Partition:
 
     def leave_producers(self, *, keep_index: bool) -> None:
         """Save the producers next to the log. Raises StorageError."""
-        log, recovered = self.log, self._known
-        if recovered is None or log.failure is not None:
+        log, state = self.log, self._known
+        if state is None or log.failure is not None:
             return
         if self._is_written_elsewhere and log.appended_bytes > _CATCH_UP_BYTES:
             return  # the file of the previous stop is still valid
-        if len(recovered.producers) or recovered.producers.aborted or log.size >= _WORTH_BYTES:
-            if self._is_written_elsewhere and recovered.end_offset < log.log_end_offset:
-                self._known = ProducerReading(log, recovered).finish()
+        if len(state.producers) or state.producers.aborted or log.size >= _WORTH_BYTES:
+            if self._is_written_elsewhere and state.end_offset < log.log_end_offset:
+                self._known = ProducerReading(log, state).finish()
             producers = self.producers
             leave_producer_state(
                 log, producers.entries(), producers.aborted, producers.dumps(), keep_index=keep_index
@@ -265,12 +261,12 @@ class Partition:
         It is not worth it if they are not known, if a start without the file has little to read, or if it takes long.
         Raises StorageError, as the returned function does.
         """
-        log, recovered = self.log, self._known
+        log, state = self.log, self._known
         if log.appended_bytes - self._saved_bytes < _CATCH_UP_BYTES or log.failure is not None:
             return None
-        if recovered is None or (self._is_written_elsewhere and recovered.end_offset < log.log_end_offset):
+        if state is None or (self._is_written_elsewhere and state.end_offset < log.log_end_offset):
             return None
-        producers = recovered.producers
+        producers = state.producers
         if len(producers) + len(producers.aborted) > _MANY_PRODUCERS:
             return None
         self._saved_bytes = log.appended_bytes
@@ -408,10 +404,8 @@ class Topics:
 
     def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
         """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
-        known_topic = self._by_name.get(topic)
-        return (
-            (NO_TOPIC_ID, 0) if known_topic is None else (known_topic.topic_id, len(known_topic.partitions))
-        )
+        entry = self._by_name.get(topic)
+        return (NO_TOPIC_ID, 0) if entry is None else (entry.topic_id, len(entry.partitions))
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, or None."""
@@ -458,14 +452,14 @@ class Topics:
                 with suppress(StorageError):  # final, and `take_in` says so
                     log.sync()  # a dead process may not have synced it, and clients will read it
             try:
-                recovered = saved_producers(log)
+                state = saved_producers(log)
                 if topic.name != OFFSETS_TOPIC:  # they are rarely needed; then the log is read
-                    recovered = self._producers_of(topic, index, log, recovered, is_abandoned)
+                    state = self._producers_of(topic, index, log, state, is_abandoned)
             except (StorageError, OpeningAbandonedError):
                 with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
                     log.close(sync=False)
                 raise
-            return Opened(log, recovered)
+            return Opened(log, state)
 
         return opened
 

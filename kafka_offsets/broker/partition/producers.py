@@ -147,7 +147,7 @@ class Producers:
             producers.aborted = [*map(AbortedEntry._make, _ABORTED.iter_unpack(data[at:]))]
         except struct.error as error:
             raise ValueError(f"no producers: {error}") from error
-        producers._open = dict(sorted(producers._open.items(), key=lambda each: each[1]))
+        producers._open = dict(sorted(producers._open.items(), key=lambda item: item[1]))
         return producers
 
     def dumps(self) -> bytes:
@@ -197,7 +197,7 @@ class Producers:
 
     def forget_aborted_before(self, offset: int) -> None:
         """Remove aborted transactions that ended before the new log start offset."""
-        del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
+        del self.aborted[: bisect_left(self.aborted, offset, key=lambda entry: entry.marker_offset)]
 
     def entries(self) -> "Iterator[messages.ProducerSnapshot.ProducerEntry]":
         """Yield the entry of each producer in Kafka's snapshot format."""

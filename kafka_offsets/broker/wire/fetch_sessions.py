@@ -97,12 +97,12 @@ class FetchSession:
 
     def update(self, wanted: dict[_Key, Wanted], forgotten: Iterator[_Key]) -> None:
         """Apply the changes of a request. A partition that it names again keeps its place."""
-        for key, each in wanted.items():
+        for key, partition in wanted.items():
             followed = self.partitions.get(key)
             if followed is None:
-                self.partitions[key] = _Followed(each)
+                self.partitions[key] = _Followed(partition)
             else:
-                followed.wanted = followed.wanted._replace(asked=each.asked)
+                followed.wanted = followed.wanted._replace(asked=partition.asked)
         for key in forgotten:
             self.partitions.pop(key, None)
 

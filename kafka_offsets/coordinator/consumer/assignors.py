@@ -80,7 +80,7 @@ def _range_order(member_id: str, member: Subscriber) -> tuple[bool, bytes]:
 
 
 def _run(partition_count: int, members: int, position: int) -> tuple[int, int]:
-    """Return the start and end of the run for the member at `place` among a topic's subscribers."""
+    """Return the start and end of the run for the member at `position` among a topic's subscribers."""
     quota, extra = divmod(partition_count, members)
     start = position * quota + min(position, extra)
     return start, start + quota + (position < extra)

@@ -56,14 +56,14 @@ def connect_to_any(
     if all of them are as slow. Raises ConnectionLostError with the error of each address if none answers.
     """
     lost: dict[Address, ConnectionLostError] = {}
-    unanswered = list(dict.fromkeys(addresses))
-    for limit_s in (PATIENCE_S, None) if len(unanswered) > 1 else (None,):
-        for address in unanswered:
+    candidates = list(dict.fromkeys(addresses))
+    for limit_s in (PATIENCE_S, None) if len(candidates) > 1 else (None,):
+        for address in candidates:
             try:
                 return connect(address, limit_s)
             except ConnectionLostError as error:
                 lost[address] = error
-        unanswered = [address for address in unanswered if isinstance(lost[address], UnansweredError)]
+        candidates = [address for address in candidates if isinstance(lost[address], UnansweredError)]
     errors = [*lost.values()]
     kind = next((type(error) for error in errors if isinstance(error, ListenerError)), ConnectionLostError)
     if all(isinstance(error, UnknownHostError) for error in errors):

@@ -150,11 +150,11 @@ class Retries:
         Those that a broker has told of are asked after the named ones.
         """
         self._asked = list(dict.fromkeys((*addresses, *self._known)))
-        unsilent = [address for address in self._asked if address not in self._silent]
-        if not unsilent:
+        candidates = [address for address in self._asked if address not in self._silent]
+        if not candidates:
             self._silent.clear()
-            unsilent = self._asked
-        if self.patience_s is not None and (self._is_reached or len(unsilent) > 1):
+            candidates = self._asked
+        if self.patience_s is not None and (self._is_reached or len(candidates) > 1):
             timeout_s = min(self.patience_s, timeout_s)
 
         def connect(address: Address, first_s: float | None) -> Connection:
@@ -163,7 +163,7 @@ class Retries:
                 *address, timeout_s, security, None if has_whole_limit else self._silent, first_s
             )
 
-        return connect_to_any(unsilent, connect)
+        return connect_to_any(candidates, connect)
 
     def renew(self) -> None:
         """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""

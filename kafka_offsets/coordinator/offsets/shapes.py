@@ -247,16 +247,16 @@ class Shape:
                 return None
             numbers, metadata, texts = pieces[1::2], None, None
         else:
-            gaps, sizes, old_texts = self._gaps
+            gaps, sizes, own_texts = self._gaps
             if pieces[::4] != gaps or pieces[2::4] != sizes:
                 return None
             numbers, metadata, texts = pieces[1::4], self._metadata, self._texts
-            if (new_texts := pieces[3::4]) != old_texts:
+            if (texts_in_frame := pieces[3::4]) != own_texts:
                 try:
-                    metadata = [text.decode() for text in new_texts]
+                    metadata = [text.decode() for text in texts_in_frame]
                 except UnicodeDecodeError:
                     return None
-                texts = [size + text for size, text in zip(self._sizes, new_texts, strict=True)]
+                texts = [size + text for size, text in zip(self._sizes, texts_in_frame, strict=True)]
         if self._version < _EPOCHS_SINCE:
             numbers = [offset + _NO_EPOCH for offset in numbers]
         return numbers, metadata, texts

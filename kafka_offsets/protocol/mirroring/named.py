@@ -122,10 +122,10 @@ class Named:
         assert self._keys is not None
         name = self._keys.asked
         named = list(zip(self.keys(request), getattr(request, name), strict=True))
-        meant, unmeant = copy.copy(request), copy.copy(request)
+        meant, rest = copy.copy(request), copy.copy(request)
         setattr(meant, name, [value for key, value in named if wants(key)])
-        setattr(unmeant, name, [value for key, value in named if not wants(key)])
-        return Split(meant, unmeant if getattr(unmeant, name) else None)
+        setattr(rest, name, [value for key, value in named if not wants(key)])
+        return Split(meant, rest if getattr(rest, name) else None)
 
     @property
     def answered_topics(self) -> str:
@@ -142,11 +142,11 @@ class Named:
         """Split a request for several topics; `wants` gets a topic as it is in the request."""
         assert self._topics is not None
         name = self._topics.asked
-        meant, unmeant = copy.copy(request), copy.copy(request)
+        meant, rest = copy.copy(request), copy.copy(request)
         topics = [(topic, wants(topic)) for topic in getattr(request, name)]
         setattr(meant, name, [topic for topic, is_meant in topics if is_meant])
-        setattr(unmeant, name, [topic for topic, is_meant in topics if not is_meant])
-        return Split(meant, unmeant if getattr(unmeant, name) else None)
+        setattr(rest, name, [topic for topic, is_meant in topics if not is_meant])
+        return Split(meant, rest if getattr(rest, name) else None)
 
     def join_by_key(self, request: Any, one: Any, other: Any) -> Any:
         """Join the answers to both parts of a request; fields above the keys come from `other`."""
@@ -170,8 +170,8 @@ class Named:
         """Split a request for several partitions."""
         assert self._topics is not None
         where = self._topics
-        meant, unmeant = copy.copy(request), copy.copy(request)
-        for part, is_meant in ((meant, True), (unmeant, False)):
+        meant, rest = copy.copy(request), copy.copy(request)
+        for part, is_meant in ((meant, True), (rest, False)):
             topics = []
             for topic in getattr(request, where.asked):
                 name, partitions = name_of(topic), getattr(topic, where.asked_partitions)
@@ -182,7 +182,7 @@ class Named:
                     topics.append(copy.copy(topic))
                     setattr(topics[-1], where.asked_partitions, chosen)
             setattr(part, where.asked, topics)
-        return Split(meant, unmeant if getattr(unmeant, where.asked) else None)
+        return Split(meant, rest if getattr(rest, where.asked) else None)
 
     def join_by_partition(self, request: Any, one: Any, other: Any) -> Any:
         """Join the answers to both parts of a request, in request order."""

@@ -101,13 +101,13 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse unknown arguments here: the parser of a command knows its options, and the main parser does not."""
-        found, unknown = super().parse_known_args(args, namespace)
+        options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self._refuse_redpanda(unknown)
             option = next((word.partition("=")[0] for word in unknown if word.startswith("--")), "")
             advice = nearest_name(option, self._option_string_actions) if option else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
-        return found, unknown
+        return options, unknown
 
     def _refuse_redpanda(self, unknown: Sequence[str]) -> None:
         """Say what to write instead of the flags by which Redpanda's image is started."""
@@ -164,8 +164,8 @@ def _run(words: list[str]) -> int:
     if words and words[0] in _ASKS:
         from kafka_offsets.commands.groups import arguments
 
-        rest = arguments.normalized(words[1:]) if words[0] == "groups" else words[1:]
-        return arguments.run(_parser_of(words[0]).parse_args(rest))
+        arguments_left = arguments.normalized(words[1:]) if words[0] == "groups" else words[1:]
+        return arguments.run(_parser_of(words[0]).parse_args(arguments_left))
     if words and words[0] in _CLUSTER:
         from kafka_offsets.commands.cluster import arguments as of_cluster
 
@@ -532,12 +532,12 @@ def _settings(options: argparse.Namespace, *, warns: bool = True) -> dict[str, s
             "--http keeps the requests, for GET /brokers/main/requests: --verbose is without it"
         )
     if options.http is None:
-        for name, given in (
+        for name, is_given in (
             ("--http-token", options.http_token is not None),
             ("--manual-clock", options.manual_clock),
             ("--instance", options.instance is not None),
         ):
-            if given:
+            if is_given:
                 raise ConfigError(f"{name} needs --http")
     if options.http is not None and (options.brokers is not None or options.zookeeper is not None):
         raise ConfigError(

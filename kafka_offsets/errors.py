@@ -131,15 +131,17 @@ class CommitRefusedError(KafkaOffsetsError):
     def __init__(
         self, group: str, errors: Mapping[tuple[str, int], int], found: Mapping[tuple[str, int], int]
     ) -> None:
-        self.errors = {place: error_code_of(code) for place, code in errors.items()}
+        self.errors = {topic_partition: error_code_of(code) for topic_partition, code in errors.items()}
         self.found = dict(found)
         parts = []
-        for place, error in self.errors.items():
+        for topic_partition, error in self.errors.items():
             current = ""
-            if place in found:
-                now = "nothing" if found[place] < 0 else f"offset {found[place]}"
+            if topic_partition in found:
+                now = "nothing" if found[topic_partition] < 0 else f"offset {found[topic_partition]}"
                 current = f", {now} is committed"
-            parts.append(f"{place[0]}-{place[1]} {error.name} ({errors[place]}){current}")
+            parts.append(
+                f"{topic_partition[0]}-{topic_partition[1]} {error.name} ({errors[topic_partition]}){current}"
+            )
         super().__init__(f"commit of group {group}: {'; '.join(parts)}")
 
 

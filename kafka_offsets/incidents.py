@@ -65,8 +65,8 @@ class Incident:
         return int(self.fields.get(name, 0))
 
     def __repr__(self) -> str:
-        said = " ".join(f"{name}={value!r}" for name, value in self.fields.items())
-        return f"<{self.kind} x{self.count} {said}>"
+        fields_text = " ".join(f"{name}={value!r}" for name, value in self.fields.items())
+        return f"<{self.kind} x{self.count} {fields_text}>"
 
 
 class Incidents:
@@ -89,37 +89,37 @@ class Incidents:
             if isinstance(value, str) and len(value) > LONGEST:
                 fields[name] = f"{value[:LONGEST]}…"
         key = kind, *fields.items()
-        known = self._kept.pop(key, None)
-        if known is None:
-            known = Incident(kind, fields, wall_ms)
+        incident = self._kept.pop(key, None)
+        if incident is None:
+            incident = Incident(kind, fields, wall_ms)
             if len(self._kept) >= self._most:
                 self._forget(next(iter(self._kept)))
-            if kind == REFUSED and known.text("error") not in FENCED:
+            if kind == REFUSED and incident.text("error") not in FENCED:
                 self.refusals.setdefault(_client(fields), {}).setdefault(_asker(fields), []).append(key)
             if self.on_new is not None:
-                self.on_new(known)
+                self.on_new(incident)
         else:
-            known.count += 1
-            known.last_ms = wall_ms
-        known.serial = new_number()
-        self._kept[key] = known
-        return known
+            incident.count += 1
+            incident.last_ms = wall_ms
+        incident.serial = new_number()
+        self._kept[key] = incident
+        return incident
 
     def end_refusals(self, fields: Fields) -> None:
         """Forget what was refused to a client for that with which it is served now."""
-        asked = self.refusals.get(_client(fields), {})
+        refusals = self.refusals.get(_client(fields), {})
         for asker in (_asker(fields), (*_asker(fields), fields.get("member", ""))):
-            for key in list(asked.get(asker, ())):
+            for key in list(refusals.get(asker, ())):
                 self._forget(key)
 
     def end_producer(self, transactional_id: str, client: str, host: str) -> None:
         """Forget that a transaction has timed out, or its client was fenced: the client has begun anew."""
-        for key, each in list(self._kept.items()):
-            if each.text("transactional_id") != transactional_id:
+        for key, incident in list(self._kept.items()):
+            if incident.text("transactional_id") != transactional_id:
                 continue
-            is_fenced = each.kind == REFUSED and each.text("error") in FENCED
-            if each.kind == TIMED_OUT or (
-                is_fenced and (each.text("client"), each.text("host")) == (client, host)
+            is_fenced = incident.kind == REFUSED and incident.text("error") in FENCED
+            if incident.kind == TIMED_OUT or (
+                is_fenced and (incident.text("client"), incident.text("host")) == (client, host)
             ):
                 self._forget(key)
 

@@ -17,12 +17,12 @@ NAME = "kafka-offsets"
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra, with quotes for every shell."""
     try:
-        told = Distribution.from_name(NAME).read_text("direct_url.json")
+        origin_text = Distribution.from_name(NAME).read_text("direct_url.json")
     except PackageNotFoundError:
         return f'pip install "{Path(__file__).resolve().parents[1]}[{extra}]"'
-    if told is not None:
+    if origin_text is not None:
         try:
-            return _command(json.loads(told), extra)
+            return _command(json.loads(origin_text), extra)
         except (ValueError, LookupError, TypeError, AttributeError):
             pass  # it says nothing that PEP 610 allows: what needs the extra says so all the same
     return f'pip install "{NAME}[{extra}]"'
@@ -37,8 +37,8 @@ def _command(origin: dict[str, Any], extra: str) -> str:
 
 def _reference(origin: dict[str, Any]) -> str:
     """Return the reference of a repository or an archive, as in a list of requirements (PEP 508)."""
-    found: str = origin["url"]
+    reference: str = origin["url"]
     if "vcs_info" in origin:
         vcs = origin["vcs_info"]
-        found = f"{vcs['vcs']}+{found}@{vcs.get('requested_revision') or vcs['commit_id']}"
-    return found + (f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else "")
+        reference = f"{vcs['vcs']}+{reference}@{vcs.get('requested_revision') or vcs['commit_id']}"
+    return reference + (f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else "")

@@ -25,7 +25,7 @@ partition; nothing is committed; it exists, and its log start and end are not kn
 
 def topics_read(*places: Iterable[tuple[str, int]]) -> list[str]:
     """Return the topics that a group reads, sorted: those of its committed offsets and of its members' partitions."""
-    return sorted({topic for some in places for topic, _ in some})
+    return sorted({topic for partitions in places for topic, _ in partitions})
 
 
 def lag(committed: int | None, log_start: int, log_end: int) -> int:
@@ -40,4 +40,4 @@ def skipped(committed: int | None, log_start: int) -> int:
 
 def total(lags: Iterable[int | None]) -> int:
     """Return the sum of lags: none is negative in it, and what is not known is not in it."""
-    return sum(each for each in lags if each is not None and each > 0)
+    return sum(partition_lag for partition_lag in lags if partition_lag is not None and partition_lag > 0)

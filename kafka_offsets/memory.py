@@ -44,8 +44,8 @@ def machine_bytes(root: Path = Path("/")) -> int | None:
 
     root  where /proc and /sys are
     """
-    known = [*_physical_bytes(), *_control_group_bytes(root)]
-    return min(known, default=None)
+    limits = [*_physical_bytes(), *_control_group_bytes(root)]
+    return min(limits, default=None)
 
 
 def _physical_bytes() -> Iterator[int]:
@@ -79,6 +79,6 @@ def _control_group_bytes(root: Path) -> Iterator[int]:
         else:
             continue
         group = PurePosixPath(path.lstrip("/"))
-        for each in (group, *group.parents):
+        for group_path in (group, *group.parents):
             with suppress(OSError, ValueError):  # there is none, or it is "max"
-                yield int((mount / each / name).read_text(encoding="ascii"))
+                yield int((mount / group_path / name).read_text(encoding="ascii"))

@@ -32,17 +32,17 @@ def _resources() -> Traversable:
     """Return the schema files of a package in a zip file; FileNotFoundError if there are none."""
     from importlib.resources import files  # not above: importing it takes longer than reading a file
 
-    found = files(__package__).joinpath("schemas")
-    if not found.joinpath(_ONE_OF_ALL).is_file():
-        raise FileNotFoundError(f"no schema files in {found} or next to {_PACKAGE}")
-    return found
+    folder = files(__package__).joinpath("schemas")
+    if not folder.joinpath(_ONE_OF_ALL).is_file():
+        raise FileNotFoundError(f"no schema files in {folder} or next to {_PACKAGE}")
+    return folder
 
 
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all schema files without their ending, sorted."""
     folder = _folder()
-    files = [each.name for each in _resources().iterdir()] if folder is None else listdir(folder)
+    files = [resource.name for resource in _resources().iterdir()] if folder is None else listdir(folder)
     return tuple(sorted(file[: -len(".schema")] for file in files if file.endswith(".schema")))
 
 

@@ -59,8 +59,10 @@ def decoded(data: bytes, name: str) -> str:
         return without_mark(data.decode(encoding))
     except UnicodeDecodeError as error:
         before = without_mark(data[: error.start].decode(encoding, "replace"))
-        found = data[error.start : error.end].hex()
-        raise TextError(f"{where(name, before, len(before))}: not {encoding.upper()}: 0x{found}") from error
+        wrong_byte = data[error.start : error.end].hex()
+        raise TextError(
+            f"{where(name, before, len(before))}: not {encoding.upper()}: 0x{wrong_byte}"
+        ) from error
 
 
 class Recoder:
@@ -82,7 +84,7 @@ class Recoder:
                 self._begun = begun
                 return b""
             self._begun = None
-            mark, encoding = next((each for each in _MARKS if begun.startswith(each[0])), (b"", ""))
+            mark, encoding = next((entry for entry in _MARKS if begun.startswith(entry[0])), (b"", ""))
             begun = begun[len(mark) :]
             if mark and encoding != "utf-8":
                 self._decoder = codecs.getincrementaldecoder(encoding)()
@@ -95,8 +97,8 @@ class Recoder:
         try:
             return self._decoder.decode(data, is_last).encode()
         except UnicodeDecodeError as error:
-            found = error.object[error.start : error.end].hex()
-            raise TextError(f"{self._name}: not {error.encoding.upper()}: 0x{found}") from error
+            wrong_byte = error.object[error.start : error.end].hex()
+            raise TextError(f"{self._name}: not {error.encoding.upper()}: 0x{wrong_byte}") from error
 
 
 def read_text(file: Path) -> str:

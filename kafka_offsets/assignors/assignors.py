@@ -64,10 +64,10 @@ def assign_range(counts: Counts, members: Subscriptions) -> Assignments:
     assigned: dict[str, set[TopicPartition]] = {member: set() for member in members}
     for topic in _wanted(counts, members):
         subscribers = [member for member in order if topic in members[member].topics]
-        each, extra = divmod(counts[topic], len(subscribers))
+        quota, extra = divmod(counts[topic], len(subscribers))
         first = 0
         for number, member in enumerate(subscribers):
-            after = first + each + (number < extra)
+            after = first + quota + (number < extra)
             assigned[member] |= {(topic, partition) for partition in range(first, after)}
             first = after
     return {member: frozenset(partitions) for member, partitions in assigned.items()}
@@ -128,10 +128,10 @@ def _owners(members: Subscriptions) -> dict[TopicPartition, str]:
     for member in in_order(members):
         generation = members[member].generation
         for partition in members[member].owned:
-            known = best.get(partition)
-            if known is None or generation > known[0]:
+            owner = best.get(partition)
+            if owner is None or generation > owner[0]:
                 best[partition] = generation, member
-            elif generation == known[0]:
+            elif generation == owner[0]:
                 best[partition] = generation, None
     return {partition: member for partition, (_, member) in best.items() if member is not None}
 

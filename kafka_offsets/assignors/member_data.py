@@ -49,15 +49,17 @@ def encode_subscription(
 def decode_subscription(strategy: str, data: bytes, instance_id: str | None) -> MemberSubscription:
     """Parse the subscription of a member of any client. Raises ProtocolError."""
     version = _version(data)
-    found, _ = messages.decode(messages.ConsumerProtocolSubscription, data, min(version, _LATEST), 2)
-    owned = frozenset((topic.topic, index) for topic in found.owned_partitions for index in topic.partitions)
-    generation = found.generation_id
-    data_of_assignor = found.user_data or b""
+    subscription, _ = messages.decode(messages.ConsumerProtocolSubscription, data, min(version, _LATEST), 2)
+    owned = frozenset(
+        (topic.topic, index) for topic in subscription.owned_partitions for index in topic.partitions
+    )
+    generation = subscription.generation_id
+    data_of_assignor = subscription.user_data or b""
     if strategy == "sticky":
         owned, generation = _decode_sticky(data_of_assignor)
     elif version < _SUBSCRIPTION_VERSION and len(data_of_assignor) == _GENERATION.size:
         (generation,) = _GENERATION.unpack(data_of_assignor)
-    return MemberSubscription(frozenset(found.topics), owned, generation, instance_id)
+    return MemberSubscription(frozenset(subscription.topics), owned, generation, instance_id)
 
 
 def _decode_sticky(data: bytes) -> tuple[frozenset[TopicPartition], int]:
@@ -106,7 +108,7 @@ def _encode_assigned(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def _decode_assigned(data: bytes, position: int) -> frozenset[TopicPartition]:
-    found, _ = messages.decode(messages.ConsumerProtocolAssignment, data, 0, position)
+    assignment, _ = messages.decode(messages.ConsumerProtocolAssignment, data, 0, position)
     return frozenset(
-        (topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions
+        (topic.topic, index) for topic in assignment.assigned_partitions for index in topic.partitions
     )

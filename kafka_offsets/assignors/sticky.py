@@ -31,7 +31,7 @@ def assign_sticky(
                 kept[owner].add((topic, partition))
             else:
                 free.append((topic, partition))
-    if len({frozenset(each) for each in topics.values()}) == 1:
+    if len({frozenset(topics_of_member) for topics_of_member in topics.values()}) == 1:
         _share_equally(kept, free)
     else:
         _StickyBalance(topics, kept, owners).run(free)
@@ -41,15 +41,15 @@ def assign_sticky(
 def _share_equally(kept: dict[str, set[TopicPartition]], free: list[TopicPartition]) -> None:
     """Give everybody the same number of partitions, or one more, with as few moves as possible."""
     total = sum(map(len, kept.values())) + len(free)
-    each, extra = divmod(total, len(kept))
+    quota, extra = divmod(total, len(kept))
     # `extra` members have one partition more than the others: first those that already own more.
-    limits = dict.fromkeys(kept, each)
+    limits = dict.fromkeys(kept, quota)
     for member, owned in kept.items():
-        if extra and len(owned) > each:
+        if extra and len(owned) > quota:
             limits[member] += 1
             extra -= 1
     for member in kept:
-        if extra and limits[member] == each:
+        if extra and limits[member] == quota:
             limits[member] += 1
             extra -= 1
     for member, owned in kept.items():
@@ -91,7 +91,9 @@ class _StickyBalance:
 
     def run(self, free: Iterable[TopicPartition]) -> None:
         """Assign the free partitions, those with the fewest subscribers first; then move what is unbalanced."""
-        for topic, partition in sorted(free, key=lambda place: (len(self._subscribers[place[0]]), place)):
+        for topic, partition in sorted(
+            free, key=lambda topic_partition: (len(self._subscribers[topic_partition[0]]), topic_partition)
+        ):
             self._give(min(self._subscribers[topic], key=self._load), topic, partition)
         while any(self._relieve(member) for member in sorted(self._kept, key=self._load, reverse=True)):
             pass
@@ -128,10 +130,10 @@ class _StickyBalance:
             giver, topic = came_by[taker]
             partition = min(
                 self._held[giver][topic],
-                key=lambda each: (
-                    self._owners.get((topic, each)) == giver,
-                    self._owners.get((topic, each)) != taker,
-                    each,
+                key=lambda index: (
+                    self._owners.get((topic, index)) == giver,
+                    self._owners.get((topic, index)) != taker,
+                    index,
                 ),
             )
             self._held[giver][topic].discard(partition)

@@ -27,7 +27,7 @@ def creation(acls: Iterable[AclBinding]) -> messages.CreateAclsRequest:
 def deletion(filters: Iterable[AclBinding | AclFilter]) -> messages.DeleteAclsRequest:
     """Return the request that deletes ACLs, by filters or one by one."""
     made = messages.DeleteAclsRequest
-    return made([made.DeleteAclsFilter(*each) for each in filters])
+    return made([made.DeleteAclsFilter(*acl_filter) for acl_filter in filters])
 
 
 def describe(broker: Connection, wanted: AclFilter) -> list[AclBinding]:
@@ -37,49 +37,49 @@ def describe(broker: Connection, wanted: AclFilter) -> list[AclBinding]:
         raise RefusedError(_why("list of ACLs", response), response.error_code)
     return sorted(
         binding_of(
-            each.resource_type,
-            each.resource_name,
-            each.pattern_type,
+            resource.resource_type,
+            resource.resource_name,
+            resource.pattern_type,
             acl.principal,
             acl.host,
             acl.operation,
             acl.permission_type,
         )
-        for each in response.resources
-        for acl in each.acls
+        for resource in response.resources
+        for acl in resource.acls
     )
 
 
 def create(broker: Connection, acls: Iterable[AclBinding]) -> None:
     """Create ACLs; one that exists is no error. RefusedError for the first refused one; others may be created."""
-    wanted = list(acls)
-    response = broker.call(creation(wanted), _version(broker, _CREATE))
-    for acl, each in zip(wanted, response.results, strict=True):
-        if each.error_code:
-            raise RefusedError(_why(f"ACL {acl.text}", each), each.error_code)
+    bindings = list(acls)
+    response = broker.call(creation(bindings), _version(broker, _CREATE))
+    for acl, result in zip(bindings, response.results, strict=True):
+        if result.error_code:
+            raise RefusedError(_why(f"ACL {acl.text}", result), result.error_code)
 
 
 def delete(broker: Connection, filters: Iterable[AclFilter]) -> list[AclBinding]:
     """Delete the ACLs that any filter selects; return them, sorted. RefusedError for the first refused filter."""
     response = broker.call(deletion(filters), _version(broker, _DELETE))
-    found = set()
+    deleted = set()
     for result in response.filter_results:
-        for each in (result, *result.matching_acls):
-            if each.error_code:
-                raise RefusedError(_why("deletion of ACLs", each), each.error_code)
-        for each in result.matching_acls:
-            found.add(
+        for outcome in (result, *result.matching_acls):
+            if outcome.error_code:
+                raise RefusedError(_why("deletion of ACLs", outcome), outcome.error_code)
+        for acl in result.matching_acls:
+            deleted.add(
                 binding_of(
-                    each.resource_type,
-                    each.resource_name,
-                    each.pattern_type,
-                    each.principal,
-                    each.host,
-                    each.operation,
-                    each.permission_type,
+                    acl.resource_type,
+                    acl.resource_name,
+                    acl.pattern_type,
+                    acl.principal,
+                    acl.host,
+                    acl.operation,
+                    acl.permission_type,
                 )
             )
-    return sorted(found)
+    return sorted(deleted)
 
 
 def _version(broker: Connection, api_key: int) -> int:

@@ -19,10 +19,10 @@ class Admin:
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
-        given = dict(properties)
-        self._settings = take_connection_settings(given)
-        if given:
-            raise ConfigError(f"unknown keys of an admin client: {', '.join(sorted(map(str, given)))}")
+        remaining = dict(properties)
+        self._settings = take_connection_settings(remaining)
+        if remaining:
+            raise ConfigError(f"unknown keys of an admin client: {', '.join(sorted(map(str, remaining)))}")
 
     def delete_consumer_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition]

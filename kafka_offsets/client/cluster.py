@@ -142,14 +142,14 @@ class ClusterClient:
         create: bool = False,
         refused: dict[TopicPartition, KafkaOffsetsError] | None = None,
     ) -> dict[TopicPartition, int]:
-        wanted = messages.MetadataRequest
-        asked = wanted([wanted.Topic(name=name) for name in names], create)
-        response = self.any_broker().call(asked, _METADATA_VERSION)
+        made = messages.MetadataRequest
+        request = made([made.Topic(name=name) for name in names], create)
+        response = self.any_broker().call(request, _METADATA_VERSION)
         if not response.brokers:
             raise ConnectionLostError("a broker that has just started knows none of its cluster yet")
-        self._brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
+        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._retries.note_brokers(self._brokers.values())
-        found = {}
+        leaders = {}
         for topic in response.topics:
             if topic.error_code:
                 error = RefusedError(f"topic {topic.name}", topic.error_code)
@@ -159,16 +159,16 @@ class ClusterClient:
                     refused[topic.name, WHOLE_TOPIC] = error
                 continue
             for partition in topic.partitions:
-                found[topic.name, partition.partition_index] = partition.leader_id
-        return found
+                leaders[topic.name, partition.partition_index] = partition.leader_id
+        return leaders
 
     def topics(self) -> dict[str, int]:
         """Return all topics that this client may see, with their numbers of partitions."""
 
         def attempt() -> dict[str, int]:
             """Ask any broker."""
-            answer = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
-            return {topic.name: len(topic.partitions) for topic in answer.topics if not topic.error_code}
+            response = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
+            return {topic.name: len(topic.partitions) for topic in response.topics if not topic.error_code}
 
         return self._retrying(attempt)
 
@@ -177,33 +177,33 @@ class ClusterClient:
 
         A broker before Kafka 3.0, and one that refuses, tells none.
         """
-        found: list[messages.DescribeTransactionsResponse.TransactionState] = []
+        open_states: list[messages.DescribeTransactionsResponse.TransactionState] = []
         self._retrying(lambda: self._leaders(()))
-        for _, answer in self._side_by_side(self._brokers, self._open_transactions):
-            if not isinstance(answer, KafkaOffsetsError):
-                found += answer
-        return found
+        for _, states in self._side_by_side(self._brokers, self._open_transactions):
+            if not isinstance(states, KafkaOffsetsError):
+                open_states += states
+        return open_states
 
     def _open_transactions(self, node: int) -> list[messages.DescribeTransactionsResponse.TransactionState]:
         broker = self._broker(node)
         if min(broker.latest_version(_LIST_TRANSACTIONS), broker.latest_version(_DESCRIBE_TRANSACTIONS)) < 0:
             return []
         listed = broker.call(messages.ListTransactionsRequest(list(_OPEN_STATES)), 0)
-        ids = [each.transactional_id for each in listed.transaction_states]
+        ids = [state.transactional_id for state in listed.transaction_states]
         if not ids:
             return []
-        answer = broker.call(messages.DescribeTransactionsRequest(ids), 0)
-        return [each for each in answer.transaction_states if not each.error_code]
+        response = broker.call(messages.DescribeTransactionsRequest(ids), 0)
+        return [state for state in response.transaction_states if not state.error_code]
 
     def created_partitions(self, topic: str) -> int:
         """Return the number of partitions of a topic once all have leaders; the broker may create the topic."""
 
         def attempt() -> int:
             """Ask for the leaders. Raises RefusedError."""
-            found = self._leaders([topic], create=True)
-            if not found or min(found.values()) < 0:
+            leaders = self._leaders([topic], create=True)
+            if not leaders or min(leaders.values()) < 0:
                 raise RefusedError(f"topic {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
-            return len(found)
+            return len(leaders)
 
         def passes(error: KafkaOffsetsError) -> bool:
             """Whether an error passes: the creation takes a moment."""
@@ -217,8 +217,8 @@ class ClusterClient:
         """Return the names of all topics that this client may see, sorted."""
 
         def attempt() -> list[str]:
-            answer = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
-            return sorted(topic.name for topic in answer.topics)
+            response = self.any_broker().call(messages.MetadataRequest(None, False), _METADATA_VERSION)
+            return sorted(topic.name for topic in response.topics)
 
         return self._retrying(attempt)
 
@@ -241,16 +241,16 @@ class ClusterClient:
         def attempt() -> dict[TopicPartition, int]:
             """Ask the leaders. Raises the first error that passes, or counts."""
             errors.clear()
-            found = self._offsets(times, int(committed_only), errors)
+            offsets = self._offsets(times, int(committed_only), errors)
             for error in errors.values():
                 if refused is None or is_retriable(error):
                     raise error
-            return found
+            return offsets
 
-        found = self._retrying(attempt)
+        offsets = self._retrying(attempt)
         if refused is not None:
             refused.update(errors)
-        return found
+        return offsets
 
     def _offsets(
         self,
@@ -261,20 +261,22 @@ class ClusterClient:
         of_topics: dict[TopicPartition, KafkaOffsetsError] = {}
         leaders = self._leaders(sorted({topic for topic, _ in times}), refused=of_topics)
         by_leader: dict[int, list[TopicPartition]] = {}
-        for place in times:
-            topic, partition = place
+        for topic_partition in times:
+            topic, partition = topic_partition
             if (topic, WHOLE_TOPIC) in of_topics:
-                errors[place] = of_topics[topic, WHOLE_TOPIC]
-            elif place not in leaders:
-                errors[place] = RefusedError(f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif leaders[place] not in self._brokers:
-                errors[place] = RefusedError(f"{topic}-{partition}", ErrorCode.LEADER_NOT_AVAILABLE)
+                errors[topic_partition] = of_topics[topic, WHOLE_TOPIC]
+            elif topic_partition not in leaders:
+                errors[topic_partition] = RefusedError(
+                    f"{topic}-{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
+            elif leaders[topic_partition] not in self._brokers:
+                errors[topic_partition] = RefusedError(f"{topic}-{partition}", ErrorCode.LEADER_NOT_AVAILABLE)
             else:
-                by_leader.setdefault(leaders[place], []).append(place)
-        found = {}
+                by_leader.setdefault(leaders[topic_partition], []).append(topic_partition)
+        offsets = {}
         for leader, partitions in by_leader.items():
-            found.update(self._offsets_at(self._broker(leader), partitions, times, isolation_level, errors))
-        return found
+            offsets.update(self._offsets_at(self._broker(leader), partitions, times, isolation_level, errors))
+        return offsets
 
     def log_ranges(
         self, topics: Iterable[str], refused: dict[TopicPartition, KafkaOffsetsError]
@@ -286,13 +288,13 @@ class ClusterClient:
         Failures that pass are tried again as by the other methods.
         """
         names = sorted(set(topics))
-        found: dict[TopicPartition, LogRange] = {}
+        ranges: dict[TopicPartition, LogRange] = {}
         errors: dict[TopicPartition, KafkaOffsetsError] = {}
 
         def attempt() -> None:
             """Ask for what is not known yet. Raises the first error that passes."""
             errors.clear()
-            self._read_ranges(names, found, errors)
+            self._read_ranges(names, ranges, errors)
             for error in errors.values():
                 if is_retriable(error):
                     raise error
@@ -303,12 +305,12 @@ class ClusterClient:
             if not errors:
                 raise
         refused.update(errors)
-        return found
+        return ranges
 
     def _read_ranges(
         self,
         names: Sequence[str],
-        found: dict[TopicPartition, LogRange],
+        ranges_by_partition: dict[TopicPartition, LogRange],
         errors: dict[TopicPartition, KafkaOffsetsError],
     ) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -317,7 +319,7 @@ class ClusterClient:
                 errors[partition] = RefusedError(
                     f"{partition[0]}-{partition[1]}", ErrorCode.LEADER_NOT_AVAILABLE
                 )
-            elif partition not in found:
+            elif partition not in ranges_by_partition:
                 by_leader.setdefault(leader, []).append(partition)
 
         def ranges_of(
@@ -339,7 +341,7 @@ class ClusterClient:
                 errors.update(dict.fromkeys(by_leader[leader], response))
                 continue
             ranges, refused = response
-            found.update(ranges)
+            ranges_by_partition.update(ranges)
             errors.update(refused)
 
     def _offsets_at(
@@ -352,19 +354,23 @@ class ClusterClient:
     ) -> dict[TopicPartition, int]:
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
-        for place in partitions:
-            partition = made.ListOffsetsPartition(place[1], timestamp=times[place])
-            topics.setdefault(place[0], made.ListOffsetsTopic(place[0])).partitions.append(partition)
+        for topic_partition in partitions:
+            partition = made.ListOffsetsPartition(topic_partition[1], timestamp=times[topic_partition])
+            topics.setdefault(
+                topic_partition[0], made.ListOffsetsTopic(topic_partition[0])
+            ).partitions.append(partition)
         response = broker.call(made(-1, isolation_level, list(topics.values())), _LIST_OFFSETS_VERSION)
-        found = {}
+        offsets = {}
         for topic in response.topics:
             for partition in topic.partitions:
-                place = topic.name, partition.partition_index
+                topic_partition = topic.name, partition.partition_index
                 if not partition.error_code:
-                    found[place] = partition.offset
+                    offsets[topic_partition] = partition.offset
                     continue
-                refused[place] = RefusedError(f"{place[0]}-{place[1]}", partition.error_code)
-        return found
+                refused[topic_partition] = RefusedError(
+                    f"{topic_partition[0]}-{topic_partition[1]}", partition.error_code
+                )
+        return offsets
 
     def batches(self, partition: TopicPartition) -> Iterator[bytes]:
         """Yield the record batches of a partition up to its end now, several at a time, uncommitted ones included."""
@@ -386,30 +392,37 @@ class ClusterClient:
 
         That is the producer id and the first offset of each aborted transaction, as `PartitionRecords` takes them.
         """
-        found = self._retrying(lambda: self._fetch(partition, offset, _FETCH_BYTES, committed_only=True))
-        aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
-        return bytes(found.records or b""), aborted
+        fetched = self._retrying(lambda: self._fetch(partition, offset, _FETCH_BYTES, committed_only=True))
+        aborted = [
+            (transaction.producer_id, transaction.first_offset)
+            for transaction in fetched.aborted_transactions or ()
+        ]
+        return bytes(fetched.records or b""), aborted
 
     def _fetch(
-        self, place: TopicPartition, offset: int, max_bytes: int, *, committed_only: bool = False
+        self, topic_partition: TopicPartition, offset: int, max_bytes: int, *, committed_only: bool = False
     ) -> messages.FetchResponse.PartitionData:
         made = messages.FetchRequest
-        partition = made.FetchPartition(place[1], fetch_offset=offset, partition_max_bytes=max_bytes)
+        partition = made.FetchPartition(
+            topic_partition[1], fetch_offset=offset, partition_max_bytes=max_bytes
+        )
         request = made(
             max_wait_ms=_FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=max_bytes,
             isolation_level=int(committed_only),
-            topics=[made.FetchTopic(place[0], partitions=[partition])],
+            topics=[made.FetchTopic(topic_partition[0], partitions=[partition])],
         )
-        response = self._leader(place).call(request, _FETCH_VERSION)
-        found: messages.FetchResponse.PartitionData | None = (
+        response = self._leader(topic_partition).call(request, _FETCH_VERSION)
+        fetched: messages.FetchResponse.PartitionData | None = (
             response.responses[0].partitions[0] if response.responses else None
         )
-        error = response.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if found is None else found.error_code)
-        if error or found is None:
-            raise RefusedError(f"{place[0]}-{place[1]} from offset {offset}", error)
-        data: messages.FetchResponse.PartitionData = found
+        error = response.error_code or (
+            ErrorCode.UNKNOWN_SERVER_ERROR if fetched is None else fetched.error_code
+        )
+        if error or fetched is None:
+            raise RefusedError(f"{topic_partition[0]}-{topic_partition[1]} from offset {offset}", error)
+        data: messages.FetchResponse.PartitionData = fetched
         return data
 
     def _leader(self, partition: TopicPartition) -> Connection:
@@ -438,17 +451,17 @@ class ClusterClient:
         Returns when all in-sync replicas have them. What fails for a reason that passes is sent again, which needs the
         id of a producer in each batch. RefusedError for the first that is refused; others may be written.
         """
-        found: dict[TopicPartition, int] = {}
+        appended: dict[TopicPartition, int] = {}
 
         def attempt() -> dict[TopicPartition, int]:
             """Send what no leader has accepted yet."""
-            left = {partition: batch for partition, batch in batches.items() if partition not in found}
+            left = {partition: batch for partition, batch in batches.items() if partition not in appended}
             for answered in self._produce(left):
                 for partition, (code, offset) in answered.items():
                     if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                         raise RefusedError(f"{partition[0]}-{partition[1]}", code)
-                    found[partition] = offset
-            return found
+                    appended[partition] = offset
+            return appended
 
         return self._retrying(attempt)
 
@@ -470,9 +483,9 @@ class ClusterClient:
             request = made(None, _ALL_REPLICAS, round(self._timeout_s * 1000), list(topics.values()))
             response = self._broker(leader).call(request, _PRODUCE_VERSION)
             answered = {
-                (topic.name, each.index): (each.error_code, each.base_offset)
+                (topic.name, produced.index): (produced.error_code, produced.base_offset)
                 for topic in response.responses
-                for each in topic.partition_responses
+                for produced in topic.partition_responses
             }
             yield dict(sorted(answered.items(), key=lambda item: bool(item[1][0])))
 
@@ -490,20 +503,20 @@ class ClusterClient:
         ask      returns what the broker with this id tells
         refused  gets the error of each broker that does not tell; without it the first one is raised
         """
-        found: list[T] = []
+        results: list[T] = []
         errors: dict[int, KafkaOffsetsError] = {}
-        told: set[int] = set()
+        answered: set[int] = set()
 
         def attempt() -> None:
             """Ask the brokers that have not told. Raises the first error that passes, or counts."""
             errors.clear()
             self._leaders(())
-            for node, response in self._side_by_side(self._brokers.keys() - told, ask):
+            for node, response in self._side_by_side(self._brokers.keys() - answered, ask):
                 if isinstance(response, KafkaOffsetsError):
                     errors[node] = response
                     continue
-                found.extend(response)
-                told.add(node)
+                results.extend(response)
+                answered.add(node)
             for error in errors.values():
                 if refused is None or is_retriable(error):
                     raise error
@@ -515,15 +528,15 @@ class ClusterClient:
                 raise
         if refused is not None:
             refused.update(errors)
-        return found
+        return results
 
     def ask_controller(self, ask: Callable[[Connection], T]) -> T:
         """Return what a call to the controller returns; it is repeated if its failure passes."""
 
         def attempt() -> T:
-            answer = self.any_broker().call(messages.MetadataRequest([], False), _METADATA_VERSION)
-            self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
-            node = answer.controller_id
+            response = self.any_broker().call(messages.MetadataRequest([], False), _METADATA_VERSION)
+            self._brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+            node = response.controller_id
             return ask(self._broker(node) if node in self._brokers else self.any_broker())
 
         return self._retrying(attempt)
@@ -543,8 +556,8 @@ class ClusterClient:
         if response.error_code:
             raise RefusedError(f"groups of broker {node}", response.error_code)
         return [
-            ListedGroup(each.group_id, each.group_type, each.protocol_type, each.group_state)
-            for each in response.groups
+            ListedGroup(group.group_id, group.group_type, group.protocol_type, group.group_state)
+            for group in response.groups
         ]
 
     def broker(self, node: int) -> tuple[Connection, str]:

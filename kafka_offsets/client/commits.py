@@ -33,13 +33,15 @@ def request(
         raise TypeError(f"the group is {group!r}, not a str")
     check_places(offsets, "offset")
     check_places(expected, "offset")
-    for place, offset in offsets.items():
-        _check_numbers(place, offset, "offset")
+    for topic_partition, offset in offsets.items():
+        _check_numbers(topic_partition, offset, "offset")
         if offset < 0:
-            raise ValueError(f"{place[0]}-{place[1]}: the offset is {offset}, and offsets begin at 0")
-    for place, wanted_offset in expected.items():
+            raise ValueError(
+                f"{topic_partition[0]}-{topic_partition[1]}: the offset is {offset}, and offsets begin at 0"
+            )
+    for topic_partition, wanted_offset in expected.items():
         if wanted_offset is not None:
-            _check_numbers(place, wanted_offset, "expected offset")
+            _check_numbers(topic_partition, wanted_offset, "expected offset")
     idle = expected.keys() - offsets.keys()
     if idle:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(idle))
@@ -49,8 +51,8 @@ def request(
     for (name, index), offset in offsets.items():
         partition = made.Partition(index, offset, committed_metadata=metadata)
         if (name, index) in expected:
-            wanted = expected[name, index]
-            conditions.put(partition, conditions.NOTHING if wanted is None else wanted)
+            expected_offset = expected[name, index]
+            conditions.put(partition, conditions.NOTHING if expected_offset is None else expected_offset)
         topics.setdefault(name, made.Topic(name)).partitions.append(partition)
     return made(group, topics=list(topics.values()))
 
@@ -71,8 +73,8 @@ def check_places(given: object, what: str) -> None:
             )
 
 
-def _check_numbers(place: TopicPartition, offset: object, what: str) -> None:
-    topic, partition = place
+def _check_numbers(topic_partition: TopicPartition, offset: object, what: str) -> None:
+    topic, partition = topic_partition
     for name, value, most in (("partition", partition, MAX_PARTITION), (what, offset, MAX_OFFSET)):
         try:
             number = operator.index(value)  # type: ignore[arg-type]
@@ -92,18 +94,18 @@ def check(
     ProtocolError if the broker does not support conditions, and so has committed unconditionally.
     """
     errors: dict[TopicPartition, int] = {}
-    found: dict[TopicPartition, int] = {}
+    current_offsets: dict[TopicPartition, int] = {}
     for topic in response.topics:
         for partition in topic.partitions:
-            place = topic.name, partition.partition_index
+            topic_partition = topic.name, partition.partition_index
             if partition.error_code != ErrorCode.NONE:
-                errors[place] = partition.error_code
+                errors[topic_partition] = partition.error_code
             current = conditions.read_found(partition)
             if current is not None:
-                found[place] = current
+                current_offsets[topic_partition] = current
     if errors:
-        raise CommitRefusedError(group, errors, found)
-    unseen = expected.keys() - found.keys()
+        raise CommitRefusedError(group, errors, current_offsets)
+    unseen = expected.keys() - current_offsets.keys()
     if unseen:
         names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(unseen))
         raise ProtocolError(f"the broker does not know conditions: it has committed {names} without a check")

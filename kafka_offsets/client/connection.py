@@ -56,14 +56,14 @@ def connect_to_any(
     if all of them are as slow. Raises ConnectionLostError with the error of each address if none answers.
     """
     lost: dict[Address, ConnectionLostError] = {}
-    asked = list(dict.fromkeys(addresses))
-    for limit_s in (PATIENCE_S, None) if len(asked) > 1 else (None,):
-        for address in asked:
+    candidates = list(dict.fromkeys(addresses))
+    for limit_s in (PATIENCE_S, None) if len(candidates) > 1 else (None,):
+        for address in candidates:
             try:
                 return connect(address, limit_s)
             except ConnectionLostError as error:
                 lost[address] = error
-        asked = [address for address in asked if isinstance(lost[address], UnansweredError)]
+        candidates = [address for address in candidates if isinstance(lost[address], UnansweredError)]
     errors = [*lost.values()]
     kind = next((type(error) for error in errors if isinstance(error, ListenerError)), ConnectionLostError)
     if all(isinstance(error, UnknownHostError) for error in errors):
@@ -161,7 +161,7 @@ class Connection:
             response = self.call(messages.ApiVersionsRequest(), 0)
             if response.error_code:
                 raise RefusedError(f"{self._where}: versions of APIs", response.error_code)
-            self._versions = {each.api_key: each.max_version for each in response.api_keys}
+            self._versions = {api.api_key: api.max_version for api in response.api_keys}
         return self._versions.get(api_key, -1)
 
     def _exchange_until(self, is_done: Callable[[], object]) -> None:

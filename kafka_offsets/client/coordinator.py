@@ -120,13 +120,13 @@ class Coordinator:
             self.close()
         if self._connection is None:
             with self._retries.connection_to_any(self._addresses, self._timeout_s, self._security) as broker:
-                found = broker.call(messages.FindCoordinatorRequest(self.group, 0), _FIND_VERSION)
-            if found.error_code:
-                raise RefusedError(f"coordinator of group {self.group}", found.error_code)
-            home = found.host, found.port
+                coordinator = broker.call(messages.FindCoordinatorRequest(self.group, 0), _FIND_VERSION)
+            if coordinator.error_code:
+                raise RefusedError(f"coordinator of group {self.group}", coordinator.error_code)
+            home = coordinator.host, coordinator.port
             if self._addresses != (home,):
                 self._retries.note_answer()
-            self.address, self.node_id = f"{found.host}:{found.port}", found.node_id
+            self.address, self.node_id = f"{coordinator.host}:{coordinator.port}", coordinator.node_id
             self._connection = self._retries.connection(home, self._timeout_s, self._security)
         return self._connection
 
@@ -215,9 +215,9 @@ class Coordinator:
             topics.setdefault(name, made.Topic(name)).partitions.append(made.Partition(index))
         response = self._call(made(self.group, list(topics.values())), 0, f"group {self.group}")
         return {
-            (topic.name, each.partition_index): error_code_of(each.error_code)
+            (topic.name, partition.partition_index): error_code_of(partition.error_code)
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     def _call(self, request: messages.MessageValue, version: int, what: str) -> Any:
@@ -234,8 +234,8 @@ class Coordinator:
 
     def _ask(self, request: messages.MessageValue, version: int, field: str) -> Any:
         """Send a request about this group alone, once; return its result in the response."""
-        (found,) = getattr(self._connected().call(request, version), field)
-        return found
+        (result,) = getattr(self._connected().call(request, version), field)
+        return result
 
 
 def offsets_of(group: str, answer: Any, refused: dict[TopicPartition, ErrorCode] | None) -> Offsets:
@@ -248,33 +248,38 @@ def offsets_of(group: str, answer: Any, refused: dict[TopicPartition, ErrorCode]
     committed: dict[TopicPartition, Committed] = {}
     epochs: dict[TopicPartition, int] = {}
     for topic in answer.topics:
-        for each in topic.partitions:
-            place = topic.name, each.partition_index
-            if each.error_code:
-                code = error_code_of(each.error_code)
+        for partition in topic.partitions:
+            topic_partition = topic.name, partition.partition_index
+            if partition.error_code:
+                code = error_code_of(partition.error_code)
                 if refused is None or code in RETRIABLE:
-                    raise RefusedError(f"offset of {place[0]}-{place[1]} of group {group}", each.error_code)
-                refused[place] = code
-            elif each.committed_offset >= 0:
-                committed[place] = Committed(each.committed_offset, each.metadata or "")
-                if each.committed_leader_epoch >= 0:
-                    epochs[place] = each.committed_leader_epoch
+                    raise RefusedError(
+                        f"offset of {topic_partition[0]}-{topic_partition[1]} of group {group}",
+                        partition.error_code,
+                    )
+                refused[topic_partition] = code
+            elif partition.committed_offset >= 0:
+                committed[topic_partition] = Committed(partition.committed_offset, partition.metadata or "")
+                if partition.committed_leader_epoch >= 0:
+                    epochs[topic_partition] = partition.committed_leader_epoch
     return Offsets(committed, epochs)
 
 
 def consumer_group(group: messages.ConsumerGroupDescribeResponse.DescribedGroup) -> Description:
     """Return what a response tells of a group of the consumer protocol."""
     members = []
-    for each in group.members:
+    for member in group.members:
         assigned, target = (
             frozenset(
-                (topic.topic_name, index) for topic in given.topic_partitions for index in topic.partitions
+                (topic.topic_name, index)
+                for topic in assignment.topic_partitions
+                for index in topic.partitions
             )
-            for given in (each.assignment, each.target_assignment)
+            for assignment in (member.assignment, member.target_assignment)
         )
-        head = each.member_id, each.instance_id, each.client_id, each.client_host
-        names, pattern = frozenset(each.subscribed_topic_names), each.subscribed_topic_regex or ""
-        members.append(Member(*head, assigned, each.member_epoch, target, names, pattern))
+        head = member.member_id, member.instance_id, member.client_id, member.client_host
+        names, pattern = frozenset(member.subscribed_topic_names), member.subscribed_topic_regex or ""
+        members.append(Member(*head, assigned, member.member_epoch, target, names, pattern))
     return Description(
         "consumer",
         group.group_state,
@@ -289,10 +294,10 @@ def classic_group(group: messages.DescribeGroupsResponse.DescribedGroup) -> Desc
     """Return what a response tells of a classic group."""
     is_consumers = group.protocol_type == "consumer"
     members = []
-    for each in group.members:
-        assigned = _assigned(each.member_assignment) if is_consumers else frozenset()
-        topics = _subscribed(each.member_metadata) if is_consumers else None
-        head = each.member_id, each.group_instance_id, each.client_id, each.client_host
+    for member in group.members:
+        assigned = _assigned(member.member_assignment) if is_consumers else frozenset()
+        topics = _subscribed(member.member_metadata) if is_consumers else None
+        head = member.member_id, member.group_instance_id, member.client_id, member.client_host
         members.append(Member(*head, assigned, topics=topics))
     return Description(
         "" if group.group_state == "Dead" else "classic",
@@ -315,9 +320,9 @@ def _assigned(assignment: bytes) -> frozenset[TopicPartition]:
     if not assignment:
         return frozenset()
     try:
-        found, _ = messages.decode(messages.ConsumerProtocolAssignment, assignment, 0, 2)
+        decoded, _ = messages.decode(messages.ConsumerProtocolAssignment, assignment, 0, 2)
     except ProtocolError:
         return frozenset()  # the format of another library; the assignment is not known
     return frozenset(
-        (topic.topic, index) for topic in found.assigned_partitions for index in topic.partitions
+        (topic.topic, index) for topic in decoded.assigned_partitions for index in topic.partitions
     )

@@ -71,11 +71,11 @@ def shifted(
     committed: Mapping[TopicPartition, int], partitions: Iterable[TopicPartition], by: int
 ) -> dict[TopicPartition, int]:
     """Return committed offsets moved forward, or back if `by` is negative. MoveError for a partition without one."""
-    wanted = list(partitions)
-    missing = [f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in committed]
+    moved = list(partitions)
+    missing = [f"{topic}-{partition}" for topic, partition in moved if (topic, partition) not in committed]
     if missing:
         raise MoveError(f"there is no committed offset to shift: {', '.join(missing)}")
-    return {place: committed[place] + by for place in wanted}
+    return {topic_partition: committed[topic_partition] + by for topic_partition in moved}
 
 
 def write_rows(rows: Iterable[Row], *, as_json: bool) -> Iterator[str]:
@@ -140,7 +140,9 @@ def _csv_row(line: str) -> Row:
         raise _WrongFieldError(fields[-1][0], f"{len(fields)} field{'s' * (len(fields) != 1)}")
     (_, topic), partition, offset = fields[-3:]
     group = fields[0][1] if len(fields) == 4 else None
-    numbers = [_whole(field, *each) for field, each in zip(_LIMITS, (partition, offset), strict=True)]
+    numbers = [
+        _whole(field, *number_at) for field, number_at in zip(_LIMITS, (partition, offset), strict=True)
+    ]
     if not topic:
         raise _WrongFieldError(fields[-3][0], "the topic is empty")
     return Row(group, (topic, numbers[0]), numbers[1])
@@ -155,28 +157,28 @@ def _json_rows(text: str, name: str) -> Iterator[tuple[int, Row]]:
             at = begun + 1
             continue
         try:
-            found, at = decoder.raw_decode(text, begun)
+            parsed, at = decoder.raw_decode(text, begun)
         except json.JSONDecodeError as error:
             raise MoveError(f"{where(name, text, error.pos)}: not JSON: {error.msg}") from error
         except (ValueError, RecursionError) as error:
             raise MoveError(f"{where(name, text, begun)}: not JSON: {error}") from error
         try:
-            yield begun, _json_row(found)
+            yield begun, _json_row(parsed)
         except _WrongFieldError as error:
             raise MoveError(f"{where(name, text, begun)}: {error}") from error
 
 
-def _json_row(found: object) -> Row:
-    if not isinstance(found, dict):
-        raise _WrongFieldError(0, f"not an object with topic, partition and offset: {shown(str(found))}")
-    group, topic = found.get("group"), found.get("topic")
+def _json_row(parsed: object) -> Row:
+    if not isinstance(parsed, dict):
+        raise _WrongFieldError(0, f"not an object with topic, partition and offset: {shown(str(parsed))}")
+    group, topic = parsed.get("group"), parsed.get("topic")
     if not isinstance(topic, str) or not topic:
         raise _WrongFieldError(0, f"not an object with the name of a topic: topic is {shown(str(topic))}")
     if group is not None and not isinstance(group, str):
         raise _WrongFieldError(0, f"not the name of a group: {shown(str(group))}")
     numbers = []
     for field in _LIMITS:
-        value = found.get(field)
+        value = parsed.get(field)
         if type(value) is not int:
             raise _WrongFieldError(0, f"not a number: {field} is {shown(str(value))}")
         numbers.append(_whole(field, 0, str(value)))

@@ -128,10 +128,10 @@ class Retries:
 
     def note_brokers(self, addresses: Iterable[Address]) -> None:
         """A broker has told which brokers its cluster has: each of them may be asked in place of those named."""
-        known = list(addresses)
+        brokers = list(addresses)
         self._is_accepted = True
-        if len(known) > 1:  # the only one may be known by another name than it was asked by
-            self._known = known
+        if len(brokers) > 1:  # the only one may be known by another name than it was asked by
+            self._known = brokers
             self.note_answer()
 
     def connection(self, address: Address, timeout_s: float, security: ClientSecurity) -> Connection:
@@ -150,11 +150,11 @@ class Retries:
         Those that a broker has told of are asked after the named ones.
         """
         self._asked = list(dict.fromkeys((*addresses, *self._known)))
-        asked = [address for address in self._asked if address not in self._silent]
-        if not asked:
+        candidates = [address for address in self._asked if address not in self._silent]
+        if not candidates:
             self._silent.clear()
-            asked = self._asked
-        if self.patience_s is not None and (self._is_reached or len(asked) > 1):
+            candidates = self._asked
+        if self.patience_s is not None and (self._is_reached or len(candidates) > 1):
             timeout_s = min(self.patience_s, timeout_s)
 
         def connect(address: Address, first_s: float | None) -> Connection:
@@ -163,7 +163,7 @@ class Retries:
                 *address, timeout_s, security, None if has_whole_limit else self._silent, first_s
             )
 
-        return connect_to_any(asked, connect)
+        return connect_to_any(candidates, connect)
 
     def renew(self) -> None:
         """Begin again, after something that has failed: with the whole limit, and with every reason said once more."""

@@ -24,7 +24,7 @@ _PROTOCOL, _MECHANISM, _JAAS = "security.protocol", "sasl.mechanism", "sasl.jaas
 _TOKEN, _HANDLER = "sasl.oauthbearer.token.endpoint.url", "sasl.login.callback.handler.class"
 _LOGIN_HANDLER = "OAuthBearerLoginCallbackHandler"
 _CLIENT_ID, _CLIENT_SECRET = (
-    f"sasl.oauthbearer.client.credentials.client.{each}" for each in ("id", "secret")
+    f"sasl.oauthbearer.client.credentials.client.{field}" for field in ("id", "secret")
 )
 _SCOPE = "sasl.oauthbearer.scope"
 _KNOWN = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -151,11 +151,11 @@ def _tls(properties: MutableMapping[str, str]) -> ssl.SSLContext:
             key,
             properties.pop(f"ssl.{which}.{part}", None),
         )
-    versions = tuple(each.strip() for each in properties.pop(_VERSIONS, ",".join(PROTOCOLS)).split(","))
+    versions = tuple(version.strip() for version in properties.pop(_VERSIONS, ",".join(PROTOCOLS)).split(","))
     if not set(versions) <= set(PROTOCOLS):
         raise ConfigError(f"{_VERSIONS} is {','.join(versions)}: {', '.join(PROTOCOLS)} are served")
     checks_name = properties.pop(_NAMES, "https").strip() != ""
-    suites = tuple(each.strip() for each in properties.pop(_SUITES, "").split(",") if each.strip())
+    suites = tuple(suite.strip() for suite in properties.pop(_SUITES, "").split(",") if suite.strip())
     return client_context(
         stores["keystore"], stores["truststore"], versions, checks_name=checks_name, suites=suites
     )

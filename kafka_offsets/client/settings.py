@@ -67,11 +67,11 @@ def secured_settings(
     properties  Kafka's client properties of TLS and SASL: security.protocol, ssl.*, sasl.*
     Raises ValueError for an address, ConfigError for properties, also those without effect.
     """
-    given = dict(properties or {})
-    settings = ConnectionSettings(tuple(parse_addresses(bootstrap)), timeout_s, take_security(given))
-    if given:
+    unused = dict(properties or {})
+    settings = ConnectionSettings(tuple(parse_addresses(bootstrap)), timeout_s, take_security(unused))
+    if unused:
         raise ConfigError(
-            f"without effect with security.protocol={settings.security.protocol}: {', '.join(sorted(given))}"
+            f"without effect with security.protocol={settings.security.protocol}: {', '.join(sorted(unused))}"
         )
     return settings
 
@@ -84,8 +84,8 @@ def take_connection_settings(
     timeout_ms  in place of request.timeout.ms and default.api.timeout.ms, the shorter of which is used
     """
     security = take_security(properties)
-    found = [_milliseconds(key, properties.pop(key)) for key in _TIMEOUTS if key in properties]
-    timeout_ms = timeout_ms or min(found, default=30_000)
+    timeouts_ms = [_milliseconds(key, properties.pop(key)) for key in _TIMEOUTS if key in properties]
+    timeout_ms = timeout_ms or min(timeouts_ms, default=30_000)
     servers = properties.pop(_SERVERS, None)
     if servers is None:
         raise ConfigError(f"{_SERVERS} is missing")

@@ -67,14 +67,16 @@ class TokenEndpoint:
         return self._token
 
     def _ask(self) -> dict[str, Any]:
-        given = self._credentials
-        form = {"grant_type": "client_credentials"} | ({"scope": given.scope} if given.scope else {})
-        basic = b64encode(f"{given.client_id}:{given.secret.value}".encode()).decode()
+        credentials = self._credentials
+        form = {"grant_type": "client_credentials"} | (
+            {"scope": credentials.scope} if credentials.scope else {}
+        )
+        basic = b64encode(f"{credentials.client_id}:{credentials.secret.value}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}", "Accept": "application/json"}
         request = Request(self._url, urlencode(form).encode(), headers)  # noqa: S310 - http or https, as `__init__` says
         try:
             with self._open(request, timeout=_TIMEOUT_S) as response:
-                answer = json.loads(response.read(_MOST_BYTES))
+                response_fields = json.loads(response.read(_MOST_BYTES))
         except HTTPError as error:
             error.close()
             if error.code < _SERVER_ERROR:
@@ -87,7 +89,7 @@ class TokenEndpoint:
         except (OSError, HTTPException) as error:
             raise ConnectionLostError(f"{self._url}: {str(error) or type(error).__name__}") from None
         except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
+            response_fields = None
+        if not isinstance(response_fields, dict):
             raise ConfigError(f"{self._url}: the answer is no JSON object")
-        return answer
+        return response_fields

@@ -100,8 +100,8 @@ def _joined(
         next_apart = int(np.searchsorted(apart, lane))
         last = int(apart[next_apart]) if next_apart < len(apart) else len(firsts) - 1
         parts.append(starts[row_of[lane] : row_of[last + 1]])
-        found, at = _walk(data, int(stops[last]), end, until=numbers)
-        parts.append(np.array(found, np.int64))
+        walked_starts, at = _walk(data, int(stops[last]), end, until=numbers)
+        parts.append(np.array(walked_starts, np.int64))
         if at not in numbers:
             return np.concatenate(parts)
         lane = numbers[at]
@@ -114,9 +114,9 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
     count = max((end - at - width - HEADER_BYTES) // stride, 0)
     shape, begin = (count, width), at + stride
     formats: Any = np.ndarray(shape, np.uint8, data, begin + MAGIC_POSITION, (stride, 1))
-    found = np.flatnonzero(formats == data[at + MAGIC_POSITION])
-    lane, place = np.divmod(found, width)
-    firsts = begin + lane * stride + place
+    matches = np.flatnonzero(formats == data[at + MAGIC_POSITION])
+    lane, offset_in_lane = np.divmod(matches, width)
+    firsts = begin + lane * stride + offset_in_lane
     for position in _SAME_BYTES:
         good = data[firsts + position] == data[at + position]
         lane, firsts = lane[good], firsts[good]
@@ -133,9 +133,9 @@ def _lanes(data: Bytes, at: int, end: int, batch_bytes: int) -> Integers:
 def _sizes(data: Any, at: Integers) -> Integers:
     """Return the sizes of batches at these positions; a negative size becomes a very large one."""
     view: Any = np.ndarray((len(data) - HEADER_BYTES + 1,), "V4", data, LENGTH_POSITION, (1,))
-    found: Integers = view[at].view(">u4").astype(np.int64)
-    found += LOG_OVERHEAD
-    return found
+    sizes: Integers = view[at].view(">u4").astype(np.int64)
+    sizes += LOG_OVERHEAD
+    return sizes
 
 
 def _step(data: bytes, firsts: Integers, end: int) -> tuple[Integers, Integers, Integers]:
@@ -191,14 +191,14 @@ class BatchColumns(NamedTuple):
     @property
     def is_transactional(self) -> Booleans:
         """Whether the records count only once a marker has committed them."""
-        found: Booleans = self.attributes & TRANSACTIONAL != 0
-        return found
+        flags: Booleans = self.attributes & TRANSACTIONAL != 0
+        return flags
 
     @property
     def is_control(self) -> Booleans:
         """Whether the records are for brokers and consumers, not for the application."""
-        found: Booleans = self.attributes & CONTROL != 0
-        return found
+        flags: Booleans = self.attributes & CONTROL != 0
+        return flags
 
 
 def read_batches(data: bytes, position: int) -> BatchColumns:
@@ -208,10 +208,10 @@ def read_batches(data: bytes, position: int) -> BatchColumns:
     position  of the buffer in the file
     """
     at = batch_starts(data, len(data) - PADDING)
-    found = words(data, at, _HEADER)
+    headers = words(data, at, _HEADER)
 
     def field(name: str) -> Integers:
-        column: Integers = found[name].astype(np.int64)
+        column: Integers = headers[name].astype(np.int64)
         return column
 
     batches = BatchColumns(
@@ -227,6 +227,6 @@ def read_batches(data: bytes, position: int) -> BatchColumns:
         field("record_count"),
     )
     wrong = np.flatnonzero(
-        (found["magic"] != 2) | (batches.last_offset_delta < 0) | (batches.base_offset < 0)
+        (headers["magic"] != 2) | (batches.last_offset_delta < 0) | (batches.base_offset < 0)
     )
     return batches.first(int(wrong[0])) if wrong.size else batches

@@ -111,12 +111,12 @@ def decisions(
     last_offsets = batches.base_offset + batches.last_offset_delta
     if int(last_offsets[-1]) > latest:
         return None
-    found = table.get(*table.hashes(columns.buffer, columns.key_start, columns.key_length))
+    last_of_key = table.get(*table.hashes(columns.buffer, columns.key_start, columns.key_length))
     if others:
         get = map(others.get, _keys(columns), repeat(NO_OFFSET))
-        found = np.maximum(found, np.fromiter(get, np.int64, columns.offset.size))
+        last_of_key = np.maximum(last_of_key, np.fromiter(get, np.int64, columns.offset.size))
     count = batches.position.size
-    stay = columns.offset >= found
+    stay = columns.offset >= last_of_key
     kept = np.bincount(columns.batch[stay], minlength=count)
     special = np.bincount(columns.batch[columns.value_length < 0], minlength=count) > 0
     special |= (batches.record_count == 0) | (last_offsets + 1 == upper_bound)

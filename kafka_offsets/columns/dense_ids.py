@@ -100,13 +100,13 @@ class StringIds:
 
     def _keep(self, buffer: bytes, starts: Integers, lengths: Integers) -> None:
         counts = -(-lengths // _WORD_BYTES)
-        places = self._held + np.cumsum(counts) - counts
+        word_starts = self._held + np.cumsum(counts) - counts
         self._held += int(counts.sum())
         if self._held > len(self._words):
             self._words = np.concatenate((self._words, np.zeros(self._held, np.uint64)))
         for step, (rows, words) in enumerate(string_words(buffer, starts, lengths, _WORD)):
-            self._words[(places if rows is None else places[rows]) + step] = words
-        self._starts = np.concatenate((self._starts, places))
+            self._words[(word_starts if rows is None else word_starts[rows]) + step] = words
+        self._starts = np.concatenate((self._starts, word_starts))
         self._lengths = np.concatenate((self._lengths, lengths))
 
     def _compare(self, buffer: bytes, starts: Integers, lengths: Integers, ids: Integers) -> None:

@@ -20,8 +20,8 @@ PADDING = 64
 
 def fields(buffer: bytes, positions: Integers, dtype: str) -> Integers:
     """Return the integers of a big-endian `dtype`, such as ">i4", that begin at these positions, as int64."""
-    found: Integers = words(buffer, positions, dtype).astype(np.int64)
-    return found
+    column: Integers = words(buffer, positions, dtype).astype(np.int64)
+    return column
 
 
 def words(buffer: Any, positions: Integers, dtype: Any) -> Any:

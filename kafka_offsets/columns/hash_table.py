@@ -68,17 +68,17 @@ class HashTable:
     def find(self, *words: Words) -> Integers:
         """Return the number of each key, ABSENT for a missing key."""
         slots = self._slots(words[0])
-        found: Integers = self._numbers[slots].astype(np.int64)
-        others = np.flatnonzero((found > 0) & self._differ(slots, words))
+        numbers: Integers = self._numbers[slots].astype(np.int64)
+        others = np.flatnonzero((numbers > 0) & self._differ(slots, words))
         slots = slots[others]
         while others.size:  # in the next slot, then
             slots = slots + 1 & self.slots - 1
             number = self._numbers[slots]
-            found[others] = number
+            numbers[others] = number
             again = (number > 0) & self._differ(slots, [column[others] for column in words])
             others, slots = others[again], slots[again]
-        found -= 1
-        return found
+        numbers -= 1
+        return numbers
 
     def find_one(self, *words: int) -> int:
         """Return the number of one key, ABSENT if it is missing."""

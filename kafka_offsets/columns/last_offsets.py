@@ -40,8 +40,8 @@ class LastOffsets:
     """
 
     def __init__(self, most_keys: int, max_bytes: int) -> None:
-        wanted = min(most_keys, int(max_bytes / SLOT_BYTES * _FULLEST), _MOST)
-        self._table = HashTable(2, max(int(wanted / _FULLEST), _FEWEST).bit_length(), np.int64)
+        key_count = min(most_keys, int(max_bytes / SLOT_BYTES * _FULLEST), _MOST)
+        self._table = HashTable(2, max(int(key_count / _FULLEST), _FEWEST).bit_length(), np.int64)
         # This avoids the import of numpy.random, which takes a tenth of a second.
         drawn = os.urandom(4 * _WORDS * 8)
         self._multipliers = np.frombuffer(drawn, np.uint64).reshape(4, _WORDS)

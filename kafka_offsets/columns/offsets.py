@@ -72,8 +72,8 @@ def key_heads(records: RecordColumns) -> Integers:
 
 def is_offset(heads: Integers) -> Booleans:
     """Return which keys have the type of a committed offset, provided that they are long enough."""
-    found: Booleans = heads >> 17 == 0  # type 0 or 1
-    return found
+    flags: Booleans = heads >> 17 == 0  # type 0 or 1
+    return flags
 
 
 class OffsetKeys(NamedTuple):
@@ -194,8 +194,8 @@ class _ValueSteps:
 
     def _leader_epoch(self) -> Integers:
         epoch: Integers = self._head["epoch"].astype(np.int64)
-        known = self._version >= WITH_EPOCH[0]
-        return epoch if known.all() else np.where(known, epoch, -1)
+        has_epoch = self._version >= WITH_EPOCH[0]
+        return epoch if has_epoch.all() else np.where(has_epoch, epoch, -1)
 
     def _expire_timestamp(self) -> Integers | None:
         if not self._expires.any():
@@ -241,29 +241,29 @@ class _ValueSteps:
     def _text_length(self, version: int) -> Integers:
         """Return the lengths of metadata in values of a version, -2 where a compact length has three bytes."""
         if version == COMPACT:
-            found: Integers = self._head["prefix"].astype(np.int64)
-            long = np.flatnonzero(found > LONGEST_COMPACT)
+            lengths: Integers = self._head["prefix"].astype(np.int64)
+            long = np.flatnonzero(lengths > LONGEST_COMPACT)
             if long.size:
                 second = self._head["second"][long].astype(np.int64)
-                found[long] = np.where(second > LONGEST_COMPACT, -1, found[long] & 0x7F | second << 7)
-            found -= 1
+                lengths[long] = np.where(second > LONGEST_COMPACT, -1, lengths[long] & 0x7F | second << 7)
+            lengths -= 1
         elif version in WITH_EPOCH:
             both = self._head["prefix"].astype(np.int16)
             both <<= 8
             both |= self._head["second"]
-            found = both.astype(np.int64)
+            lengths = both.astype(np.int64)
         else:
-            found = self._head["epoch"].astype(np.int64)
-            found >>= 16  # the position of the length in a version without epoch
-        return found
+            lengths = self._head["epoch"].astype(np.int64)
+            lengths >>= 16  # the position of the length in a version without epoch
+        return lengths
 
     @staticmethod
     def _fits(version: int, length: Integers, text_length: Any) -> Booleans:
         if version == COMPACT:
-            found: Booleans = (length >= _SHORTEST_COMPACT) & (text_length >= 0)
+            flags: Booleans = (length >= _SHORTEST_COMPACT) & (text_length >= 0)
         else:
-            found = length >= _TEXT_AT[version]
-        return found
+            flags = length >= _TEXT_AT[version]
+        return flags
 
     def _ends(self, tail_length: Integers, fits: Booleans) -> tuple[Booleans, Booleans]:
         """Keep in `fits` the values that end as their version does; return which have an id and an expire timestamp."""

@@ -190,18 +190,18 @@ def _decompress(
     most = 2 * max(chunk_bytes, len(data)) - len(data)
     added = Decompressed(most, max_bytes)
     ends = [0]
-    places = (column[chosen].tolist() for column in (batches.attributes, begin, end))
-    for index, attributes, first, last in zip(chosen.tolist(), *places, strict=True):
+    columns = (column[chosen].tolist() for column in (batches.attributes, begin, end))
+    for index, attributes, first, last in zip(chosen.tolist(), *columns, strict=True):
         if index and added.size > most:
             break
         try:
             ends.append(added.append(compression_of(attributes, 0), data[first:last]))
         except ProtocolError as error:
             raise _DamagedError(index, _damaged(path, batches, index, error)) from error
-    read = len(ends) - 1
-    count = int(chosen[read]) if read < len(chosen) else len(at)
+    batches_read = len(ends) - 1
+    count = int(chosen[batches_read]) if batches_read < len(chosen) else len(at)
     held = np.array(ends) + len(data)
-    begin[chosen[:read]], end[chosen[:read]] = held[:-1], held[1:]
+    begin[chosen[:batches_read]], end[chosen[:batches_read]] = held[:-1], held[1:]
     buffer = b"".join((data, added.content(), bytes(PADDING)))
     return _Bodies(buffer, begin[:count], end[:count]), count
 
@@ -211,8 +211,8 @@ def _read_usual(
 ) -> tuple[RecordColumns, Integers]:
     """Read the records of the `usual` batches; return also which of these turned out to be unusual."""
     counts = np.where(usual, batches.record_count, 0)
-    found, is_wrong = _read_in_steps(batches, bodies, counts)
-    columns = RecordColumns(path, bodies.buffer, batches, *found)
+    columns_read, is_wrong = _read_in_steps(batches, bodies, counts)
+    columns = RecordColumns(path, bodies.buffer, batches, *columns_read)
     append_time = batches.attributes & LOG_APPEND_TIME != 0
     if append_time.any():
         batch = columns.batch
@@ -228,15 +228,15 @@ def _read_in_steps(
     data = np.frombuffer(bodies.buffer, np.uint8)
     batch = np.repeat(np.arange(len(counts)), counts)
     starts, ends, is_wrong = _record_starts(bodies, data, counts)
-    found = _Fields.of(len(starts))
+    record_fields = _Fields.of(len(starts))
     for first in range(0, len(starts), _BLOCK):
         block = slice(first, first + _BLOCK)
-        _read_block(data, starts[block], ends[block], found.part(block))
-    is_wrong[batch[found.wrong]] = True
-    timestamp, offset, *places, _ = found
+        _read_block(data, starts[block], ends[block], record_fields.part(block))
+    is_wrong[batch[record_fields.wrong]] = True
+    timestamp, offset, *positions, _ = record_fields
     timestamp += batches.base_timestamp.take(batch)
     offset += batches.base_offset.take(batch)
-    return [batch, offset, timestamp, *places, ends - starts], is_wrong
+    return [batch, offset, timestamp, *positions, ends - starts], is_wrong
 
 
 class _Fields(NamedTuple):
@@ -261,7 +261,7 @@ class _Fields(NamedTuple):
         return _Fields._make(column[block] for column in self)
 
 
-def _read_block(data: Bytes, starts: Integers, ends: Integers, found: _Fields) -> None:
+def _read_block(data: Bytes, starts: Integers, ends: Integers, record_fields: _Fields) -> None:
     """Read a block of records, small enough for the processor's cache.
 
     starts, ends  positions of the records
@@ -270,26 +270,26 @@ def _read_block(data: Bytes, starts: Integers, ends: Integers, found: _Fields) -
     reader = Varints(data, starts)
     reader.read()  # the size, from which `ends` was made
     reader.skip_byte()  # the attributes, of which none is defined
-    found.timestamp[:] = reader.read()
-    found.offset[:] = reader.read()
+    record_fields.timestamp[:] = reader.read()
+    record_fields.offset[:] = reader.read()
     length = reader.read()
     at = reader.at
-    found.key_start[:] = at
-    np.maximum(length, -1, out=found.key_length)
+    record_fields.key_start[:] = at
+    np.maximum(length, -1, out=record_fields.key_length)
     at += np.maximum(length, 0, out=length)
     values = Varints(data, np.minimum(at, limit, out=at))
     length = values.read()
     at = values.at
-    found.value_start[:] = at
-    np.maximum(length, -1, out=found.value_length)
+    record_fields.value_start[:] = at
+    np.maximum(length, -1, out=record_fields.value_length)
     at += np.maximum(length, 0, out=length)
     np.minimum(at, limit, out=at)
-    np.not_equal(data[at], 0, out=found.wrong)
+    np.not_equal(data[at], 0, out=record_fields.wrong)
     at += 1
-    found.wrong[:] |= at != ends
+    record_fields.wrong[:] |= at != ends
     for too_long in (reader.too_long, values.too_long):
         if too_long is not None:
-            found.wrong[:] |= too_long
+            record_fields.wrong[:] |= too_long
 
 
 def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Integers, Integers, Booleans]:
@@ -330,8 +330,8 @@ def _record_starts(bodies: _Bodies, data: Bytes, counts: Integers) -> tuple[Inte
         index = int(lanes[lane])
         first, count, end = int(rows[index]), int(counts[index]), int(bodies.end[index])
         # A large record has stopped the steps, or the sizes are wrong.
-        found, stop = _starts_of_one(bodies.buffer, int(bodies.begin[index]), end, count)
-        starts[first : first + count] = found
+        starts_of_batch, stop = _starts_of_one(bodies.buffer, int(bodies.begin[index]), end, count)
+        starts[first : first + count] = starts_of_batch
         is_wrong[index] = stop != end
     ends = np.empty_like(starts)
     ends[:-1] = starts[1:]
@@ -352,8 +352,8 @@ def _starts_of_one(data: bytes, at: int, end: int, count: int) -> tuple[list[int
         if byte < 128:
             following = at + 1 + (byte >> 1 ^ -(byte & 1))
         elif (second := data[at + 1]) < 128:
-            rest = byte & 127 | second << 7
-            following = at + 2 + (rest >> 1 ^ -(rest & 1))
+            number = byte & 127 | second << 7
+            following = at + 2 + (number >> 1 ^ -(number & 1))
         else:
             sizes, ends, _ = read_varints(np.frombuffer(data, np.uint8), np.array([at]))
             following = int(sizes[0] + ends[0])

@@ -245,11 +245,11 @@ class ColumnReplay:
                 raise ProtocolError("it has no key")
             value = _slice(buffer, records.value_start, records.value_length, index)
             log_offset = int(records.offset[index])
-            found = self._read(index, key, value, log_offset)
-            if isinstance(found, ParsedOffset):
-                parsed.append(found)
-            elif found is not None:
-                events.append(_GroupEvent(log_offset, self._group(found.group), found))
+            entry = self._read(index, key, value, log_offset)
+            if isinstance(entry, ParsedOffset):
+                parsed.append(entry)
+            elif entry is not None:
+                events.append(_GroupEvent(log_offset, self._group(entry.group), entry))
         return join(offsets, parsed), events
 
     def _group(self, name: str) -> int:
@@ -357,8 +357,10 @@ class ColumnReplay:
         self._carried_texts = [texts[index] for index in carried.text[has_text].tolist()]
         carried.text[has_text] = np.arange(len(has_text))
         self._carried = carried
-        place = {row: index for index, row in enumerate(rows.tolist())}
-        self._open = {producer: [place[row] for row in waiting] for producer, waiting in self._open.items()}
+        carried_row = {row: index for index, row in enumerate(rows.tolist())}
+        self._open = {
+            producer: [carried_row[row] for row in waiting] for producer, waiting in self._open.items()
+        }
 
     # ---- counts of entries -------------------------------------------------------------------------------------
 

@@ -44,9 +44,9 @@ class Varints:
     @property
     def at(self) -> Integers:
         """Return the positions of the next varints."""
-        found: Integers = self._used >> 3
-        found += self._begin
-        return found
+        positions: Integers = self._used >> 3
+        positions += self._begin
+        return positions
 
     def skip_byte(self) -> None:
         """Skip a byte."""
@@ -58,16 +58,16 @@ class Varints:
         """Return the next varints."""
         if self._bits_left < 16:
             self._hold(np.minimum(self.at, len(self._data) - PADDING))
-        found = _SHORT.take(self._held & 0xFFFF)
-        bits = found & 24
+        numbers = _SHORT.take(self._held & 0xFFFF)
+        bits = numbers & 24
         if not bits.all():
             return self._read_any()
         self._held >>= bits
         bits += self._used
         self._used = bits
         self._bits_left = 64 - int(bits.max()) if bits.size else 0
-        found >>= 5
-        return found
+        numbers >>= 5
+        return numbers
 
     def _read_any(self) -> Integers:
         value, at, too_long = read_varints(self._data, np.minimum(self.at, len(self._data) - PADDING))
@@ -82,7 +82,7 @@ def read_varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Boolean
     byte = data[at]
     if not (byte & 128).any():
         return _unzigzag(byte.astype(np.int64)), at + 1, None
-    rest = (byte & 127).astype(np.int64)
+    numbers = (byte & 127).astype(np.int64)
     end = at + 1
     more = np.flatnonzero(byte & 128)
     for shift in (7, 14, 21, 28):
@@ -91,23 +91,23 @@ def read_varints(data: Bytes, at: Integers) -> tuple[Integers, Integers, Boolean
         byte = data[end] if every else data[end[more]]
         part = (byte & 127).astype(np.int64) << shift
         if every:
-            rest |= part
+            numbers |= part
             end = end + 1
         else:
-            rest[more] |= part
+            numbers[more] |= part
             end[more] += 1
         more = more[byte & 128 != 0]
         if not more.size:
             break
     too_long = None
-    if more.size or int(rest.max()) >> 32:
-        too_long = rest >> 32 != 0
+    if more.size or int(numbers.max()) >> 32:
+        too_long = numbers >> 32 != 0
         too_long[more] = True
-    return _unzigzag(rest), end, too_long
+    return _unzigzag(numbers), end, too_long
 
 
-def _unzigzag(rest: Integers) -> Integers:
-    return (rest >> 1) ^ -(rest & 1)
+def _unzigzag(numbers: Integers) -> Integers:
+    return (numbers >> 1) ^ -(numbers & 1)
 
 
 _SHORT = _short_varints()

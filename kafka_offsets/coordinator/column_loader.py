@@ -55,12 +55,12 @@ class ColumnLoader:
 
     def finish(self, shard: ShardState) -> None:
         """Put groups, offsets, open transactions and counters into an empty shard."""
-        for found in self._replay.offsets(PAGE_PARTITIONS):
-            if isinstance(found, OffsetRows):
-                shard.offsets.add_page(*found)
+        for offsets in self._replay.offsets(PAGE_PARTITIONS):
+            if isinstance(offsets, OffsetRows):
+                shard.offsets.add_page(*offsets)
             else:
-                entry = OffsetAndMetadata(*found.committed)
-                shard.offsets.put(found.group, found.topic, found.partition, entry)
+                entry = OffsetAndMetadata(*offsets.committed)
+                shard.offsets.put(offsets.group, offsets.topic, offsets.partition, entry)
         for name, metadata, records in self._replay.groups():
             if records is None:
                 if metadata is not None or not shard.offsets.has_group(name):

@@ -96,9 +96,9 @@ class Shard(ShardState):
             consumer_records.parse_value(parsed.type, value)
             if not isinstance(group, ConsumerGroup) and self.is_loading:
                 group = self.groups.held[parsed.group] = ConsumerGroup(parsed.group)
-            for each in (group, self.retired(parsed.group, ConsumerGroup)):
-                if isinstance(each, ConsumerGroup):
-                    each.replay(key, value)
+            for consumer_group in (group, self.retired(parsed.group, ConsumerGroup)):
+                if isinstance(consumer_group, ConsumerGroup):
+                    consumer_group.replay(key, value)
             return
         is_gone = parsed.type == consumer_records.EPOCH
         old = self.retired(parsed.group, ConsumerGroup)

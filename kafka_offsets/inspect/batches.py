@@ -222,15 +222,15 @@ def _explain_compressed(
     header: Any, batch: bytes, at: int, depth: int, explainer: RecordExplainer | None
 ) -> Iterator[Line]:
     """Explain compressed records; positions are those in the decompressed records."""
-    place = at + _HEADER_BYTES, len(batch) - _HEADER_BYTES
+    extent = at + _HEADER_BYTES, len(batch) - _HEADER_BYTES
     try:
         compression = Compression(header.attributes.value & _COMPRESSION_MASK)
         records = decompress(compression, batch[_HEADER_BYTES:], _MAX_DECOMPRESSED_BYTES)
     except (ValueError, ProtocolError) as error:
-        yield Line(*place, depth, "(records)", f"cannot be decompressed: {error}", damage=True)
+        yield Line(*extent, depth, "(records)", f"cannot be decompressed: {error}", damage=True)
         return
     name = f"({compression.name.lower()} of records)"
-    yield Line(*place, depth, name, f"{len(records)} bytes decompressed, whose positions follow")
+    yield Line(*extent, depth, name, f"{len(records)} bytes decompressed, whose positions follow")
     for line in _explain_records(header, records, 0, depth + 1, explainer):
         yield line._replace(unpacked=True)
 
@@ -251,8 +251,10 @@ def _explain_records(
         yield from _RecordLines(header, record, at, depth, explainer).explain(at + position, end - position)
         position = end
     if position < len(records):
-        rest = records[position:]
-        yield Line(at + position, len(rest), depth, "(after the records)", show_bytes(rest), damage=True)
+        remainder = records[position:]
+        yield Line(
+            at + position, len(remainder), depth, "(after the records)", show_bytes(remainder), damage=True
+        )
 
 
 class _RecordLines:
@@ -397,8 +399,8 @@ def explain_index(data: bytes, ending: str, base_offset: int | None = None) -> I
                     shown += f" (offset {base_offset + raw.value})"
                 yield Line(raw.offset1, raw.length, 1, name, shown, content=raw.value)
     if end < len(data):
-        rest = data[end:]
+        remainder = data[end:]
         # A running broker allocates the file at its maximum size; only a clean stop truncates it.
-        problem = any(rest) or len(rest) % size != 0
-        shown = f"part of an entry: {show_bytes(rest)}" if problem else "zero bytes: not used yet"
-        yield Line(end, len(rest), 0, "(after the entries)", shown, damage=problem)
+        problem = any(remainder) or len(remainder) % size != 0
+        shown = f"part of an entry: {show_bytes(remainder)}" if problem else "zero bytes: not used yet"
+        yield Line(end, len(remainder), 0, "(after the entries)", shown, damage=problem)

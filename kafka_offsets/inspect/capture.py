@@ -67,20 +67,20 @@ class TimelineEvent(NamedTuple):
     lines: tuple[Line, ...] = ()
 
     def __str__(self) -> str:
-        said = [_counted(self.errors), _counted(self.nested, " inside"), self.note]
-        said.append(f"UNDECODABLE: {self.problem}" if self.problem else "")
+        parts = [_counted(self.errors), _counted(self.nested, " inside"), self.note]
+        parts.append(f"UNDECODABLE: {self.problem}" if self.problem else "")
         api = f"{self.api} v{self.version}" if self.api else self.kind
         latency = "" if self.latency_ms is None else f"{self.latency_ms:.1f}"
         size = "" if self.size is None else self.size
-        notes = "; ".join(filter(None, said))
-        place = f"{self.ms:.1f}", self.connection, _ARROWS[self.kind]
-        return _COLUMNS.format(*place, self.client or "", api, size, latency, notes).rstrip()
+        notes = "; ".join(filter(None, parts))
+        columns = f"{self.ms:.1f}", self.connection, _ARROWS[self.kind]
+        return _COLUMNS.format(*columns, self.client or "", api, size, latency, notes).rstrip()
 
     def object(self) -> dict[str, object]:
         """Return the event for JSON, without its lines and without absent values."""
-        found = {"line": self.number, **self._asdict()}
-        del found["number"], found["lines"]
-        return {name: value for name, value in found.items() if value not in (None, "", {})}
+        fields = {"line": self.number, **self._asdict()}
+        del fields["number"], fields["lines"]
+        return {name: value for name, value in fields.items() if value not in (None, "", {})}
 
 
 def _counted(errors: Mapping[str, int], where: str = "") -> str:
@@ -158,10 +158,10 @@ def _frame(path: str, number: int, line: str) -> dict[str, Any]:
     try:
         frame = json.loads(line)
     except json.JSONDecodeError as error:
-        rest = line[error.pos :].strip()
-        found = f": {shown(rest)}" if rest else ""
+        remainder = line[error.pos :].strip()
+        remainder_text = f": {shown(remainder)}" if remainder else ""
         raise InspectError(
-            f"{path}, line {number}: not JSON at column {error.pos + 1}: {error.msg}{found}"
+            f"{path}, line {number}: not JSON at column {error.pos + 1}: {error.msg}{remainder_text}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InspectError(f"{path}, line {number}: not JSON: {error}") from error
@@ -192,9 +192,9 @@ class _Timeline:
 
     def closed(self, connection: int) -> str:
         """Forget the requests of a connection; return a note about unanswered ones."""
-        left = [place for place in self.asked if place[0] == connection]
-        asked = [self.asked.pop(place) for place in left]
-        return f"unanswered: {', '.join(f'{a.api} v{a.version}' for a in asked)}" if asked else ""
+        left = [key for key in self.asked if key[0] == connection]
+        requests = [self.asked.pop(key) for key in left]
+        return f"unanswered: {', '.join(f'{a.api} v{a.version}' for a in requests)}" if requests else ""
 
     def request(self, event: TimelineEvent, data: bytes) -> TimelineEvent:
         """Explain a request and remember it by connection and correlation id."""
@@ -208,8 +208,8 @@ class _Timeline:
             event = event._replace(
                 api=api, version=version, correlation_id=correlation_id, client=_client(data)
             )
-            asked = _Asked(api, version, event.client, event.ms)
-            self.asked[event.connection, correlation_id] = asked
+            pending = _Asked(api, version, event.client, event.ms)
+            self.asked[event.connection, correlation_id] = pending
         try:
             return _explained(event, data, *read_request(data, 0))
         except InspectError as error:
@@ -221,16 +221,16 @@ class _Timeline:
             return event._replace(problem=f"a response of {len(data)} bytes has no correlation id")
         correlation_id = int.from_bytes(data[:4], signed=True)
         event = event._replace(correlation_id=correlation_id)
-        asked = self.asked.pop((event.connection, correlation_id), None)
-        if asked is None and "apiName" in frame:
-            asked = _Asked(str(frame["apiName"]), int(frame["apiVersion"]), None, None)
-        if asked is None:
+        pending = self.asked.pop((event.connection, correlation_id), None)
+        if pending is None and "apiName" in frame:
+            pending = _Asked(str(frame["apiName"]), int(frame["apiVersion"]), None, None)
+        if pending is None:
             return event._replace(problem="the answer to a request that is not in the capture")
-        event = event._replace(api=asked.api, version=asked.version, client=asked.client)
-        if asked.ms is not None:
-            event = event._replace(latency_ms=round(event.ms - asked.ms, 3))
+        event = event._replace(api=pending.api, version=pending.version, client=pending.client)
+        if pending.ms is not None:
+            event = event._replace(latency_ms=round(event.ms - pending.ms, 3))
         try:
-            return _explained(event, data, *read_response(data, 0, asked.api, asked.version))
+            return _explained(event, data, *read_response(data, 0, pending.api, pending.version))
         except InspectError as error:
             return event._replace(problem=str(error))
 

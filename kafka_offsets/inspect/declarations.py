@@ -37,8 +37,8 @@ def parse(declared: Declaration, data: bytes, position: int, what: str, at: int 
     try:
         return declared.parse_stream(stream), stream.tell()
     except c.ConstructError as error:
-        place = f"{what} at byte {at + stream.tell()}"
-        raise InspectError(f"{place}: {_field_of(error)}{_problem(error)}") from error
+        where = f"{what} at byte {at + stream.tell()}"
+        raise InspectError(f"{where}: {_field_of(error)}{_problem(error)}") from error
 
 
 def _field_of(error: c.ConstructError) -> str:
@@ -70,13 +70,13 @@ def _left(context: Any) -> int:
 def _varint(max_bytes: int, bits: int) -> Declaration:
     """Seven bits a byte, the lowest first; the high bit means that another byte follows."""
 
-    def value(read: list[int], _: Any) -> int:
-        number = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(read))
-        if read[-1] > 0x7F or number >> bits:
+    def value(read_bytes: list[int], _: Any) -> int:
+        number = sum((byte & 0x7F) << 7 * index for index, byte in enumerate(read_bytes))
+        if read_bytes[-1] > 0x7F or number >> bits:
             raise c.IntegerError(f"a varint of more than {bits} bits")
         return number
 
-    byte = c.RepeatUntil(lambda byte, read, _: byte < 0x80 or len(read) == max_bytes, c.Byte)
+    byte = c.RepeatUntil(lambda byte, read_bytes, _: byte < 0x80 or len(read_bytes) == max_bytes, c.Byte)
     return c.ExprAdapter(byte, value, None)
 
 
@@ -171,7 +171,7 @@ class _MessageDeclaration:
 
     def tags(self, tagged: list[Field]) -> Declaration:
         """All tagged fields of a struct; one that the schema does not know keeps its bytes."""
-        known = {field.tag: c.Struct("_field" / c.RawCopy(self.field(field))) for field in tagged}
+        fields_by_tag = {field.tag: c.Struct("_field" / c.RawCopy(self.field(field))) for field in tagged}
         field = c.Struct(
             "_tag" / UNSIGNED_VARINT,
             "_size" / UNSIGNED_VARINT,
@@ -179,7 +179,9 @@ class _MessageDeclaration:
             / c.RawCopy(
                 c.FixedSized(
                     c.this._size,
-                    c.Struct("_known" / c.Switch(c.this._._tag, known), "_rest" / c.RawCopy(c.GreedyBytes)),
+                    c.Struct(
+                        "_known" / c.Switch(c.this._._tag, fields_by_tag), "_rest" / c.RawCopy(c.GreedyBytes)
+                    ),
                 )
             ),
         )

@@ -47,8 +47,8 @@ def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list
     try:
         request = explain_request(data, stored=stored)
     except InspectError as refusal:
-        found = candidates(data, stored=stored)
-        if not found or found[0].score <= 0:
+        matches = candidates(data, stored=stored)
+        if not matches or matches[0].score <= 0:
             if has_size(data) and isinstance(refusal, HeaderError):
                 raise InspectError(
                     f"as a request: {refusal}; as a response: none in the versions of Kafka 4 ends at the last byte"
@@ -58,17 +58,19 @@ def explain_frame(data: bytes, *, stored: RecordExplainer | None = None) -> list
         # response whose correlation id looks like them. Clients count these ids from 0, so that one of a response
         # looks like Produce; and readings of one API alone are meant.
         correlation_id = int.from_bytes(data[_SIZE_BYTES : 2 * _SIZE_BYTES])
-        is_request = len({each.api for each in found}) > 1 or correlation_id > _MOST_REQUESTS
+        is_request = len({candidate.api for candidate in matches}) > 1 or correlation_id > _MOST_REQUESTS
         if is_request and has_size(data) and not isinstance(refusal, HeaderError):
-            readings = ", ".join(map(str, found[:_MOST_NAMED])) + (", …" if len(found) > _MOST_NAMED else "")
+            readings = ", ".join(map(str, matches[:_MOST_NAMED])) + (
+                ", …" if len(matches) > _MOST_NAMED else ""
+            )
             raise InspectError(
                 f"as a request: {refusal}; as a response it may be {readings}: name it with --response"
             ) from refusal
-        return _guessed(found)
+        return _guessed(matches)
     if _is_exact(request):
         return request
-    found = candidates(data, stored=stored)
-    return _guessed(found) if found and found[0].score > 0 else request
+    matches = candidates(data, stored=stored)
+    return _guessed(matches) if matches and matches[0].score > 0 else request
 
 
 def _is_exact(lines: list[Line]) -> bool:
@@ -76,21 +78,21 @@ def _is_exact(lines: list[Line]) -> bool:
     return not (lines[0].damage or (lines[-1].name == "(remaining bytes)" and lines[-1].depth == 0))
 
 
-def _guessed(found: list[ApiCandidate]) -> list[Line]:
-    count = sum(len(candidate.versions) for candidate in found)
-    readings = f"{len(found)} reading{'' if len(found) == 1 else 's'}"
+def _guessed(matches: list[ApiCandidate]) -> list[Line]:
+    count = sum(len(candidate.versions) for candidate in matches)
+    readings = f"{len(matches)} reading{'' if len(matches) == 1 else 's'}"
     listed = [
-        Line(0, 0, 1, f"candidate {number}", str(candidate)) for number, candidate in enumerate(found, 1)
+        Line(0, 0, 1, f"candidate {number}", str(candidate)) for number, candidate in enumerate(matches, 1)
     ]
-    said = (
+    summary = (
         f"no request, but {count} response{'' if count == 1 else 's'} in {readings}; the first is explained"
     )
-    return [Line(0, 0, 0, "(a guess)", said), *listed, *found[0].lines]
+    return [Line(0, 0, 0, "(a guess)", summary), *listed, *matches[0].lines]
 
 
 def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[ApiCandidate]:
     """Return every response of any API and version that these bytes may be, the most specific first."""
-    found: list[ApiCandidate] = []
+    all_candidates: list[ApiCandidate] = []
     for schema in _responses():
         api = schema.name.removesuffix("Response")
         of_api: list[ApiCandidate] = []
@@ -101,8 +103,8 @@ def candidates(data: bytes, *, stored: RecordExplainer | None = None) -> list[Ap
                 same.versions.append(version)
             elif lines:
                 of_api.append(ApiCandidate(api, [version], _score(data, lines), lines))
-        found += of_api
-    return sorted(found, key=lambda candidate: -candidate.score)
+        all_candidates += of_api
+    return sorted(all_candidates, key=lambda candidate: -candidate.score)
 
 
 @cache

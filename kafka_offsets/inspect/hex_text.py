@@ -109,25 +109,25 @@ def _rows(form: re.Pattern[str], lines: list[tuple[int, str]], text: str) -> Ite
 
 def _joined(rows: list[_Row], text: str, *, is_of_od: bool) -> bytes:
     """Return the bytes of a dump; `*` stands for the line above until the offset below."""
-    found = bytearray()
+    data = bytearray()
     first = int(rows[0].offset, 16) if rows[0].offset != _REPEATED else 0
     for above, row, below in zip([None, *rows], rows, [*rows[1:], None], strict=False):
         if row.offset != _REPEATED:
-            found += _even(row.digits, text, row.line)
+            data += _even(row.digits, text, row.line)
             continue
         if above is None or below is None or not above.digits or below.offset == _REPEATED:
             raise InspectError(f"{where('hex', text, row.line)}: '*' needs a line above and an offset below")
         if is_of_od:
             raise InspectError(f"{where('hex', text, row.line)}: a line stands for several: use od -v")
         repeated = _even(above.digits, text, above.line)
-        missing = int(below.offset, 16) - first - len(found)
+        missing = int(below.offset, 16) - first - len(data)
         if not 0 < missing <= _MOST_BYTES or missing % len(repeated):
             raise InspectError(
-                f"{where('hex', text, below.line)}: the offset {below.offset} does not follow {len(found)} bytes "
+                f"{where('hex', text, below.line)}: the offset {below.offset} does not follow {len(data)} bytes "
                 "(print repeated lines in full, as hexdump -v does)"
             )
-        found += repeated * (missing // len(repeated))
-    return bytes(found)
+        data += repeated * (missing // len(repeated))
+    return bytes(data)
 
 
 # ---- literals, arrays, digits ---------------------------------------------------------------------------------
@@ -135,28 +135,28 @@ def _joined(rows: list[_Row], text: str, *, is_of_od: bool) -> bytes:
 
 def _literal(text: str, parts: list[str]) -> bytes:
     """Return the bytes of literals, one after the other."""
-    found = bytearray()
+    data = bytearray()
     for part in parts:
         at = 0
         for match in _ESCAPE.finditer(part):
             digits, octal, letter, plain = match.groups()
             if digits:
-                found.append(int(digits, 16))
+                data.append(int(digits, 16))
             elif octal:
-                found.append(int(octal, 8) & 0xFF)
+                data.append(int(octal, 8) & 0xFF)
             elif letter in _ESCAPED:
-                found.append(_ESCAPED[letter])
+                data.append(_ESCAPED[letter])
             elif plain and plain.isascii():
-                found.append(ord(plain))
+                data.append(ord(plain))
             elif letter != "\n":
-                place = where("hex", text, text.index(part) + match.start())
-                raise InspectError(f"{place}: no byte of a literal: {shown(match[0])}")
+                position_text = where("hex", text, text.index(part) + match.start())
+                raise InspectError(f"{position_text}: no byte of a literal: {shown(match[0])}")
             at = match.end()
         if at != len(part):
             raise InspectError(
                 f"{where('hex', text, text.index(part) + at)}: a literal ends within an escape"
             )
-    return bytes(found)
+    return bytes(data)
 
 
 def _digits(text: str) -> bytes:
@@ -170,17 +170,17 @@ def _digits(text: str) -> bytes:
         raise InspectError(f"{where('hex', text, arrays[1].start())}: a second array: give one")
     else:
         start, end = arrays[0].span(1) if arrays else (0, len(blank))
-    found: list[str] = []
+    digit_pairs: list[str] = []
     at = start
     while at < end:
         number = _NUMBER.match(blank, at, end)
         separator = _BLANK.match(blank, at, end)
         if number is not None:
-            found.append(number[1] if len(number[1]) > 1 else f"0{number[1]}")
+            digit_pairs.append(number[1] if len(number[1]) > 1 else f"0{number[1]}")
             at = number.end()
         elif separator is not None:
             at = separator.end()
-        elif text.startswith("\\x", at) and not found:  # as of PostgreSQL
+        elif text.startswith("\\x", at) and not digit_pairs:  # as of PostgreSQL
             at += 2
         else:
             digits = re.compile(r"[0-9a-fA-F]+").match(blank, at, end)
@@ -188,9 +188,9 @@ def _digits(text: str) -> bytes:
                 raise InspectError(
                     f"{where('hex', text, at)}: not hex: {shown(text[at:].split(maxsplit=1)[0])}"
                 )
-            found.append(digits[0])
+            digit_pairs.append(digits[0])
             at = digits.end()
-    return _even("".join(found), text, start)
+    return _even("".join(digit_pairs), text, start)
 
 
 def _even(digits: str, text: str, begun: int) -> bytes:

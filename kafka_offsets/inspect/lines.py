@@ -119,7 +119,7 @@ class JsonLines:
         """Return the object of a line; call this for all lines in order."""
         del self._above[line.depth :]
         self._above.append(line.name)
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "position": line.position,
             "size": line.size,
             "depth": line.depth,
@@ -128,8 +128,8 @@ class JsonLines:
             "value": line.value,
         }
         if line.content is not NO_CONTENT:
-            found["content"] = _json_value(line.content)
-        return found | {name: True for name in ("unpacked", "damage") if getattr(line, name)}
+            fields["content"] = _json_value(line.content)
+        return fields | {name: True for name in ("unpacked", "damage") if getattr(line, name)}
 
 
 def json_error(message: str) -> str:

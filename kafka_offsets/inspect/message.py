@@ -177,13 +177,13 @@ class _Explainer:
             tag, content = item.value._tag, item.value._content
             name = f"(tag {tag}, {item.value._size} byte{'' if item.value._size == 1 else 's'})"
             yield Line(self.at + item.offset1, content.offset1 - item.offset1, depth + 1, name)
-            known = content.value._known
-            if known is not None:
-                yield from self.field(tagged[tag], known._field, depth + 1, protocol_type)
-            rest = content.value._rest
-            if rest.value:
-                name = "(unknown field)" if known is None else "(remaining bytes)"
-                yield self.line(rest, depth + 1, name, show_bytes(rest.value))
+            known_field = content.value._known
+            if known_field is not None:
+                yield from self.field(tagged[tag], known_field._field, depth + 1, protocol_type)
+            remainder = content.value._rest
+            if remainder.value:
+                name = "(unknown field)" if known_field is None else "(remaining bytes)"
+                yield self.line(remainder, depth + 1, name, show_bytes(remainder.value))
 
 
 def _explain_consumer_protocol(name: str, data: bytes, at: int, depth: int, *, whole: bool) -> list[Line]:
@@ -194,9 +194,9 @@ def _explain_consumer_protocol(name: str, data: bytes, at: int, depth: int, *, w
     version = int.from_bytes(data[:2], signed=True)
     if len(data) < 2 or version < 0:
         return []
-    known = min(version, messages.find(name).SCHEMA.versions.last)
+    known_version = min(version, messages.find(name).SCHEMA.versions.last)
     try:
-        lines, end = explain_message(name, known, data, 2, at, depth)
+        lines, end = explain_message(name, known_version, data, 2, at, depth)
     except InspectError:
         return []  # opaque bytes may hold anything
     if whole and end < len(data):

@@ -39,10 +39,10 @@ class _Rules(TypedDict):
 def min_isr_of(configs: Mapping[str, str]) -> int | None:
     """Return the min.insync.replicas of a topic; None if it has none, or no number from 1 to `MOST_MIN_ISR`."""
     try:
-        found = int(configs.get("min.insync.replicas", "0"))
+        min_isr = int(configs.get("min.insync.replicas", "0"))
     except ValueError:
         return None
-    return found if 1 <= found <= MOST_MIN_ISR else None
+    return min_isr if 1 <= min_isr <= MOST_MIN_ISR else None
 
 
 class PlacedTopic(NamedTuple):
@@ -160,7 +160,7 @@ class Controller:
         """
         broker, live = self.image.brokers.by_id.get(broker_id), self.image.live
         partitions = self._changed(
-            [each for each in self.image.placed() if elections.may_resign(each.state, broker_id, live)],
+            [placed for placed in self.image.placed() if elections.may_resign(placed.state, broker_id, live)],
             lambda topic_partition, state: elections.fence(
                 state, broker_id, live - {broker_id}, **self._rules(topic_partition.topic)
             ),
@@ -206,7 +206,7 @@ class Controller:
         if self._broker_id in by_id and by_id[self._broker_id].is_up:
             controller_id = self._broker_id
         if controller_id not in by_id or not by_id[controller_id].is_up:
-            controller_id = min((each.id for each in by_id.values() if each.is_up), default=NO_BROKER)
+            controller_id = min((broker.id for broker in by_id.values() if broker.is_up), default=NO_BROKER)
         return Brokers(controller_id, by_id)
 
     # -- topics
@@ -230,7 +230,7 @@ class Controller:
         grown = []
         for name, replicas in added.items():
             topic = self.image.topics[name]
-            states = (*topic.partitions, *(self._new_state(each) for each in replicas))
+            states = (*topic.partitions, *(self._new_state(replica_ids) for replica_ids in replicas))
             grown.append(topic._replace(partitions=states))
         return self._commit(created=tuple(grown))
 
@@ -261,7 +261,7 @@ class Controller:
         self, proposals: Iterable[tuple[TopicPartition, elections.IsrProposal]]
     ) -> tuple[list[ErrorCode], Delta]:
         """Decide several proposals, each after the previous one, in one change; return the error of each."""
-        live = {each.id: each.epoch for each in self.image.brokers.by_id.values() if each.is_up}
+        live = {broker.id: broker.epoch for broker in self.image.brokers.by_id.values() if broker.is_up}
         errors: list[ErrorCode] = []
         changed: dict[TopicPartition, PartitionState] = {}
         for topic_partition, proposal in proposals:
@@ -364,8 +364,8 @@ class Controller:
         change: Callable[[TopicPartition, PartitionState], PartitionState | None],
     ) -> tuple[Placed, ...]:
         """Return the partitions for which `change` has a new state."""
-        found = ((topic_partition, change(topic_partition, state)) for topic_partition, state in placed)
-        return tuple(Placed(topic_partition, new) for topic_partition, new in found if new is not None)
+        changed = ((topic_partition, change(topic_partition, state)) for topic_partition, state in placed)
+        return tuple(Placed(topic_partition, new) for topic_partition, new in changed if new is not None)
 
     def _rules(self, topic: str) -> _Rules:
         configs = self.image.topics[topic].configs

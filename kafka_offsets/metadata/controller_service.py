@@ -176,7 +176,7 @@ class ControllerService:
         self._awaited.discard(broker_id)
         self._publish(delta)
         if not self._awaited:
-            self._admit(each for each in self._sessions.values() if not each.takes_part)
+            self._admit(waiting for waiting in self._sessions.values() if not waiting.takes_part)
 
     def _admit(self, sessions: Iterable[BrokerSession]) -> None:
         message = to_json({"image": encode_image(self.controller.image)})
@@ -277,7 +277,7 @@ class ControllerService:
         responses: list[Json]
         try:
             errors, delta = self.controller.alter_isrs(
-                (each.topic_partition, each.proposal) for each in proposed
+                (isr_proposal.topic_partition, isr_proposal.proposal) for isr_proposal in proposed
             )
             responses = [{"error": error} for error in errors]
         except AnotherControllerError:
@@ -285,9 +285,9 @@ class ControllerService:
         except StorageError as error:
             responses, delta = [{"failed": str(error)}] * len(proposed), Delta()
         self._publish(delta)
-        for each, response in zip(proposed, responses, strict=True):
-            if each.session.takes_part:
-                each.session.send(to_json({"answer": each.number, **response}))
+        for isr_proposal, response in zip(proposed, responses, strict=True):
+            if isr_proposal.session.takes_part:
+                isr_proposal.session.send(to_json({"answer": isr_proposal.number, **response}))
 
     def elect_preferred_leaders(self) -> None:
         """Let the first replica of each partition lead it, if that is in sync. Raises StorageError."""

@@ -133,13 +133,13 @@ class ClusterImage:
 
     def since(self, old: "ClusterImage") -> Delta:
         """Return what brings an older image up to date, for a broker that was cut off."""
-        known = old.topics
+        old_topics = old.topics
         return Delta(
             brokers=None if self.brokers == old.brokers else self.brokers,
-            created=tuple(topic for name, topic in self.topics.items() if known.get(name) != topic),
+            created=tuple(topic for name, topic in self.topics.items() if old_topics.get(name) != topic),
             deleted=tuple(
                 topic
-                for name, topic in known.items()
+                for name, topic in old_topics.items()
                 if name not in self.topics or self.topics[name].topic_id != topic.topic_id
             ),
             settings=None if self.settings == old.settings else self.settings,
@@ -157,10 +157,10 @@ class ClusterImage:
 
     def state(self, topic: str, index: int) -> PartitionState | None:
         """Return the state of a partition; None if it does not exist."""
-        found = self.topics.get(topic)
-        if found is None or not 0 <= index < len(found.partitions):
+        known_topic = self.topics.get(topic)
+        if known_topic is None or not 0 <= index < len(known_topic.partitions):
             return None
-        return found.partitions[index]
+        return known_topic.partitions[index]
 
     def leader(self, topic: str, index: int) -> int:
         """Return the leader of a partition, `NO_LEADER` if there is none."""

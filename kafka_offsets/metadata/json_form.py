@@ -61,7 +61,7 @@ def encode_image(image: ClusterImage) -> Json:
 def decode_image(form: object) -> ClusterImage:
     """Read an image. Raises ValueError."""
     fields = Fields(form, "image")
-    topics = [decode_topic(each) for each in fields.many("topics")]
+    topics = [decode_topic(topic_form) for topic_form in fields.many("topics")]
     image = ClusterImage(
         _decode_brokers(fields.value("brokers")),
         {topic.name: topic for topic in topics},
@@ -97,11 +97,11 @@ def decode_delta(form: object) -> Delta:
     fields = Fields(form, "delta")
     return Delta(
         brokers=_decode_brokers(fields.value("brokers")) if "brokers" in fields else None,
-        created=tuple(decode_topic(each) for each in fields.many("created", missing=())),
-        deleted=tuple(decode_topic(each) for each in fields.many("deleted", missing=())),
+        created=tuple(decode_topic(topic_form) for topic_form in fields.many("created", missing=())),
+        deleted=tuple(decode_topic(topic_form) for topic_form in fields.many("deleted", missing=())),
         partitions=tuple(
-            Placed(decode_topic_partition(Fields(each, "partition")), decode_state(each))
-            for each in fields.many("partitions", missing=())
+            Placed(decode_topic_partition(Fields(partition_form, "partition")), decode_state(partition_form))
+            for partition_form in fields.many("partitions", missing=())
         ),
         settings=decode_settings(fields.value("settings")) if "settings" in fields else None,
     )
@@ -120,7 +120,7 @@ def encode_topic(topic: ClusterTopic) -> Json:
 def decode_topic(form: object) -> ClusterTopic:
     """Read a topic. Raises ValueError."""
     fields = Fields(form, "topic")
-    states = tuple(decode_state(each) for each in fields.many("partitions"))
+    states = tuple(decode_state(state_form) for state_form in fields.many("partitions"))
     return ClusterTopic(fields.text("name"), fields.topic_id(), fields.texts("configs"), states)
 
 
@@ -176,9 +176,9 @@ def _encode_brokers(brokers: Brokers) -> Json:
 
 def _decode_brokers(form: object) -> Brokers:
     fields = Fields(form, "brokers")
-    found = [_decode_broker(each) for each in fields.many("brokers")]
-    by_id = {broker.id: broker for broker in found}
-    if len(by_id) != len(found):
+    brokers = [_decode_broker(broker_form) for broker_form in fields.many("brokers")]
+    by_id = {broker.id: broker for broker in brokers}
+    if len(by_id) != len(brokers):
         raise ValueError("brokers: a broker occurs twice")
     return Brokers(fields.number("controller", -1), by_id)
 
@@ -238,13 +238,17 @@ def decode_settings(form: object) -> ClusterSettings:
     groups = Fields(fields.value("groups"), "groups")
     return ClusterSettings(
         {group: groups.texts(group) for group in groups},
-        _by_unique_key((_decode_quota(each) for each in fields.many("quotas")), "an entity"),
-        _by_unique_key((_decode_credential(each) for each in fields.many("credentials")), "a credential"),
-        _by_unique_key((_decode_acl(each) for each in fields.many("acls")), "an ACL")
+        _by_unique_key((_decode_quota(quota_form) for quota_form in fields.many("quotas")), "an entity"),
+        _by_unique_key(
+            (_decode_credential(credential_form) for credential_form in fields.many("credentials")),
+            "a credential",
+        ),
+        _by_unique_key((_decode_acl(acl_form) for acl_form in fields.many("acls")), "an ACL")
         if "acls" in fields
         else {},
         _by_unique_key(
-            (_decode_token(each) for each in fields.many("tokens", missing=())), "a delegation token"
+            (_decode_token(token_form) for token_form in fields.many("tokens", missing=())),
+            "a delegation token",
         ),
     )
 
@@ -297,12 +301,12 @@ def _decode_credential(form: object) -> tuple[tuple[str, int], ScramCredential |
 
 
 def _by_unique_key(items: Iterable[tuple[Any, V]], what: str) -> dict[Any, V]:
-    found: dict[Any, V] = {}
+    values_by_key: dict[Any, V] = {}
     for key, value in items:
-        if key in found:
+        if key in values_by_key:
             raise ValueError(f"settings: {what} occurs twice")
-        found[key] = value
-    return found
+        values_by_key[key] = value
+    return values_by_key
 
 
 def encode_bytes(data: bytes) -> str:
@@ -354,34 +358,34 @@ class Fields:
 
     def number(self, name: str, lowest: int, end: int = _INT64) -> int:
         """Return a whole number."""
-        found = self.value(name)
-        if not _is_number(found) or not lowest <= found < end:
+        number = self.value(name)
+        if not _is_number(number) or not lowest <= number < end:
             self.fail(name, f"a number from {lowest} on")
-        return found
+        return number
 
     def real(self, name: str) -> float:
         """Return a number; a quota may also be NaN or infinite."""
-        found = self.value(name)
-        if isinstance(found, bool) or not isinstance(found, int | float):
+        number = self.value(name)
+        if isinstance(number, bool) or not isinstance(number, int | float):
             self.fail(name, "a number")
         try:
-            return float(found)
+            return float(number)
         except OverflowError:
             self.fail(name, "a number")
 
     def flag(self, name: str) -> bool:
         """Return true or false."""
-        found = self.value(name)
-        if not isinstance(found, bool):
+        flag = self.value(name)
+        if not isinstance(flag, bool):
             self.fail(name, "true or false")
-        return found
+        return flag
 
     def text(self, name: str) -> str:
         """Return a string."""
-        found = self.value(name)
-        if not isinstance(found, str):
+        text = self.value(name)
+        if not isinstance(text, str):
             self.fail(name, "a string")
-        return found
+        return text
 
     def text_or_none(self, name: str) -> str | None:
         """Return a string or None."""
@@ -396,26 +400,26 @@ class Fields:
 
     def topic_id(self) -> bytes:
         """Return the field `topic_id`."""
-        found = self.data("topic_id")
-        if len(found) != _TOPIC_ID_BYTES:
+        topic_id = self.data("topic_id")
+        if len(topic_id) != _TOPIC_ID_BYTES:
             self.fail("topic_id", "a topic id")
-        return found
+        return topic_id
 
     def many(self, name: str, missing: Iterable[object] | None = None) -> list[Any]:
         """Return a list; `missing` if there is no such field."""
         if missing is not None and name not in self._form:
             return list(missing)
-        found = self.value(name)
-        if not isinstance(found, list):
+        elements = self.value(name)
+        if not isinstance(elements, list):
             self.fail(name, "a list")
-        return found
+        return elements
 
     def numbers(self, name: str, missing: Iterable[int] | None = None) -> tuple[int, ...]:
         """Return a list of broker ids."""
-        found = self.many(name, missing)
-        if not all(_is_number(each) and 0 <= each < _INT64 for each in found):
+        numbers = self.many(name, missing)
+        if not all(_is_number(number) and 0 <= number < _INT64 for number in numbers):
             self.fail(name, "a list of brokers")
-        return tuple(found)
+        return tuple(numbers)
 
     def address(self, name: str) -> Address:
         """Return a host and a port."""

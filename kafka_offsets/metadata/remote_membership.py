@@ -223,12 +223,12 @@ class RemoteMembership:
         return self._number
 
     def _request(
-        self, name: str, fields: Callable[[], Json], read: Callable[[Fields], T], *, holds: bool = False
+        self, name: str, fields: Callable[[], Json], parse: Callable[[Fields], T], *, holds: bool = False
     ) -> T:
-        """Return what `read` finds in the response to a request.
+        """Return what `parse` finds in the response to a request.
 
         StorageError if there is no response, if it is wrong, or if nothing has changed.
-        read   raises ValueError for a wrong answer: the connection is lost, but not before the present request of a
+        parse  raises ValueError for a wrong answer: the connection is lost, but not before the present request of a
                client is decided
         holds  changes that come before the response are made after the present request of a client
         """
@@ -250,7 +250,7 @@ class RemoteMembership:
         try:
             if "failed" in response:
                 raise StorageError(response.text("failed"), "the metadata")
-            return read(response)
+            return parse(response)
         except ValueError as error:
             reason = f"answer to {name} is wrong: {error}"
             link.soon(partial(_refuse, f"the {reason}"))
@@ -305,16 +305,16 @@ class RemoteMembership:
         self, topic_partitions: Iterable[TopicPartition], *, unclean: bool
     ) -> dict[TopicPartition, ErrorCode]:
         """Elect leaders, as `Controller.elect`."""
-        wanted = list(topic_partitions)
+        partitions = list(topic_partitions)
 
         def read(response: Fields) -> dict[TopicPartition, ErrorCode]:
-            errors = [Fields(each, "error") for each in response.many("errors")]
-            found = {decode_topic_partition(each): _error_of(each) for each in errors}
-            if found.keys() != {*wanted}:
+            errors = [Fields(form, "error") for form in response.many("errors")]
+            errors_by_partition = {decode_topic_partition(error): _error_of(error) for error in errors}
+            if errors_by_partition.keys() != {*partitions}:
                 response.fail("errors", "one of each partition")
-            return found
+            return errors_by_partition
 
-        return self._request("elect", lambda: remote_requests.elect(wanted, unclean=unclean), read)
+        return self._request("elect", lambda: remote_requests.elect(partitions, unclean=unclean), read)
 
     def unregister(self, broker_id: int) -> ErrorCode:
         """Remove a broker that does not come back, as `Controller.unregister`."""

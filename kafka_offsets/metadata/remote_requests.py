@@ -34,7 +34,7 @@ def create(topics: Iterable[PlacedTopic]) -> Json:
             {
                 "name": new.name,
                 "topic_id": encode_bytes(new.topic_id),
-                "replicas": [list(each) for each in new.replicas],
+                "replicas": [list(replica_ids) for replica_ids in new.replicas],
                 "configs": dict(new.configs),
             }
             for new in topics
@@ -44,14 +44,14 @@ def create(topics: Iterable[PlacedTopic]) -> Json:
 
 def _create(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
     new = []
-    for each in fields.many("topics"):
-        topic = Fields(each, "topic")
+    for topic_form in fields.many("topics"):
+        topic = Fields(topic_form, "topic")
         new.append(
             PlacedTopic(topic.text("name"), topic.topic_id(), _replicas(controller, topic), _configs(topic))
         )
-    known = [each.name for each in new if each.name in controller.image.topics]
-    if known:
-        raise StorageError(f"another broker has created {', '.join(known)} in the meantime")
+    existing_names = [placed.name for placed in new if placed.name in controller.image.topics]
+    if existing_names:
+        raise StorageError(f"another broker has created {', '.join(existing_names)} in the meantime")
     return {}, controller.create(new)
 
 
@@ -62,7 +62,7 @@ def grow(image: ClusterImage, added: Mapping[str, Sequence[Sequence[int]]]) -> J
             {
                 **_known(image.topics[name]),
                 "partitions": len(image.topics[name].partitions),
-                "replicas": [list(each) for each in replicas],
+                "replicas": [list(replica_ids) for replica_ids in replicas],
             }
             for name, replicas in added.items()
         ]
@@ -71,12 +71,12 @@ def grow(image: ClusterImage, added: Mapping[str, Sequence[Sequence[int]]]) -> J
 
 def _grow(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
     added = {}
-    for each in fields.many("topics"):
-        topic = Fields(each, "topic")
-        known = _unchanged(controller, topic)
-        if len(known.partitions) != topic.number("partitions", 0):
-            raise _topic_has_changed(known.name)
-        added[known.name] = _replicas(controller, topic)
+    for topic_form in fields.many("topics"):
+        topic = Fields(topic_form, "topic")
+        existing = _unchanged(controller, topic)
+        if len(existing.partitions) != topic.number("partitions", 0):
+            raise _topic_has_changed(existing.name)
+        added[existing.name] = _replicas(controller, topic)
     return {}, controller.grow(added)
 
 
@@ -86,8 +86,8 @@ def delete(image: ClusterImage, names: Iterable[str]) -> Json:
 
 
 def _delete(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
-    known = [_unchanged(controller, Fields(each, "topic")) for each in fields.many("topics")]
-    return {}, controller.delete(dict.fromkeys(topic.name for topic in known))
+    topics = [_unchanged(controller, Fields(topic_form, "topic")) for topic_form in fields.many("topics")]
+    return {}, controller.delete(dict.fromkeys(topic.name for topic in topics))
 
 
 def configure(image: ClusterImage, name: str, configs: Mapping[str, str]) -> Json:
@@ -118,7 +118,7 @@ def elect(topic_partitions: Iterable[TopicPartition], *, unclean: bool) -> Json:
 
 
 def _elect(controller: Controller, broker_id: int, fields: Fields) -> tuple[Json, Delta]:
-    topic_partitions = [decode_topic_partition(Fields(each, "place")) for each in fields.many("places")]
+    topic_partitions = [decode_topic_partition(Fields(form, "place")) for form in fields.many("places")]
     errors, delta = controller.elect(topic_partitions, unclean=fields.flag("unclean"))
     return {
         "errors": [{**topic_partition._asdict(), "error": error} for topic_partition, error in errors.items()]
@@ -147,7 +147,7 @@ def alter_isr(topic_partition: TopicPartition, proposal: IsrProposal) -> Json:
 def proposal_of(broker_id: int, fields: Fields) -> tuple[TopicPartition, IsrProposal]:
     """Read the in-sync replicas that a broker proposes. Raises ValueError."""
     isr = fields.numbers("isr")
-    epochs = [each for each in fields.many("broker_epochs") if isinstance(each, int)]
+    epochs = [epoch for epoch in fields.many("broker_epochs") if isinstance(epoch, int)]
     if len(epochs) not in (0, len(isr)):
         fields.fail("broker_epochs", "as long as isr")
     proposal = IsrProposal(
@@ -206,15 +206,21 @@ def _topic_has_changed(name: str) -> StorageError:
 
 
 def _replicas(controller: Controller, fields: Fields) -> list[tuple[int, ...]]:
-    lists = {str(index): each for index, each in enumerate(fields.many("replicas"))}
+    lists = {str(index): replica_ids for index, replica_ids in enumerate(fields.many("replicas"))}
     inner = Fields(lists, "replicas")
     return [_checked(controller, inner.numbers(index)) for index in inner]
 
 
 def _checked(controller: Controller, replicas: tuple[int, ...]) -> tuple[int, ...]:
-    known = controller.image.brokers.by_id
-    if not replicas or len({*replicas}) != len(replicas) or not all(each in known for each in replicas):
-        raise StorageError(f"{list(replicas)} are not replicas of a cluster with the brokers {sorted(known)}")
+    brokers = controller.image.brokers.by_id
+    if (
+        not replicas
+        or len({*replicas}) != len(replicas)
+        or not all(replica in brokers for replica in replicas)
+    ):
+        raise StorageError(
+            f"{list(replicas)} are not replicas of a cluster with the brokers {sorted(brokers)}"
+        )
     return replicas
 
 

@@ -49,8 +49,8 @@ def take(request: messages.OffsetCommitRequest) -> dict[Place, int] | None:
             if len(value) != _OFFSET.size:
                 return None
             (expected,) = _OFFSET.unpack(value)
-            place = topic.name, topic.topic_id, partition.partition_index
-            if conditions.setdefault(place, expected) != expected:
+            partition_key = topic.name, topic.topic_id, partition.partition_index
+            if conditions.setdefault(partition_key, expected) != expected:
                 return None
     return conditions
 

@@ -115,10 +115,10 @@ class FrameReader:
                 return None
         (size,) = _SIZE.unpack_from(head)
         if not 0 <= size <= self.max_bytes:
-            said = f"a frame of {size} bytes, where at most {self.max_bytes} are accepted"
+            problem = f"a frame of {size} bytes, where at most {self.max_bytes} are accepted"
             if protocol := _other_protocol(head):
-                raise ForeignProtocolError(said, protocol)
-            raise ProtocolError(said, 0)
+                raise ForeignProtocolError(problem, protocol)
+            raise ProtocolError(problem, 0)
         if size + 4 > (buffered := self.buffered_bytes):
             if _LARGE_FRAME_BYTES <= size <= buffered * _LARGE_FRAME_SHARE:
                 self._begin_large(size)
@@ -177,11 +177,11 @@ class FrameReader:
         self.buffered_bytes -= _SIZE.size + size
         pieces: list[bytes | memoryview] = []
         position, missing = self._position + _SIZE.size, size
-        while missing >= (rest := len(self._buffer) - position):
-            if rest > 0:
+        while missing >= (available := len(self._buffer) - position):
+            if available > 0:
                 pieces.append(memoryview(self._buffer)[position:] if position else self._buffer)
-                missing -= rest
-            position = max(-rest, 0)
+                missing -= available
+            position = max(-available, 0)
             self._go_on()
             if not self._buffer:
                 break

@@ -99,17 +99,17 @@ def find(name: str) -> type[MessageValue]:
         if name not in messages:
             raise AttributeError(f"no message is called {name!r}")
         _loaded[name] = globals()[name] = _message_class(messages[name])
-    found = _loaded[name]
-    assert issubclass(found, MessageValue)
-    return found
+    cls = _loaded[name]
+    assert issubclass(cls, MessageValue)
+    return cls
 
 
 def names() -> list[str]:
     """Return the names of all messages; this reads every schema file."""
-    found: list[str] = []
+    message_names: list[str] = []
     for file in schema_files.names():
-        found += parse(schema_files.read(file), f"{file}.schema")
-    return found
+        message_names += parse(schema_files.read(file), f"{file}.schema")
+    return message_names
 
 
 def read_schemas() -> None:
@@ -151,18 +151,18 @@ def decode(cls: type[MessageValue], buffer: bytes, version: int, position: int =
 
 def decoder(cls: type[MessageValue], version: int) -> codec.Decoder:
     """Return the function (buffer, position) -> (message, end) of one version, compiled on first use."""
-    known = cls.DECODERS.get(version)
-    if known is None:
-        known = cls.DECODERS[version] = codec.compile_decoder(cls.SCHEMA, version, cls.CLASSES)
-    return known
+    compiled = cls.DECODERS.get(version)
+    if compiled is None:
+        compiled = cls.DECODERS[version] = codec.compile_decoder(cls.SCHEMA, version, cls.CLASSES)
+    return compiled
 
 
 def encoder(cls: type[MessageValue], version: int) -> codec.Encoder:
     """Return the function (message, out) of one version, compiled on first use."""
-    known = cls.ENCODERS.get(version)
-    if known is None:
-        known = cls.ENCODERS[version] = codec.compile_encoder(cls.SCHEMA, version, cls.CLASSES)
-    return known
+    compiled = cls.ENCODERS.get(version)
+    if compiled is None:
+        compiled = cls.ENCODERS[version] = codec.compile_encoder(cls.SCHEMA, version, cls.CLASSES)
+    return compiled
 
 
 def _file_of(name: str) -> str | None:
@@ -176,11 +176,11 @@ def _file_of(name: str) -> str | None:
         ("Value", "record_"),
     ):
         if name.endswith(ending):
-            wanted = "_" + snake_case(name.removesuffix(ending))
+            file_ending = "_" + snake_case(name.removesuffix(ending))
             for file in schema_files.names():
-                if not file.endswith(wanted) or not file.startswith(prefix):
+                if not file.endswith(file_ending) or not file.startswith(prefix):
                     continue
-                if file[len(prefix) : -len(wanted)].isdigit():
+                if file[len(prefix) : -len(file_ending)].isdigit():
                     return file
     alone = snake_case(name)
     return alone if alone in schema_files.names() else None
@@ -220,11 +220,11 @@ def _message_class(message: Message) -> type[MessageValue]:
 def _inner_first(struct: Struct, prefix: str, prefixes: dict[str, str]) -> list[Struct]:
     """Return the nested structs and then the struct, each once, and note the qualified names of their classes."""
     prefixes[struct.name] = prefix
-    found: list[Struct] = []
+    structs: list[Struct] = []
     for field in struct.fields:
         if field.struct is not None and field.struct.name not in prefixes:
-            found += _inner_first(field.struct, f"{prefix}.{field.struct.name}", prefixes)
-    return [*found, struct]
+            structs += _inner_first(field.struct, f"{prefix}.{field.struct.name}", prefixes)
+    return [*structs, struct]
 
 
 def _add_constructor(cls: type[Value]) -> None:

@@ -314,8 +314,8 @@ def _read_records(data: bytes, position: int, limit: int, header: BatchHeader) -
     new, record_type = tuple.__new__, Record
     records: list[Record] = []
     append = records.append
-    for found in walk_records(data, position, limit, header.record_count):
-        timestamp_delta, delta, key_at, key_size, value_at, value_size, headers_at, end = found
+    for bounds in walk_records(data, position, limit, header.record_count):
+        timestamp_delta, delta, key_at, key_size, value_at, value_size, headers_at, end = bounds
         timestamp = base_timestamp + timestamp_delta
         if not _INT64_MIN <= timestamp <= _INT64_MAX:
             raise ProtocolError("timestamp of more than 64 bits", key_at)

@@ -16,15 +16,15 @@ def names_in(given: Iterable[str], what: str) -> list[str]:
     if not isinstance(given, Iterable):
         raise TypeError(f"a list of {what} is expected, not {given!r}")
     names = list(given)
-    for each in names:
-        if not isinstance(each, str):
-            raise TypeError(f"a list of {what} is expected; it has {each!r}, which is not a str")
+    for topic in names:
+        if not isinstance(topic, str):
+            raise TypeError(f"a list of {what} is expected; it has {topic!r}, which is not a str")
     return names
 
 
 def by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return the partitions of each topic, sorted."""
-    found: dict[str, list[int]] = {}
+    indexes_by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(places):
-        found.setdefault(topic, []).append(partition)
-    return found
+        indexes_by_topic.setdefault(topic, []).append(partition)
+    return indexes_by_topic

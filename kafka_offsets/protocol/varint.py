@@ -17,12 +17,12 @@ def encode_varint(value: int) -> bytes:
     """Return the signed varint of `value`, which fits 64 bits."""
     if not -(1 << 63) <= value < 1 << 63:
         raise ValueError(f"{value} does not fit a varint of 64 bits")
-    rest = value << 1 ^ value >> 63
+    remainder = value << 1 ^ value >> 63
     out = bytearray()
-    while rest > 127:
-        out.append(rest & 127 | 128)
-        rest >>= 7
-    out.append(rest)
+    while remainder > 127:
+        out.append(remainder & 127 | 128)
+        remainder >>= 7
+    out.append(remainder)
     return bytes(out)
 
 

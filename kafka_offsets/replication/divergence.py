@@ -45,10 +45,10 @@ def divergence(
     """Leader: compare the position of a follower's log with this log. None: its records are the same up to there."""
     if last_fetched_epoch == NO_EPOCH:
         return None if log_start_offset <= fetch_offset <= epochs.log_end_offset else OutOfRange()
-    found = EpochEnd(*epochs.end_offset_for_epoch(last_fetched_epoch))
-    if NO_OFFSET in found or fetch_offset < log_start_offset:
+    epoch_end = EpochEnd(*epochs.end_offset_for_epoch(last_fetched_epoch))
+    if NO_OFFSET in epoch_end or fetch_offset < log_start_offset:
         return OutOfRange()
-    return found if found.epoch < last_fetched_epoch or found.end_offset < fetch_offset else None
+    return epoch_end if epoch_end.epoch < last_fetched_epoch or epoch_end.end_offset < fetch_offset else None
 
 
 def truncation_offset(epochs: Epochs, leader: EpochEnd) -> int:
@@ -57,9 +57,9 @@ def truncation_offset(epochs: Epochs, leader: EpochEnd) -> int:
     If this log does not have the leader's epoch, it is truncated to the end of its next smaller one. The next fetch
     compares that.
     """
-    own = EpochEnd(*epochs.end_offset_for_epoch(leader.epoch))
-    if own.end_offset == NO_OFFSET:
+    own_end = EpochEnd(*epochs.end_offset_for_epoch(leader.epoch))
+    if own_end.end_offset == NO_OFFSET:
         return min(leader.end_offset, epochs.log_end_offset)
-    if own.epoch != leader.epoch:
-        return min(own.end_offset, epochs.log_end_offset)
-    return min(own.end_offset, leader.end_offset, epochs.log_end_offset)
+    if own_end.epoch != leader.epoch:
+        return min(own_end.end_offset, epochs.log_end_offset)
+    return min(own_end.end_offset, leader.end_offset, epochs.log_end_offset)

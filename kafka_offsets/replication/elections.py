@@ -129,10 +129,10 @@ def reassign(
     adding = tuple(sorted(set(target) - set(state.replicas)))
     removing = tuple(sorted(set(state.replicas) - set(target)))
     # As in Kafka, a target that adds or removes nothing leaves what a previous reassignment adds or removes.
-    wanted = state._replace(
+    reassigned = state._replace(
         replicas=target + removing, adding=adding or state.adding, removing=removing or state.removing
     )
-    return _next(state, wanted, _Rules(live, min_isr=min_isr))
+    return _next(state, reassigned, _Rules(live, min_isr=min_isr))
 
 
 def cancel_reassignment(

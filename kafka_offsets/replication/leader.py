@@ -153,8 +153,8 @@ class LeaderReplica:
         fetched = self._followers[
             follower_id
         ].broker_epoch  # the metadata may arrive later than the next run's fetch
-        known = max(each for each in (registered, fetched, NO_BROKER_EPOCH) if each is not None)
-        if NO_BROKER_EPOCH < broker_epoch < known:
+        latest_epoch = max(epoch for epoch in (registered, fetched, NO_BROKER_EPOCH) if epoch is not None)
+        if NO_BROKER_EPOCH < broker_epoch < latest_epoch:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 
@@ -355,8 +355,8 @@ class LeaderReplica:
             return False
         if self.live is None:
             return True
-        known = self.live.get(replica)
-        return known is not None and follower.broker_epoch in (NO_BROKER_EPOCH, known)
+        live_epoch = self.live.get(replica)
+        return live_epoch is not None and follower.broker_epoch in (NO_BROKER_EPOCH, live_epoch)
 
     def _should_join(self, replica: int, follower: _Follower) -> bool:
         """Whether a follower is to be added to the ISR.

@@ -131,12 +131,12 @@ class Authorizer:
         question = principal, host, operation, resource_type, name
         if len(name) > _LONGEST_REMEMBERED:
             return self._decide(*question)
-        known = self._known.get(question)
-        if known is None:
+        decision = self._known.get(question)
+        if decision is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
-            known = self._known[question] = self._decide(*question)
-        return known
+            decision = self._known[question] = self._decide(*question)
+        return decision
 
     def _decide(
         self, principal: Principal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
@@ -158,8 +158,8 @@ class Authorizer:
         Only the beginnings that are as long as a prefix are looked up: a name may have 32 KiB.
         """
         literal = self._by_resource.get((resource_type, PatternType.LITERAL), {})
-        for each in {name, ANY_NAME}:
-            yield from literal.get(each, ())
+        for resource_name in {name, ANY_NAME}:
+            yield from literal.get(resource_name, ())
         prefixed = self._by_resource.get((resource_type, PatternType.PREFIXED))
         if prefixed:
             for end in self._prefix_lengths[resource_type]:
@@ -200,9 +200,9 @@ class Authorizer:
     ) -> int:
         """Return the operations on a resource that are allowed, as bits by their numbers (KIP-430)."""
         return sum(
-            1 << each
-            for each in OPERATIONS_ON[resource_type]
-            if self.allows(principal, host, each, resource_type, name)
+            1 << operation
+            for operation in OPERATIONS_ON[resource_type]
+            if self.allows(principal, host, operation, resource_type, name)
         )
 
 
@@ -238,7 +238,11 @@ class Sender:
 
     def operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
         """Return the operations that the sender may do with a resource, as bits by their numbers (KIP-430)."""
-        return sum(1 << each for each in OPERATIONS_ON[resource_type] if self.sees(each, resource_type, name))
+        return sum(
+            1 << operation
+            for operation in OPERATIONS_ON[resource_type]
+            if self.sees(operation, resource_type, name)
+        )
 
     def cluster_operations(self) -> int:
         """Return the operations on the cluster; none without the right to describe it."""

@@ -44,7 +44,7 @@ class DelegationToken(NamedTuple):
             "tokenId": self.token_id,
             "owner": str(self.owner),
             "tokenRequester": str(self.requester),
-            "renewers": [str(each) for each in self.renewers],
+            "renewers": [str(renewer) for renewer in self.renewers],
             "issueTimestamp": self.issue_ms,
             "expiryTimestamp": self.expiry_ms,
             "maxTimestamp": self.max_ms,
@@ -55,9 +55,9 @@ def token_of_form(form: Mapping[str, Any]) -> DelegationToken:
     """Return the token that `DelegationToken.form` describes. Raises KeyError, TypeError, ValueError."""
     texts = form["tokenId"], form["owner"], form["tokenRequester"], *form["renewers"]
     times = form["issueTimestamp"], form["expiryTimestamp"], form["maxTimestamp"]
-    if not all(isinstance(each, str) for each in texts):
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError("a name of a token is no text")
-    if not all(isinstance(each, int) and not isinstance(each, bool) for each in times):
+    if not all(isinstance(time_ms, int) and not isinstance(time_ms, bool) for time_ms in times):
         raise TypeError("a time of a token is no number")
     owner, requester, *renewers = map(parse_principal, texts[1:])
     return DelegationToken(texts[0], owner, requester, tuple(renewers), *times)

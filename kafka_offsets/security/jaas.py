@@ -79,18 +79,18 @@ def _tokens(text: str) -> list[_Token]:
     tokens, position = [], 0
     while match := _TOKEN.match(text, position):
         position = match.end()
-        found = match[0]
+        token_text = match[0]
         if match["word"]:
-            tokens.append(_Token(text=found))
+            tokens.append(_Token(text=token_text))
         elif match["quote"]:
-            quoted = _QUOTED[found].match(text, position)
+            quoted = _QUOTED[token_text].match(text, position)
             assert quoted is not None, "an empty string matches"
             position = quoted.end()
             tokens.append(_Token(text=_ESCAPE.sub(_unescaped, quoted[1])))
         elif match["number"]:
             tokens.append(_Token())
         elif match["sign"]:
-            tokens.append(_Token(sign=found))
+            tokens.append(_Token(sign=token_text))
     return tokens
 
 
@@ -131,16 +131,18 @@ def options_of_file(path: str, listener: str, mechanism: str) -> dict[str, str]:
         text = read_text(Path(path))
     except TextError as error:
         raise ConfigError(f"java.security.auth.login.config: {error}") from error
-    own = f"{listener.lower()}.{_SECTION}"
+    own_section = f"{listener.lower()}.{_SECTION}"
     sections = _sections(text, path)
-    modules = sections.get(own) or sections.get(_SECTION)
+    modules = sections.get(own_section) or sections.get(_SECTION)
     if not modules:
-        raise ConfigError(f"Could not find a '{_SECTION}' or '{own}' entry in the JAAS configuration {path}")
-    found: dict[str, str] = {}
+        raise ConfigError(
+            f"Could not find a '{_SECTION}' or '{own_section}' entry in the JAAS configuration {path}"
+        )
+    options: dict[str, str] = {}
     for module in modules:
         if module.split(maxsplit=1)[0] == _MODULES[mechanism]:
-            found = _options(module, path) | found
-    return found
+            options = _options(module, path) | options
+    return options
 
 
 def _options(module: str, path: str) -> dict[str, str]:
@@ -156,26 +158,26 @@ def _options(module: str, path: str) -> dict[str, str]:
 
 def _sections(text: str, path: str) -> dict[str, list[str]]:
     """Return the login modules of each section, each with its semicolon, without comments."""
-    found: dict[str, list[str]] = {}
+    modules_by_section: dict[str, list[str]] = {}
     modules: list[str] | None = None
     is_ended = True
     for statement, sign in _statements(text):
         name = statement.strip("\"'")
-        if sign == "{" and modules is None and is_ended and name and name not in found:
-            modules, is_ended = found.setdefault(name, []), False
+        if sign == "{" and modules is None and is_ended and name and name not in modules_by_section:
+            modules, is_ended = modules_by_section.setdefault(name, []), False
         elif sign == ";" and modules is not None and statement:
             modules.append(f"{statement};")
         elif sign == "}" and modules is not None and not statement:
             modules = None
         elif sign == ";" and modules is None and not is_ended and not statement:
             is_ended = True
-        elif name in found:
+        elif name in modules_by_section:
             raise ConfigError(f"{path}: there are two sections {name}")
         else:
             raise ConfigError(f"{path}: a section is NAME {{ module required option=value …; }};")
     if not is_ended:
         raise ConfigError(f"{path}: the last section does not end with }};")
-    return found
+    return modules_by_section
 
 
 def _statements(text: str) -> Iterator[tuple[str, str]]:

@@ -64,14 +64,14 @@ def renamed(properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises ConfigError for two names of one key with two values.
     """
-    found: dict[str, str] = {}
-    given: dict[str, str] = {}
+    renamed_properties: dict[str, str] = {}
+    given_keys: dict[str, str] = {}
     for key, value in properties.items():
         name = _NAMES.get(key, key)
-        if found.setdefault(name, value) != value:
-            raise ConfigError(f"{given[name]} and {key} are the same and differ: leave one out")
-        given[name] = key
-    return found
+        if renamed_properties.setdefault(name, value) != value:
+            raise ConfigError(f"{given_keys[name]} and {key} are the same and differ: leave one out")
+        given_keys[name] = key
+    return renamed_properties
 
 
 def composed(properties: Mapping[str, str]) -> dict[str, str]:
@@ -79,36 +79,38 @@ def composed(properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises ConfigError, which shows no password, and names what to write instead of a key that has no such form.
     """
-    found = dict(properties)
+    composed_properties = dict(properties)
     for key, values in _WITHOUT_MEANING.items():
-        if found.get(key, "").strip().lower() in values:
-            del found[key]
+        if composed_properties.get(key, "").strip().lower() in values:
+            del composed_properties[key]
     for key, instead in _INSTEAD.items():
-        if key in found:
+        if key in composed_properties:
             raise ConfigError(f"{key} is not known here: {instead}")
     names = "ssl.endpoint.identification.algorithm"
-    if found.get(names, "").strip().lower() == "none":
-        found[names] = ""
-    protocol = found.get("security.protocol", "").strip().upper()
+    if composed_properties.get(names, "").strip().lower() == "none":
+        composed_properties[names] = ""
+    protocol = composed_properties.get("security.protocol", "").strip().upper()
     if protocol.startswith("SASL_"):
-        _compose_login(found)
+        _compose_login(composed_properties)
     if protocol.endswith("SSL"):
-        _compose_store(found, "truststore", ("certificates", "ssl.ca"))
-        _compose_store(found, "keystore", ("certificate.chain", "ssl.certificate"), ("key", "ssl.key"))
-    return found
+        _compose_store(composed_properties, "truststore", ("certificates", "ssl.ca"))
+        _compose_store(
+            composed_properties, "keystore", ("certificate.chain", "ssl.certificate"), ("key", "ssl.key")
+        )
+    return composed_properties
 
 
-def _compose_login(found: MutableMapping[str, str]) -> None:
-    given = [key for key in (_USER, _PASSWORD) if key in found]
-    if not given:
+def _compose_login(properties: MutableMapping[str, str]) -> None:
+    given_keys = [key for key in (_USER, _PASSWORD) if key in properties]
+    if not given_keys:
         return
-    if _JAAS in found:
-        raise ConfigError(f"{_JAAS} and {given[0]} say the same: leave one out")
-    if len(given) == 1:
-        raise ConfigError(f"{_USER} and {_PASSWORD} are needed, and there is only {given[0]}")
-    user, password = found.pop(_USER), Secret(found.pop(_PASSWORD))
-    module = "plain.Plain" if found.get("sasl.mechanism", "").strip() == "PLAIN" else "scram.Scram"
-    found[_JAAS] = (
+    if _JAAS in properties:
+        raise ConfigError(f"{_JAAS} and {given_keys[0]} say the same: leave one out")
+    if len(given_keys) == 1:
+        raise ConfigError(f"{_USER} and {_PASSWORD} are needed, and there is only {given_keys[0]}")
+    user, password = properties.pop(_USER), Secret(properties.pop(_PASSWORD))
+    module = "plain.Plain" if properties.get("sasl.mechanism", "").strip() == "PLAIN" else "scram.Scram"
+    properties[_JAAS] = (
         f"org.apache.kafka.common.security.{module}LoginModule required "
         f"username={_quoted(user)} password={_quoted(password.value)};"
     )
@@ -120,29 +122,31 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
-def _compose_store(found: MutableMapping[str, str], store: str, *parts: tuple[str, str]) -> None:
+def _compose_store(properties: MutableMapping[str, str], store: str, *parts: tuple[str, str]) -> None:
     """Make a store of PEM of texts or files: `parts` are the names of each part in the store, and of its keys."""
-    given = [
+    given_parts = [
         (part, f"{key}.{form}")
         for part, key in parts
         for form in ("location", "pem")
-        if f"{key}.{form}" in found
+        if f"{key}.{form}" in properties
     ]
-    if not given:
+    if not given_parts:
         return
-    if f"ssl.{store}.location" in found or any(f"ssl.{store}.{part}" in found for part, _ in parts):
-        raise ConfigError(f"ssl.{store}.… and {given[0][1]} say the same: leave one out")
-    if len(given) != len(parts):
-        wanted = " and ".join(f"{key}.location" for _, key in parts)
+    if f"ssl.{store}.location" in properties or any(f"ssl.{store}.{part}" in properties for part, _ in parts):
+        raise ConfigError(f"ssl.{store}.… and {given_parts[0][1]} say the same: leave one out")
+    if len(given_parts) != len(parts):
+        needed_keys = " and ".join(f"{key}.location" for _, key in parts)
         raise ConfigError(
-            f"{wanted} are needed, each once" if len(parts) > 1 else f"{wanted} or its pem, not both"
+            f"{needed_keys} are needed, each once"
+            if len(parts) > 1
+            else f"{needed_keys} or its pem, not both"
         )
-    for part, key in given:
-        text = found.pop(key)
+    for part, key in given_parts:
+        text = properties.pop(key)
         if key.endswith(".location"):
             try:
                 text = read_text(Path(text.strip()))
             except TextError as error:
                 raise ConfigError(f"{key}: {error}") from error
-        found[f"ssl.{store}.{part}"] = text.replace("\\n", "\n")
-    found[f"ssl.{store}.type"] = "PEM"
+        properties[f"ssl.{store}.{part}"] = text.replace("\\n", "\n")
+    properties[f"ssl.{store}.type"] = "PEM"

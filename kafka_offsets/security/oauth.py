@@ -81,7 +81,7 @@ class TokenKeys:
         import jwt
 
         try:
-            found = jwt.decode(
+            claims = jwt.decode(
                 token,
                 self._key_of(jwt.get_unverified_header(token)),
                 algorithms=list(_ALGORITHMS),
@@ -97,19 +97,19 @@ class TokenKeys:
             )
         except jwt.PyJWTError as error:
             raise ValueError(f"the token is refused: {type(error).__name__}") from None
-        return _checked(found, rules, now_ms)
+        return _checked(claims, rules, now_ms)
 
     def _key_of(self, header: dict[str, Any]) -> jwt.PyJWK:
         """Return the key by the id that a token names; by its algorithm, if it names none."""
-        wanted = header.get("kid")
-        found = [
+        key_id = header.get("kid")
+        matches = [
             key
             for key in self._keys
-            if (header.get("alg") == key.algorithm_name if wanted is None else wanted == key.key_id)
+            if (header.get("alg") == key.algorithm_name if key_id is None else key_id == key.key_id)
         ]
-        if len(found) != 1:
+        if len(matches) != 1:
             raise ValueError("the token names no key of the file")
-        return found[0]
+        return matches[0]
 
 
 def _checked(claims: dict[str, Any], rules: Rules, now_ms: int) -> Claims:

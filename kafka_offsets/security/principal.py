@@ -73,18 +73,18 @@ class Rule(NamedTuple):
         """Return the name that this rule makes, None if it does not match."""
         if self.pattern is None:
             return name
-        found = self.pattern.fullmatch(name)
-        if found is None:
+        match = self.pattern.fullmatch(name)
+        if match is None:
             return None
-        made = _REFERENCE.sub(lambda part: _expanded(part, found), self.replacement)
+        made = _REFERENCE.sub(lambda part: _expanded(part, match), self.replacement)
         return {"L": made.lower(), "U": made.upper()}.get(self.case, made)
 
 
-def _expanded(part: re.Match[str], found: re.Match[str]) -> str:
+def _expanded(part: re.Match[str], match: re.Match[str]) -> str:
     """Return the text of one part of a replacement. A reference to a group that does not exist stays as it is."""
     escaped, reference, text = part.groups()
-    if reference is not None and int(reference) <= (found.re.groups or 0):
-        return found[int(reference)] or ""
+    if reference is not None and int(reference) <= (match.re.groups or 0):
+        return match[int(reference)] or ""
     return escaped or text or part[0]
 
 
@@ -92,22 +92,22 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     """Read a value of `ssl.principal.mapping.rules`; an empty one is DEFAULT. Raises ConfigError."""
     rules, position = [], 0
     while position < len(text.rstrip()):
-        found = _RULE.match(text, position)
-        if found is None:
+        match = _RULE.match(text, position)
+        if match is None:
             raise ConfigError(f"Invalid rule in ssl.principal.mapping.rules: {text[position:]}")
         try:
-            pattern = None if found[1] else re.compile(found[2].replace(r"\/", "/"))
+            pattern = None if match[1] else re.compile(match[2].replace(r"\/", "/"))
         except re.error as error:
-            raise ConfigError(f"Invalid rule in ssl.principal.mapping.rules: {found[2]}: {error}") from error
-        rules.append(Rule(pattern, found[3] or "", found[4] or ""))
-        position = found.end()
+            raise ConfigError(f"Invalid rule in ssl.principal.mapping.rules: {match[2]}: {error}") from error
+        rules.append(Rule(pattern, match[3] or "", match[4] or ""))
+        position = match.end()
     return tuple(rules) or (Rule(None, "", ""),)
 
 
 def map_name(rules: tuple[Rule, ...], name: str) -> str | None:
     """Return the name that the first matching rule makes of a distinguished name; None if none matches."""
     made = (rule.apply(name) for rule in rules)
-    return next((each for each in made if each is not None), None)
+    return next((mapped_name for mapped_name in made if mapped_name is not None), None)
 
 
 def distinguished_name(certificate: bytes) -> str:
@@ -124,7 +124,7 @@ def _attribute(attribute: x509.NameAttribute[str | bytes]) -> str:
     if keyword is None or not isinstance(attribute.value, str):
         return f"{oid}=#{_encoded_value(attribute).hex()}"
     value = re.sub(r'([,+"\\<>;])', r"\\\1", attribute.value)
-    value = re.sub(r"^([ #])|( )$", lambda found: f"\\{found[0]}", value)
+    value = re.sub(r"^([ #])|( )$", lambda match: f"\\{match[0]}", value)
     return f"{keyword}={value}"
 
 

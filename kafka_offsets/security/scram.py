@@ -77,46 +77,46 @@ class ServerFirst(NamedTuple):
 
 def read_client_first(token: bytes) -> ClientFirst:
     """Read the first message of a client. Raises ValueError, which shows nothing of it."""
-    found = _matched(_CLIENT_FIRST, token, "client first")
-    pairs = [text.partition("=") for text in found["extensions"].split(",") if text]
+    match = _matched(_CLIENT_FIRST, token, "client first")
+    pairs = [text.partition("=") for text in match["extensions"].split(",") if text]
     return ClientFirst(
-        found["head"],
-        found["bare"],
-        unescaped(found["name"]),
-        unescaped(found["authorization_id"] or ""),
-        found["nonce"],
+        match["head"],
+        match["bare"],
+        unescaped(match["name"]),
+        unescaped(match["authorization_id"] or ""),
+        match["nonce"],
         {name: value for name, _, value in pairs},
     )
 
 
 def read_client_final(token: bytes) -> ClientFinal:
     """Read the last message of a client. Raises ValueError, which shows nothing of it."""
-    found = _matched(_CLIENT_FINAL, token, "client final")
-    return ClientFinal(found["unproved"], found["channel"], found["nonce"], b64decode(found["proof"]))
+    match = _matched(_CLIENT_FINAL, token, "client final")
+    return ClientFinal(match["unproved"], match["channel"], match["nonce"], b64decode(match["proof"]))
 
 
 def read_server_first(token: bytes) -> ServerFirst:
     """Read the first message of a server. Raises ValueError."""
-    found = _matched(_SERVER_FIRST, token, "server first")
-    return ServerFirst(found[0], found["nonce"], b64decode(found["salt"]), int(found["iterations"]))
+    match = _matched(_SERVER_FIRST, token, "server first")
+    return ServerFirst(match[0], match["nonce"], b64decode(match["salt"]), int(match["iterations"]))
 
 
 def read_server_final(token: bytes) -> bytes:
     """Return the signature in the last message of a server. Raises ValueError, also for an error."""
-    found = _matched(_SERVER_FINAL, token, "server final")
-    if found["error"] is not None:
-        raise ValueError(f"the server refuses: {found['error']}")
-    return b64decode(found["signature"])
+    match = _matched(_SERVER_FINAL, token, "server final")
+    if match["error"] is not None:
+        raise ValueError(f"the server refuses: {match['error']}")
+    return b64decode(match["signature"])
 
 
 def _matched(pattern: re.Pattern[str], token: bytes, what: str) -> re.Match[str]:
     try:
-        found = pattern.fullmatch(token.decode("ascii"))
+        match = pattern.fullmatch(token.decode("ascii"))
     except UnicodeDecodeError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         raise ValueError(f"Invalid SCRAM {what} message format")
-    return found
+    return match
 
 
 def escaped(name: str) -> str:

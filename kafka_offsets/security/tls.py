@@ -213,7 +213,7 @@ def _key_of_pkcs12(store: Store) -> tuple[str, str]:
         serialization.BestAvailableEncryption(password.encode()),
     )
     certificates = [content.cert, *content.additional_certs]
-    chain = b"".join(each.certificate.public_bytes(encoding) for each in certificates)
+    chain = b"".join(certificate.certificate.public_bytes(encoding) for certificate in certificates)
     return (key + chain).decode(), password
 
 
@@ -224,10 +224,14 @@ def _certificates_of_pkcs12(store: Store) -> bytes:
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     content = pkcs12.load_pkcs12(_bytes_of(store), _encoded(store.password))
-    found = [each for each in (content.cert, *content.additional_certs) if each is not None]
-    if not found:
+    certificates = [
+        certificate for certificate in (content.cert, *content.additional_certs) if certificate is not None
+    ]
+    if not certificates:
         raise ValueError("there is no certificate in it")
-    return b"".join(each.certificate.public_bytes(serialization.Encoding.DER) for each in found)
+    return b"".join(
+        certificate.certificate.public_bytes(serialization.Encoding.DER) for certificate in certificates
+    )
 
 
 def _encoded(password: str | None) -> bytes | None:
@@ -284,10 +288,10 @@ def choose_suites(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
 
 def _openssl_name(suite: str) -> str:
     """Return OpenSSL's name: ECDHE-RSA-AES256-GCM-SHA384 of TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384."""
-    found = re.fullmatch(r"TLS_(\w+)_WITH_(\w+)", suite)
-    if found is None:
+    match = re.fullmatch(r"TLS_(\w+)_WITH_(\w+)", suite)
+    if match is None:
         return "unknown"
-    exchange, cipher = found.groups()
+    exchange, cipher = match.groups()
     cipher = cipher.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
     cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_CBC", "")
     prefix = "" if exchange == "RSA" else f"{exchange}_"

@@ -70,12 +70,12 @@ def unsecured_claims(token: str, rules: UnsecuredRules, now_ms: int) -> Claims:
 
 def _object(part: str) -> dict[str, Any]:
     try:
-        found = json.loads(b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
+        document = json.loads(b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True))
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError("a part of the token is no object")  # noqa: TRY004 - wrong data, not a wrong call
-    return found
+    return document
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
@@ -92,4 +92,4 @@ def _scopes(value: object) -> set[str]:
         value = [value]
     if not isinstance(value, list | None):
         raise ValueError("the scope of the token is no text")  # noqa: TRY004 - wrong data, not a wrong call
-    return {str(each).strip() for each in value or ()} - {""}
+    return {str(item).strip() for item in value or ()} - {""}

@@ -104,7 +104,7 @@ class Changes:
 
     def requests(self) -> list[Multi]:
         """Return the changes as few requests, each with the check of the term. StorageError: a group is too large."""
-        found: list[list[Change]] = []
+        groups: list[list[Change]] = []
         left = 0
         for group in self.groups:
             size = bytes_of(group)
@@ -112,12 +112,12 @@ class Changes:
                 raise StorageError(
                     f"{group[0].path} and {len(group) - 1} more do not fit into one request", "ZooKeeper"
                 )
-            if not found or size > left:
-                found.append([self._term.check])
+            if not groups or size > left:
+                groups.append([self._term.check])
                 left = MOST_BYTES
-            found[-1] += group
+            groups[-1] += group
             left -= size
-        return [Multi(tuple(changes)) for changes in found]
+        return [Multi(tuple(changes)) for changes in groups]
 
     def _in_group(self, add: Callable[..., None], *arguments: object) -> None:
         self.groups.append([])
@@ -143,15 +143,15 @@ class Changes:
             old = None
         if new is None:
             return
-        known = 0 if old is None else len(old.partitions)
+        old_count = 0 if old is None else len(old.partitions)
         if old is None:
             self._write(znodes.topic_path(new.name), znodes.encode_topic(new))
             self._write(znodes.partitions_path(new.name), b"")
         for index in range(len(new.partitions)):
-            if index >= known:
+            if index >= old_count:
                 self._write(znodes.partition_path(new.name, index), b"")
             self._state(old, new, index)
-        if old is not None and known != len(new.partitions):
+        if old is not None and old_count != len(new.partitions):
             self._write(znodes.topic_path(new.name), znodes.encode_topic(new))
         if old is None or old.configs != new.configs:
             self._write(znodes.topic_config_path(new.name), znodes.encode_configs(new.configs))
@@ -286,8 +286,8 @@ def load() -> Operation[StoredMetadata]:
 
 def _load_topic(name: str, versions: dict[str, int]) -> Operation[ClusterTopic]:
     path, config_path = znodes.topic_path(name), znodes.topic_config_path(name)
-    found, parent, configs = yield [Get(path), Get(znodes.partitions_path(name)), Get(config_path)]
-    topic = _read(path, found, versions, znodes.decode_topic)
+    topic_znode, parent, configs = yield [Get(path), Get(znodes.partitions_path(name)), Get(config_path)]
+    topic = _read(path, topic_znode, versions, znodes.decode_topic)
     _read(znodes.partitions_path(name), parent, versions, bytes)
     settings = _read(config_path, configs, versions, znodes.decode_configs)
     states = []
@@ -321,16 +321,16 @@ def _load_settings(versions: dict[str, int]) -> Operation[znodes.Tree]:
     ]
     users = [f"{path}/clients" for path in paths if path.startswith(f"{znodes.USERS}/")]
     for begin in range(0, len(users), _TOGETHER):
-        some = users[begin : begin + _TOGETHER]
-        outcomes = yield [Children(path) for path in some]
-        for path, outcome in zip(some, outcomes, strict=True):
+        chunk = users[begin : begin + _TOGETHER]
+        outcomes = yield [Children(path) for path in chunk]
+        for path, outcome in zip(chunk, outcomes, strict=True):
             if isinstance(outcome, tuple):
                 paths += [path, *(f"{path}/{name}" for name in names_of(outcome))]
     tree: znodes.Tree = {}
     for begin in range(0, len(paths), _TOGETHER):
-        some = paths[begin : begin + _TOGETHER]
-        outcomes = yield [Get(path) for path in some]
-        for path, outcome in zip(some, outcomes, strict=True):
+        chunk = paths[begin : begin + _TOGETHER]
+        outcomes = yield [Get(path) for path in chunk]
+        for path, outcome in zip(chunk, outcomes, strict=True):
             tree[path] = _read(path, outcome, versions, bytes)
     return tree
 

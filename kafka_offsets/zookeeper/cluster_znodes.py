@@ -318,7 +318,9 @@ def settings_tree(settings: ClusterSettings) -> Tree:
     for group, values in settings.groups.items():
         configs[f"{GROUP_CONFIGS}/{_encoded(group)}"] = dict(values)
     for entity, quotas in settings.quotas.items():
-        numbers = {key: str(int(each)) if each.is_integer() else repr(each) for key, each in quotas.items()}
+        numbers = {
+            key: str(int(limit)) if limit.is_integer() else repr(limit) for key, limit in quotas.items()
+        }
         configs.setdefault(entity_path(entity), {}).update(numbers)
     for (user, mechanism), credential in settings.credentials.items():
         if credential is not None:
@@ -341,7 +343,7 @@ def settings_tree(settings: ClusterSettings) -> Tree:
 def _acl_tree(settings: ClusterSettings) -> Tree:
     entries: dict[str, list[dict[str, str]]] = {}
     for acl in sorted(settings.acls):
-        kind = next(name for name, each in _ACL_TYPES.items() if each is acl.resource_type)
+        kind = next(name for name, resource_type in _ACL_TYPES.items() if resource_type is acl.resource_type)
         # Kafka has the names as they are, but those with a slash, or of dots alone, are none of a znode.
         name = acl.name.replace(".", "%2E") if acl.name in (".", "..") else quote(acl.name, safe=_IN_NAMES)
         entries.setdefault(f"{_ACLS[acl.pattern_type]}/{kind}/{name}", []).append(
@@ -358,8 +360,8 @@ def _acl_tree(settings: ClusterSettings) -> Tree:
 def _acls_of(path: str, data: bytes) -> Iterator[AclBinding]:
     """Read the ACLs of one resource. Raises ValueError."""
     root, kind, name = path.rsplit("/", 2)
-    pattern_type = next(each for each, folder in _ACLS.items() if folder == root)
-    operations = {each.name.replace("_", ""): each for each in AclOperation}
+    pattern_type = next(pattern for pattern, folder in _ACLS.items() if folder == root)
+    operations = {acl_operation.name.replace("_", ""): acl_operation for acl_operation in AclOperation}
     for form in Fields(from_json(data), "ACLs").many("acls"):
         fields = Fields(form, "ACL")
         operation = operations.get(fields.text("operation").upper())
@@ -420,7 +422,9 @@ def _token(data: bytes) -> DelegationToken:
 
 def _entity(path: str) -> frozenset[tuple[str, str | None]]:
     _, _, kind, name, *client = path.split("/")
-    kinds = {each.rpartition("/")[2]: found for found, each in _ENTITY_PATHS.items()}
+    kinds = {
+        path_of_type.rpartition("/")[2]: entity_type for entity_type, path_of_type in _ENTITY_PATHS.items()
+    }
     parts: list[tuple[str, str | None]] = [(kinds[kind], _decoded(name))]
     if client:
         parts.append(("client-id", _decoded(client[1])))

@@ -69,11 +69,11 @@ def join(new_cluster_id: str) -> Operation[str]:
 
 
 def _cluster_id() -> Operation[str]:
-    (found,) = yield [Get(znodes.CLUSTER_ID)]
-    if not isinstance(found, Znode):
+    (znode,) = yield [Get(znodes.CLUSTER_ID)]
+    if not isinstance(znode, Znode):
         raise StorageError("this znode is missing", f"ZooKeeper: {znodes.CLUSTER_ID}")
     try:
-        return znodes.decode_cluster_id(found.data)
+        return znodes.decode_cluster_id(znode.data)
     except ValueError as error:
         raise StorageError(str(error), f"ZooKeeper: {znodes.CLUSTER_ID}") from error
 
@@ -82,15 +82,15 @@ def register(broker_id: int, data: bytes, session_id: int, watch: Watch) -> Oper
     """Register a broker; False while it is registered in another session, whose end calls `watch`."""
     path = znodes.broker_path(broker_id)
     for _ in range(_ATTEMPTS):
-        (found,) = yield [Get(path, watch)]
-        if not isinstance(found, Znode):
+        (znode,) = yield [Get(path, watch)]
+        if not isinstance(znode, Znode):
             yield [Multi((Create(path, data, is_ephemeral=True),))]
             continue
-        if found.owner != session_id:
+        if znode.owner != session_id:
             return False
-        if found.data == data:
+        if znode.data == data:
             return True
-        yield [Multi((SetData(path, data, found.version),))]
+        yield [Multi((SetData(path, data, znode.version),))]
     raise StorageError("this znode cannot be written", f"ZooKeeper: {path}")
 
 
@@ -100,15 +100,15 @@ def elect(broker_id: int, session_id: int, watch: Watch) -> Operation[Controller
     Raises StorageError for znodes that cannot be understood.
     """
     for _ in range(_ATTEMPTS):
-        found, epoch = yield [Get(znodes.CONTROLLER, watch), Get(znodes.CONTROLLER_EPOCH)]
+        controller, epoch = yield [Get(znodes.CONTROLLER, watch), Get(znodes.CONTROLLER_EPOCH)]
         if not isinstance(epoch, Znode):
             raise StorageError("this znode is missing", f"ZooKeeper: {znodes.CONTROLLER_EPOCH}")
         try:
             number = int(epoch.data)
-            if isinstance(found, Znode):
-                if found.owner == session_id:
+            if isinstance(controller, Znode):
+                if controller.owner == session_id:
                     return ControllerTerm(broker_id, number, epoch.version)
-                return znodes.decode_controller(found.data)
+                return znodes.decode_controller(controller.data)
         except ValueError as error:
             raise StorageError(str(error), f"ZooKeeper: {znodes.CONTROLLER}") from error
         data = znodes.encode_controller(broker_id, wall_ns() // 1_000_000)
@@ -136,18 +136,18 @@ def read_view(
         )
     if not (yield from register(broker_id, registration, session_id, watch)):
         return View(is_registered=False)
-    found = yield from elect(broker_id, session_id, watch)
-    controller = found.broker_id if isinstance(found, ControllerTerm) else found
+    elected = yield from elect(broker_id, session_id, watch)
+    controller = elected.broker_id if isinstance(elected, ControllerTerm) else elected
     (node,) = yield [Get(znodes.broker_path(controller), watch)]
     try:
         address = znodes.decode_metadata_address(node.data) if isinstance(node, Znode) else None
     except ValueError as error:
         raise StorageError(str(error), f"ZooKeeper: {znodes.broker_path(controller)}") from error
-    if not isinstance(found, ControllerTerm):
+    if not isinstance(elected, ControllerTerm):
         return View(is_registered=True, controller=controller, address=address)
     (names,) = yield [Children(znodes.BROKER_IDS, watch)]
     live = frozenset(int(name) for name in names_of(names) if name.isdigit())
-    return View(is_registered=True, controller=controller, address=address, term=found, live=live)
+    return View(is_registered=True, controller=controller, address=address, term=elected, live=live)
 
 
 def resign(term: ControllerTerm) -> Operation[None]:
@@ -187,8 +187,8 @@ class Election:
         self._is_looking, self._must_poll = True, False
         registration = znodes.encode_broker(self._endpoints, self._started_ms)
         session_id = self._session.session_id
-        wanted = read_view(self._cluster_id, self._broker_id, registration, session_id, self.poll)
-        self._session.begin(wanted, self._looked)
+        reading = read_view(self._cluster_id, self._broker_id, registration, session_id, self.poll)
+        self._session.begin(reading, self._looked)
 
     def _looked(self, outcome: View | Exception) -> None:
         self._is_looking = False

@@ -76,8 +76,8 @@ class KazooZooKeeper:
     @property
     def session_id(self) -> int:
         """The number of the session, 0 before the first one."""
-        found: int = self._client._session_id or 0
-        return found
+        session_id: int = self._client._session_id or 0
+        return session_id
 
     def start(self, on_state: Callable[[SessionState], None]) -> None:
         """Connect in the background."""
@@ -184,7 +184,7 @@ class KazooZooKeeper:
         failed = [result for result in results if isinstance(result, Exception)]
         if failed:
             problems = [self._problem(error) for error in failed]
-            return next((each for each in problems if each is not Problem.REFUSED), Problem.REFUSED)
+            return next((problem for problem in problems if problem is not Problem.REFUSED), Problem.REFUSED)
         return tuple(getattr(result, "version", 0) for result in results)
 
     def _problem(self, error: Exception) -> Problem:

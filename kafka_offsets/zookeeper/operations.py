@@ -137,16 +137,16 @@ def run(
 
 def read_offsets(names: Iterable[OffsetName]) -> Operation[dict[OffsetName, StoredOffset]]:
     """Read some offsets; those that are not committed are missing in the result."""
-    wanted = list(names)
-    found: dict[OffsetName, StoredOffset] = {}
-    for begin in range(0, len(wanted), _TOGETHER):
-        some = wanted[begin : begin + _TOGETHER]
-        paths = [znodes.offset_path(name) for name in some]
+    all_names = list(names)
+    stored_offsets: dict[OffsetName, StoredOffset] = {}
+    for begin in range(0, len(all_names), _TOGETHER):
+        chunk = all_names[begin : begin + _TOGETHER]
+        paths = [znodes.offset_path(name) for name in chunk]
         outcomes = yield [Get(path) for path in paths]
-        for name, path, outcome in zip(some, paths, outcomes, strict=True):
+        for name, path, outcome in zip(chunk, paths, outcomes, strict=True):
             if isinstance(outcome, Znode):
-                found[name] = _stored_offset(path, outcome)
-    return found
+                stored_offsets[name] = _stored_offset(path, outcome)
+    return stored_offsets
 
 
 def _stored_offset(path: str, znode: Znode) -> StoredOffset:
@@ -158,9 +158,9 @@ def _stored_offset(path: str, znode: Znode) -> StoredOffset:
 
 def check_readable(found: Mapping[OffsetName, StoredOffset]) -> None:
     """Raise UnreadableZnodeError if an offset was not read."""
-    for each in found.values():
-        if each.problem is not None:
-            raise each.problem
+    for stored in found.values():
+        if stored.problem is not None:
+            raise stored.problem
 
 
 def read_group(group: str) -> Operation[GroupTree]:
@@ -175,8 +175,8 @@ def read_group(group: str) -> Operation[GroupTree]:
     names: list[OffsetName] = []
     empty = []
     for topic, partitions in (yield from _children_of(group, names_of(topics))).items():
-        found = [partition for child in partitions if (partition := znodes.partition_of(child)) is not None]
-        names += [OffsetName(group, topic, partition) for partition in sorted(found)]
+        indexes = [partition for child in partitions if (partition := znodes.partition_of(child)) is not None]
+        names += [OffsetName(group, topic, partition) for partition in sorted(indexes)]
         if not partitions:
             empty.append(topic)
     offsets = yield from read_offsets(names)
@@ -185,12 +185,12 @@ def read_group(group: str) -> Operation[GroupTree]:
 
 
 def _children_of(group: str, topics: Sequence[str]) -> Operation[dict[str, tuple[str, ...]]]:
-    found: dict[str, tuple[str, ...]] = {}
+    children: dict[str, tuple[str, ...]] = {}
     for begin in range(0, len(topics), _TOGETHER):
-        some = topics[begin : begin + _TOGETHER]
-        outcomes = yield [Children(znodes.topic_path(group, topic)) for topic in some]
-        found |= {topic: names_of(outcome) for topic, outcome in zip(some, outcomes, strict=True)}
-    return found
+        chunk = topics[begin : begin + _TOGETHER]
+        outcomes = yield [Children(znodes.topic_path(group, topic)) for topic in chunk]
+        children |= {topic: names_of(outcome) for topic, outcome in zip(chunk, outcomes, strict=True)}
+    return children
 
 
 def list_groups() -> Operation[tuple[str, ...]]:
@@ -245,8 +245,11 @@ def write_offsets(wanted: Wanted, known: Mapping[OffsetName, int]) -> Operation[
     for _ in range(_ATTEMPTS):
         if versions is None or len(versions) < len(wanted):
             missing = [name for name in wanted if versions is None or name not in versions]
-            found = yield from read_offsets(missing)
-            versions = {**(versions or {}), **{name: stored.version for name, stored in found.items()}}
+            stored_offsets = yield from read_offsets(missing)
+            versions = {
+                **(versions or {}),
+                **{name: stored.version for name, stored in stored_offsets.items()},
+            }
         paths, changes = yield from changes_for(wanted, versions)
         if not changes:
             return {}
@@ -299,21 +302,21 @@ def delete_unchanged(known: Mapping[OffsetName, int]) -> Operation[dict[OffsetNa
         (outcome,) = yield _together(deletions)
         if isinstance(outcome, tuple):
             return kept
-        found = yield from read_offsets(remaining)
-        kept |= {name: stored for name, stored in found.items() if stored.version != remaining[name]}
-        remaining = {name: remaining[name] for name in found if name not in kept}
+        stored_offsets = yield from read_offsets(remaining)
+        kept |= {name: stored for name, stored in stored_offsets.items() if stored.version != remaining[name]}
+        remaining = {name: remaining[name] for name in stored_offsets if name not in kept}
     raise ContendedError
 
 
-def _read_back(wanted: Wanted) -> Operation[dict[OffsetName, int] | None]:
+def _read_back(offsets: Wanted) -> Operation[dict[OffsetName, int] | None]:
     """Return the versions of the offsets if all of them are as wanted, otherwise None."""
     yield [Sync(znodes.CONSUMERS)]
-    found = yield from read_offsets(wanted)
-    for name, offset in wanted.items():
-        stored = found.get(name)
+    stored_offsets = yield from read_offsets(offsets)
+    for name, offset in offsets.items():
+        stored = stored_offsets.get(name)
         if (None if stored is None else stored.offset) != offset:
             return None
-    return {name: stored.version for name, stored in found.items()}
+    return {name: stored.version for name, stored in stored_offsets.items()}
 
 
 def changes_for(
@@ -376,9 +379,9 @@ def remove_empty(group: str) -> Operation[bool]:
 
 def _delete_childless(paths: list[str]) -> Operation[None]:
     for begin in range(0, len(paths), _TOGETHER):
-        some = paths[begin : begin + _TOGETHER]
-        outcomes = yield [Children(path) for path in some]
-        empty = [path for path, outcome in zip(some, outcomes, strict=True) if outcome == ()]
+        chunk = paths[begin : begin + _TOGETHER]
+        outcomes = yield [Children(path) for path in chunk]
+        empty = [path for path, outcome in zip(chunk, outcomes, strict=True) if outcome == ()]
         if empty:
             yield [Multi((Delete(path, ANY_VERSION),)) for path in empty]
 

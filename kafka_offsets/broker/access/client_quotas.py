@@ -45,13 +45,15 @@ class _Quota(Generic[M]):
 
     def _of(self, limit: QuotaLimit, now_ms: int) -> M:
         """Return what is measured for those who share a quota."""
-        found = self._used.get(limit.sharer)
-        if found is None:
+        meter = self._used.get(limit.sharer)
+        if meter is None:
             if len(self._used) >= self._most:
-                self._used = {each: used for each, used in self._used.items() if not used.is_unused(now_ms)}
+                self._used = {
+                    sharer: used for sharer, used in self._used.items() if not used.is_unused(now_ms)
+                }
                 self._most = max(_FEWEST, 2 * len(self._used))
-            found = self._used[limit.sharer] = self._new(self._windows)
-        return found
+            meter = self._used[limit.sharer] = self._new(self._windows)
+        return meter
 
 
 class RateQuota(_Quota[Rate]):

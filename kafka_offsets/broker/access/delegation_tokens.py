@@ -42,11 +42,11 @@ class DelegationTokens:
 
     def of_secret(self, secret: bytes) -> DelegationToken | None:
         """Return the token with this secret; None for an unknown one. It costs an HMAC for each token."""
-        found = None
+        match = None
         for token in self._stored().values():
             if hmac.compare_digest(self.secret_of(token.token_id), secret):
-                found = token
-        return found
+                match = token
+        return match
 
     def find(self, mechanism: str, token_id: str) -> KnownToken | None:
         """Return what authenticates a client with a token: its secret in base64 is the password.
@@ -60,7 +60,11 @@ class DelegationTokens:
         key = mechanism, token_id
         if key not in self._credentials:
             password = b64encode(self.secret_of(token_id)).decode()
-            self._credentials = {each: made for each, made in self._credentials.items() if each[1] in tokens}
+            self._credentials = {
+                credential_key: made
+                for credential_key, made in self._credentials.items()
+                if credential_key[1] in tokens
+            }
             self._credentials[key] = new_credential(
                 HASHES[mechanism], password, secrets.token_bytes(_SALT_BYTES), LEAST_ITERATIONS
             )

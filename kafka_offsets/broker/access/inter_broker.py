@@ -42,8 +42,8 @@ class InterBrokerSecurity:
 
     def use(self, listeners: Iterable[ListenerSecurity]) -> None:
         """Use the certificates of this broker's own listener, which may change while it runs. Raises ConfigError."""
-        (own,) = (each for each in listeners if each.endpoint.name == self.endpoint.name)
-        self.tls = own.tls
+        (listener,) = (listener for listener in listeners if listener.endpoint.name == self.endpoint.name)
+        self.tls = listener.tls
         self.client_security()
 
     def reload(self) -> None:

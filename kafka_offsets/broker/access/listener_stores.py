@@ -42,15 +42,17 @@ class ListenerStores:
 
     def __init__(self, config: Config, stored: ClientSettings, listeners: Iterable[ListenerSecurity]) -> None:
         self._config, self._stored = config, stored
-        self._tls = {each.endpoint.name.lower(): each.tls for each in listeners if each.tls is not None}
+        self._tls = {
+            listener.endpoint.name.lower(): listener.tls for listener in listeners if listener.tls is not None
+        }
         if stored.listener_stores:
             for install in self._prepared(stored.listener_stores):
                 install()
 
     def has(self, name: str) -> bool:
         """Return whether a key is one of a listener with TLS that can be changed."""
-        found = _NAME.fullmatch(name)
-        return found is not None and found[1] in self._tls and found[2] in STORE_KEYS
+        match = _NAME.fullmatch(name)
+        return match is not None and match[1] in self._tls and match[2] in STORE_KEYS
 
     @property
     def names(self) -> Iterable[str]:
@@ -73,22 +75,22 @@ class ListenerStores:
 
     def described(self) -> list[Described]:
         """Return the keys that are set, as in a DescribeConfigs response; no value of a password."""
-        found = []
+        entries = []
         for name, value in self._stored.listener_stores.items():
             key, own_name = _key_of(name)
             shown = None if key.kind is Type.PASSWORD else shown_text(key.parse(value))
             source = ConfigSource.DYNAMIC_BROKER
             synonyms = (Synonym(name, shown, source), *self._config.synonyms(own_name))
-            found.append(Described(name, shown, True, source, key.kind, synonyms, key.doc))
-        return found
+            entries.append(Described(name, shown, True, source, key.kind, synonyms, key.doc))
+        return entries
 
     def _prepared(self, texts: Mapping[str, str]) -> list[Callable[[], None]]:
         """Read the files of all listeners; return what puts them in force. Raises ConfigError."""
         of_listeners: dict[str, dict[str, object]] = {name: {} for name in self._tls}
         for name, text in texts.items():
-            found = _NAME.fullmatch(name)
-            if found is not None and found[1] in of_listeners:
-                of_listeners[found[1]][found[2]] = _key_of(name)[0].parse(text)
+            match = _NAME.fullmatch(name)
+            if match is not None and match[1] in of_listeners:
+                of_listeners[match[1]][match[2]] = _key_of(name)[0].parse(text)
         return [self._tls[name].prepare(values) for name, values in of_listeners.items()]
 
 

@@ -203,13 +203,13 @@ def with_users(
     before  the configuration without the users
     Raises TypeError for names and passwords that are no text, ConfigError if no listener has SASL.
     """
-    if not all(isinstance(each, str) for pair in users.items() for each in pair):
+    if not all(isinstance(text, str) for pair in users.items() for text in pair):
         raise TypeError("users is a dict of names to passwords, both of them texts")
-    given = dict(config or {})
+    settings = dict(config or {})
     if "listeners" not in before.given:
-        given["listeners"] = "SASL_PLAINTEXT://127.0.0.1:0"
+        settings["listeners"] = "SASL_PLAINTEXT://127.0.0.1:0"
     elif not any(endpoint.has_sasl for endpoint in before.endpoints()):
         raise ConfigError("users are for listeners with SASL, and there is none")
     if before.sasl_users is not None:
         raise ConfigError("users are given, and sasl.users too: set only one")
-    return given | {"sasl.users": Secret(users_text(users))}
+    return settings | {"sasl.users": Secret(users_text(users))}

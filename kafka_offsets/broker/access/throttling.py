@@ -77,9 +77,9 @@ class Throttling:
     def set(self, quotas: Quotas) -> None:
         """Enforce these quotas from now on."""
         of_clients = self._producers, self._consumers, self._requests, self._mutations
-        for each in (*of_clients, self._connections):
-            each.set(quotas)
-        self.is_active = any(each.is_set for each in of_clients)
+        for quota in (*of_clients, self._connections):
+            quota.set(quotas)
+        self.is_active = any(quota.is_set for quota in of_clients)
         self.times_requests = self._requests.is_set
         self._responses.throttle = self._replied if self.is_active else None
 

@@ -67,10 +67,10 @@ def _asked_logs(broker: Context, request: messages.DescribeLogDirsRequest) -> di
         return {
             name: set(range(broker.topics.id_and_partition_count(name)[1])) for name in broker.topics.names()
         }
-    asked: dict[str, set[int]] = {}
+    partitions_by_topic: dict[str, set[int]] = {}
     for topic in request.topics:
-        asked.setdefault(topic.topic, set()).update(topic.partitions)
-    return asked
+        partitions_by_topic.setdefault(topic.topic, set()).update(topic.partitions)
+    return partitions_by_topic
 
 
 def fail_describe_log_dirs(
@@ -91,38 +91,38 @@ def elect_leaders(
 ) -> messages.ElectLeadersResponse:
     """Answer that every partition has its leader. For a request about all, answer no partitions, as Kafka does."""
     response = messages.ElectLeadersResponse
-    wanted = request.topic_partitions
-    if wanted != [] and is_too_late(request.timeout_ms):
+    topics = request.topic_partitions
+    if topics != [] and is_too_late(request.timeout_ms):
         return refuse_throughout(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
-    if wanted != [] and request.election_type not in (_PREFERRED, _UNCLEAN):
+    if topics != [] and request.election_type not in (_PREFERRED, _UNCLEAN):
         invalid = ErrorCode.INVALID_REQUEST
         refused: messages.ElectLeadersResponse = refuse_throughout(request, invalid, context.api_version)
         for result in refused.replica_election_results:
             for partition in result.partition_result:
                 partition.error_message = f"Unknown election type {request.election_type}"
         return refused
-    if wanted is None:
+    if topics is None:
         return response(
             replica_election_results=[
                 response.ReplicaElectionResult(name, []) for name in broker.topics.names()
             ]
         )
     results = []
-    for asked in wanted:
+    for topic in topics:
         partitions = []
-        for index in asked.partitions:
-            error, message = _election(broker, asked.topic, index)
+        for index in topic.partitions:
+            error, message = _election(broker, topic.topic, index)
             partitions.append(response.PartitionResult(index, error, message))
-        results.append(response.ReplicaElectionResult(asked.topic, partitions))
+        results.append(response.ReplicaElectionResult(topic.topic, partitions))
     return response(replica_election_results=results)
 
 
-def _election(broker: Context, topic: str, index: int) -> tuple[ErrorCode, str]:
-    found = broker.topics.get(topic)
-    if found is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}"
-    if not 0 <= index < found.partition_count:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic}-{index}"
+def _election(broker: Context, name: str, index: int) -> tuple[ErrorCode, str]:
+    topic = broker.topics.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    if not 0 <= index < topic.partition_count:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
     return ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
 
 
@@ -148,16 +148,16 @@ def list_config_resources(
     response = messages.ListConfigResourcesResponse
     if context.api_version == 0:
         return response()
-    wanted = set(request.resource_types) or _WITH_CONFIGS
-    if not wanted <= _WITH_CONFIGS:
+    types = set(request.resource_types) or _WITH_CONFIGS
+    if not types <= _WITH_CONFIGS:
         return refuse(request, ErrorCode.UNSUPPORTED_VERSION, context.api_version)
-    found = []
-    if Resource.TOPIC in wanted:
-        found += [response.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
-    if Resource.GROUP in wanted:
+    resources = []
+    if Resource.TOPIC in types:
+        resources += [response.ConfigResource(name, Resource.TOPIC) for name in broker.topics.names()]
+    if Resource.GROUP in types:
         groups = sorted(broker.directory.group_configs)
-        found += [response.ConfigResource(group, Resource.GROUP) for group in groups]
+        resources += [response.ConfigResource(group, Resource.GROUP) for group in groups]
     for kind in (Resource.BROKER, Resource.BROKER_LOGGER):
-        if kind in wanted:
-            found.append(response.ConfigResource(str(broker.node.id), kind))
-    return response(config_resources=found)
+        if kind in types:
+            resources.append(response.ConfigResource(str(broker.node.id), kind))
+    return response(config_resources=resources)

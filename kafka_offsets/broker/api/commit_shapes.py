@@ -58,10 +58,10 @@ class CommitShapes:
         version = context.api_version
         if self._credit < _AT_ONCE * _COST:
             self._credit += 1
-        read = read_committer(frame, body, version)
-        if read is None:
+        committer_and_end = read_committer(frame, body, version)
+        if committer_and_end is None:
             return False
-        committer, at = read
+        committer, at = committer_and_end
         shapes = self._shapes.get(key_of(frame, at, version))  # type: ignore[arg-type]  # None is no key
         hosted = self._broker.groups.runtime.serving_shard(committer.group_id) if shapes else None
         if shapes is None or hosted is None:
@@ -87,12 +87,12 @@ class CommitShapes:
         """
         version, request = context.api_version, context.request
         hosted = self._broker.groups.runtime.serving_shard(request.group_id)
-        read = read_committer(frame, body, version) if version in VERSIONS and hosted else None
-        if self._credit < _COST or len(frame) > _LONGEST_BYTES or read is None or hosted is None:
+        committer_and_end = read_committer(frame, body, version) if version in VERSIONS and hosted else None
+        if self._credit < _COST or len(frame) > _LONGEST_BYTES or committer_and_end is None or hosted is None:
             return
-        key = key_of(frame, read[1], version)
-        known = () if key is None else self._shapes.get(key, ())
-        if key is None or any(shape.cut(frame, read[1]) is not None for shape in known):
+        key = key_of(frame, committer_and_end[1], version)
+        shapes = () if key is None else self._shapes.get(key, ())
+        if key is None or any(shape.cut(frame, committer_and_end[1]) is not None for shape in shapes):
             return
         self._credit -= _COST
         codecs = context.codecs
@@ -100,10 +100,10 @@ class CommitShapes:
             encode_response(codecs.echo, request, 0, tagged=codecs.has_tagged_response_header)
         )
         names = topic_names(hosted.shard, request, version)
-        shape = learn(frame, read[1], version, request, names, encoded_response)
+        shape = learn(frame, committer_and_end[1], version, request, names, encoded_response)
         if shape is None:
             return
-        topics_bytes = len(frame) - read[1]  # the same for all shapes of a key
+        topics_bytes = len(frame) - committer_and_end[1]  # the same for all shapes of a key
         size = _size_of(shape, topics_bytes)
         self._partitions += size
         if self._partitions > _MOST_PARTITIONS:

@@ -143,11 +143,11 @@ def describe_configs(
         except _RefusedError as refused:
             result.error_code, result.error_message = refused.error, refused.message
         else:
-            wanted = set(resource.configuration_keys or ())
+            keys = set(resource.configuration_keys or ())
             result.configs = [
-                _described(each, request)
-                for each in sorted(described, key=lambda each: each.name)
-                if not wanted or each.name in wanted
+                _described(config, request)
+                for config in sorted(described, key=lambda config: config.name)
+                if not keys or config.name in keys
             ]
         results.append(result)
     return response(results=results + denied)
@@ -262,8 +262,8 @@ def incremental_alter_configs(
 
 def _fails_all(resource: messages.IncrementalAlterConfigsRequest.AlterConfigsResource) -> bool:
     """Whether an unknown operation of a resource reaches the controller."""
-    known = all(change.config_operation in _OPERATIONS for change in resource.configs)
-    if known or resource.resource_type in _BY_BROKER:
+    are_known = all(change.config_operation in _OPERATIONS for change in resource.configs)
+    if are_known or resource.resource_type in _BY_BROKER:
         return False
     try:
         _check_changes(resource.resource_type, resource.configs)
@@ -333,8 +333,8 @@ def alter_configs(
 def _replacing(broker: Context, resource: messages.AlterConfigsRequest.AlterConfigsResource) -> list[Change]:
     """The changes after which only the named keys of a topic or a group are set."""
     change = messages.IncrementalAlterConfigsRequest.AlterableConfig
-    changes = [change(each.name, AlterOperation.SET, each.value) for each in resource.configs]
-    named = {each.name for each in changes}
+    changes = [change(config.name, AlterOperation.SET, config.value) for config in resource.configs]
+    named = {config.name for config in changes}
     _check_changes(resource.resource_type, changes)
     if resource.resource_type == Resource.BROKER_LOGGER:
         raise _invalid(f"Unknown resource type {resource.resource_type}")  # as Kafka, to this API alone

@@ -50,20 +50,22 @@ def describe_user_scram_credentials(
 ) -> messages.DescribeUserScramCredentialsResponse:
     """Describe the mechanisms and iterations of the named users, or of all."""
     response = messages.DescribeUserScramCredentialsResponse
-    known: dict[str, list[CredentialInfo]] = {}
+    infos_by_user: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in sorted(broker.directory.clients.credentials.items()):
-        known.setdefault(user, []).append(response.CredentialInfo(mechanism, credential.iterations))
-    wanted = Counter(user.name for user in request.users) if request.users else Counter(known.keys())
+        infos_by_user.setdefault(user, []).append(response.CredentialInfo(mechanism, credential.iterations))
+    times_by_user = (
+        Counter(user.name for user in request.users) if request.users else Counter(infos_by_user.keys())
+    )
     results = []
-    for user, times in wanted.items():
+    for user, times in times_by_user.items():
         error, message = ErrorCode.NONE, ""
         if times > 1:
             error = ErrorCode.DUPLICATE_RESOURCE
             message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-        elif user not in known:
+        elif user not in infos_by_user:
             error = ErrorCode.RESOURCE_NOT_FOUND
             message = f"Attempt to describe a user credential that does not exist: {user}"
-        infos = known[user] if error is ErrorCode.NONE else []
+        infos = infos_by_user[user] if error is ErrorCode.NONE else []
         results.append(response.DescribeUserScramCredentialsResult(user, error, message, infos))
     return response(error_message="", results=results)
 

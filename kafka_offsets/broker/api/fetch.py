@@ -158,9 +158,9 @@ def _awaited_partitions(
     refuses = _with_denials(request, context, refuses)
     topics, by_id = broker.topics, context.api_version >= TOPIC_IDS_SINCE
     named = [
-        (topics.by_id(each.topic_id) if by_id else topics.get(each.topic), asked.partition)
-        for each in request.topics
-        for asked in each.partitions
+        (topics.by_id(named_topic.topic_id) if by_id else topics.get(named_topic.topic), entry.partition)
+        for named_topic in request.topics
+        for entry in named_topic.partitions
     ]
     followed = [
         (topics.get(name), index)
@@ -232,19 +232,19 @@ def fetch(
         return LATER
     is_committed = request.isolation_level == _READ_COMMITTED
     counted = [
-        each.readable_bytes(
-            each.partition.last_stable_offset if is_committed else each.partition.log.high_watermark
+        watched.readable_bytes(
+            watched.partition.last_stable_offset if is_committed else watched.partition.log.high_watermark
         )
-        for each in reading.watched
+        for watched in reading.watched
     ]
     if sum(counted) >= least:
         _reply(broker, context, plan, reading, now)
         return LATER
     partitions = [watched.partition for watched in reading.watched]
     denied = {
-        (read.topic, read.partition.partition_index): _DENIED
-        for read in reading.answers
-        if read.partition.error_code == _DENIED
+        (result.topic, result.partition.partition_index): _DENIED
+        for result in reading.answers
+        if result.partition.error_code == _DENIED
     }
     parked = ParkedFetch(request, context, plan, partitions, least - sum(counted), denied)
     _park(broker, parked, [watched.most - n for watched, n in zip(reading.watched, counted, strict=True)])
@@ -254,9 +254,9 @@ def fetch(
 def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:
     """Return the offsets from which a request reads, without partitions that it cannot read."""
     refused = {
-        (read.topic, read.partition.partition_index)
-        for read in reading.answers
-        if read.partition.error_code or _diverges(read)
+        (result.topic, result.partition.partition_index)
+        for result in reading.answers
+        if result.partition.error_code or _diverges(result)
     }
     positions = {(wanted.topic, wanted.asked.partition): wanted.asked.fetch_offset for wanted in plan.wanted}
     return {
@@ -266,9 +266,9 @@ def _positions(plan: Plan, reading: _Reading) -> dict[tuple[str, int], int]:
     }
 
 
-def _confuses_kafka(wanted: Sequence[Wanted]) -> bool:
+def _confuses_kafka(entries: Sequence[Wanted]) -> bool:
     """Whether the zero topic id is among several partitions of unknown topic ids: Kafka fails to compare them."""
-    unknown = {(each.topic_id, each.asked.partition) for each in wanted if not each.topic}
+    unknown = {(entry.topic_id, entry.asked.partition) for entry in entries if not entry.topic}
     return len(unknown) > 1 and any(not any(topic_id) for topic_id, _ in unknown)
 
 
@@ -299,8 +299,8 @@ def _wait_ms(broker: Context, parked: ParkedFetch) -> int:
         return most_ms
     # A number is enough, and not as large as the partitions.
     topic_partitions = hash(frozenset((each.topic, each.asked.partition) for each in parked.plan.wanted))
-    known, waits = connection.fetched
-    waits = waits if topic_partitions == known else 0
+    last_hash, waits = connection.fetched
+    waits = waits if topic_partitions == last_hash else 0
     wait_ms = first_ms << 2 * waits
     if wait_ms >= most_ms:
         return most_ms
@@ -342,13 +342,13 @@ def _must_wait(broker: Context, parked: ParkedFetch) -> bool:
 
 def answer_waiting(broker: Context, concerns: Callable[[str, int], bool], now: Now) -> None:
     """Answer every fetch that is parked at a matching (topic, partition). Costs a look at each parked fetch."""
-    found = [
+    parked_fetches = [
         parked
         for waiting in broker.topics.waiting.values()
         for parked in waiting
         if any(concerns(partition.topic, partition.index) for partition in parked.partitions)
     ]
-    for parked in found:
+    for parked in parked_fetches:
         _answer(broker, parked, now)
 
 
@@ -426,7 +426,7 @@ def _asides(response: messages.FetchResponse) -> list[Aside]:
     records: Iterable[object] = (
         partition.records for topic in response.responses for partition in topic.partitions
     )
-    return [each for each in records if isinstance(each, Aside)]
+    return [data for data in records if isinstance(data, Aside)]
 
 
 def _throttled(
@@ -447,8 +447,8 @@ def _throttled(
     return messages.FetchResponse(throttle_ms, error, plan.session.session_id)
 
 
-def _diverges(read: Read) -> bool:
-    return read.partition.diverging_epoch.end_offset >= 0
+def _diverges(result: Read) -> bool:
+    return result.partition.diverging_epoch.end_offset >= 0
 
 
 def _unpark(parked: ParkedFetch) -> None:
@@ -512,79 +512,79 @@ class _Reader:
 
     def read(self, wanted: Wanted) -> messages.FetchResponse.PartitionData | None:
         """Read one partition, or return why not; None when it did not exist either when the request was parked."""
-        asked = wanted.asked
+        entry = wanted.asked
         topic = self.broker.topics.get(wanted.topic)
-        if self.refuses is not None and (error := self.refuses(wanted.topic, asked.partition)):
+        if self.refuses is not None and (error := self.refuses(wanted.topic, entry.partition)):
             if error is _DENIED:
-                return _unknown(asked.partition, error)  # the other partitions still wait for records
-            return self._refusal(asked, error)
-        if topic is None or not 0 <= asked.partition < topic.partition_count:
-            if any(p.topic == wanted.topic and p.index == asked.partition for p in self.parked_at):
-                return self._refusal(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                return _unknown(entry.partition, error)  # the other partitions still wait for records
+            return self._refusal(entry, error)
+        if topic is None or not 0 <= entry.partition < topic.partition_count:
+            if any(p.topic == wanted.topic and p.index == entry.partition for p in self.parked_at):
+                return self._refusal(entry, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return None
         try:
             if self.version >= TOPIC_IDS_SINCE and wanted.topic_id != topic.topic_id:
-                return self._refusal(asked, ErrorCode.INCONSISTENT_TOPIC_ID)
-            partition = self.broker.topics.partition_of(topic, asked.partition)
+                return self._refusal(entry, ErrorCode.INCONSISTENT_TOPIC_ID)
+            partition = self.broker.topics.partition_of(topic, entry.partition)
             assert partition is not None
-            return self._read_log(partition, asked)
+            return self._read_log(partition, entry)
         except LogLoadingError:
-            return self._refusal(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return self._refusal(entry, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         except StorageError as error:
-            self.broker.topics.report(topic.name, asked.partition, error)
-            return self._refusal(asked, _storage_error(self.version))
+            self.broker.topics.report(topic.name, entry.partition, error)
+            return self._refusal(entry, _storage_error(self.version))
         finally:
             self.left = max(0, self.left)  # less than nothing is a limit of the first partition alone
 
     def _read_log(
-        self, partition: Partition, asked: messages.FetchRequest.FetchPartition
+        self, partition: Partition, entry: messages.FetchRequest.FetchPartition
     ) -> messages.FetchResponse.PartitionData:
         log = partition.log
-        epoch = asked.current_leader_epoch
+        epoch = entry.current_leader_epoch
         if epoch >= 0 and epoch != partition.leader_epoch:
             is_old = epoch < partition.leader_epoch
             error = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
-            return self._refusal(asked, error, partition.leader_epoch)
+            return self._refusal(entry, error, partition.leader_epoch)
         is_follower = self.follower[0] >= 0
         is_replicated = is_follower or partition.replica is not None
         if is_replicated and (error := self._check_role(partition, epoch, is_follower=is_follower)):
-            return self._refusal(asked, error, partition.leader_epoch)
+            return self._refusal(entry, error, partition.leader_epoch)
         start, high_watermark = log.log_start_offset, log.high_watermark
         end = log.log_end_offset if self.reads_all else high_watermark
-        if asked.last_fetched_epoch >= 0 and (found := self._diverging(partition, asked)) is not None:
-            return found
+        if entry.last_fetched_epoch >= 0 and (diverging := self._diverging(partition, entry)) is not None:
+            return diverging
         # The high watermark of a new leader may be lower than that of the previous one: such a consumer waits.
-        if not start <= asked.fetch_offset <= log.log_end_offset:
-            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if not start <= entry.fetch_offset <= log.log_end_offset:
+            return self._refusal(entry, ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower:
             if not self.parked_at:  # else it counted when it arrived, and its follower may be gone
                 assert self.broker.replicas is not None
-                self.broker.replicas.fetched(partition, *self.follower, asked)
+                self.broker.replicas.fetched(partition, *self.follower, entry)
                 high_watermark = log.high_watermark
             # Answer at once: DeleteRecords waits until the follower has the new log start.
-            self.is_final = self.is_final or 0 <= asked.log_start_offset < start
+            self.is_final = self.is_final or 0 <= entry.log_start_offset < start
         # A log whose transactions are not known yet is not scanned for a number that only readers of committed
         # records use.
         stable = partition.last_stable_offset if self.aborted or partition.knows_producers else end
         readable = stable if self.aborted else end
         records: Buffer = b""
-        limit = min(asked.partition_max_bytes, self.left)
-        if asked.fetch_offset < readable and limit < 0:
-            return self._refusal(asked, ErrorCode.UNKNOWN_SERVER_ERROR)
-        if asked.fetch_offset < readable and (self.left > 0 or self.at_least_one):
-            records = log.read(asked.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
+        limit = min(entry.partition_max_bytes, self.left)
+        if entry.fetch_offset < readable and limit < 0:
+            return self._refusal(entry, ErrorCode.UNKNOWN_SERVER_ERROR)
+        if entry.fetch_offset < readable and (self.left > 0 or self.at_least_one):
+            records = log.read(entry.fetch_offset, limit, at_least_one=self.at_least_one, end_offset=readable)
             if records:
                 self.at_least_one = False
                 self.size += len(records)
                 self.left -= len(records)
-        self.watched.append(_Watched(partition, records, max(asked.partition_max_bytes, 0)))
+        self.watched.append(_Watched(partition, records, max(entry.partition_max_bytes, 0)))
         return messages.FetchResponse.PartitionData(
             partition_index=partition.index,
             error_code=0,
             high_watermark=high_watermark,
             last_stable_offset=min(stable, high_watermark),
             log_start_offset=start,
-            aborted_transactions=_aborted(partition, asked.fetch_offset, records) if self.aborted else None,
+            aborted_transactions=_aborted(partition, entry.fetch_offset, records) if self.aborted else None,
             records=records,  # type: ignore[arg-type]  # it is only encoded, and that takes views
         )
 
@@ -606,15 +606,15 @@ class _Reader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_unknown and epoch < 0 else error
 
     def _diverging(
-        self, partition: Partition, asked: messages.FetchRequest.FetchPartition
+        self, partition: Partition, entry: messages.FetchRequest.FetchPartition
     ) -> messages.FetchResponse.PartitionData | None:
         """Return where the reader's last epoch ended here, if it diverged (KIP-595); None when it did not."""
         log = partition.log
-        found = divergence(log, log.log_start_offset, asked.fetch_offset, asked.last_fetched_epoch)
-        if found is None:
+        diverging = divergence(log, log.log_start_offset, entry.fetch_offset, entry.last_fetched_epoch)
+        if diverging is None:
             return None
-        if isinstance(found, OutOfRange):
-            return self._refusal(asked, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if isinstance(diverging, OutOfRange):
+            return self._refusal(entry, ErrorCode.OFFSET_OUT_OF_RANGE)
         self.is_final = True
         response = messages.FetchResponse
         return response.PartitionData(
@@ -622,17 +622,17 @@ class _Reader:
             high_watermark=log.high_watermark,
             last_stable_offset=log.high_watermark,
             log_start_offset=log.log_start_offset,
-            diverging_epoch=response.EpochEndOffset(*found),
+            diverging_epoch=response.EpochEndOffset(*diverging),
             aborted_transactions=None,
             records=b"",
         )
 
     def _refusal(
-        self, asked: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
+        self, entry: messages.FetchRequest.FetchPartition, error: ErrorCode, leader_epoch: int = -1
     ) -> messages.FetchResponse.PartitionData:
         """Kafka gives no offsets beside an error: a client that needs them sends ListOffsets."""
         self.is_final = True
-        refusal = _unknown(asked.partition, error)
+        refusal = _unknown(entry.partition, error)
         refusal.aborted_transactions = None
         if self.version >= _LEADER_SINCE and error in _WRONG_LEADER:
             refusal.current_leader = messages.FetchResponse.LeaderIdAndEpoch(
@@ -659,24 +659,24 @@ def _read(
     without_name: list[Read] = []
     missing: list[Read] = []
     for wanted in plan.wanted:
-        name, topic_id, asked = wanted
+        name, topic_id, entry = wanted
         is_known = bool(name) or version < TOPIC_IDS_SINCE
-        if not is_known and reader.denies_follower(asked.partition):
-            missing.append(Read(name, topic_id, _unknown(asked.partition, _DENIED)))
+        if not is_known and reader.denies_follower(entry.partition):
+            missing.append(Read(name, topic_id, _unknown(entry.partition, _DENIED)))
             continue
         data = reader.read(wanted) if is_known else None
         if data is not None:
             (missing if data.error_code == _DENIED else responses).append(Read(name, topic_id, data))
         elif name or version < TOPIC_IDS_SINCE:
-            unknown = _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown = _unknown(entry.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             missing.append(Read(name, topic_id, unknown))
         else:
-            without_name.append(Read(name, topic_id, _unknown(asked.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
+            without_name.append(Read(name, topic_id, _unknown(entry.partition, ErrorCode.UNKNOWN_TOPIC_ID)))
     if (without_name or missing) and reader.follower[0] >= 0:
         # A follower may hear of a topic before its leader. It asks again when it knows that, and waits for an hour.
         reader.is_final = True
-    found = responses + without_name + missing
-    return _Reading(found, reader.size, reader.least, reader.watched, reader.is_final)
+    results = responses + without_name + missing
+    return _Reading(results, reader.size, reader.least, reader.watched, reader.is_final)
 
 
 def _aborted(
@@ -687,8 +687,8 @@ def _aborted(
         return []
     end = max(header.last_offset for _, header in batch_headers(records)) + 1
     response = messages.FetchResponse.AbortedTransaction
-    found = partition.producers.aborted_in(fetch_offset, end)
-    return [response(each.producer_id, each.first_offset) for each in found]
+    aborted = partition.producers.aborted_in(fetch_offset, end)
+    return [response(transaction.producer_id, transaction.first_offset) for transaction in aborted]
 
 
 def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionData:
@@ -704,8 +704,8 @@ def _unknown(index: int, error: ErrorCode) -> messages.FetchResponse.PartitionDa
 
 
 def _storage_error(version: int) -> ErrorCode:
-    known = version >= _STORAGE_ERROR_SINCE
-    return ErrorCode.KAFKA_STORAGE_ERROR if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+    is_known = version >= _STORAGE_ERROR_SINCE
+    return ErrorCode.KAFKA_STORAGE_ERROR if is_known else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def fail_fetch(request: messages.FetchRequest, error: ErrorCode, api_version: int) -> messages.FetchResponse:
@@ -720,7 +720,7 @@ def fail_fetch(request: messages.FetchRequest, error: ErrorCode, api_version: in
             response.FetchableTopicResponse(
                 named.topic,
                 named.topic_id,
-                [_unknown(asked.partition, error) for asked in named.partitions],
+                [_unknown(entry.partition, error) for entry in named.partitions],
             )
             for named in request.topics
             if api_version < TOPIC_IDS_SINCE

@@ -106,11 +106,11 @@ def find_coordinator(
     node, host, port = broker.node.id, *broker.node.address_for(context.connection)
     if version >= _COORDINATORS_SINCE:
         response = fail_find_coordinator(request, error, version)
-        for each in response.coordinators:
-            if each.key in denied:
-                each.error_code, each.error_message = denied[each.key]
+        for entry in response.coordinators:
+            if entry.key in denied:
+                entry.error_code, entry.error_message = denied[entry.key]
             elif not error:
-                each.node_id, each.host, each.port, each.error_message = node, host, port, ""
+                entry.node_id, entry.host, entry.port, entry.error_message = node, host, port, ""
         return response
     if denied:
         return made(0, *denied[request.key], -1, "", -1)
@@ -221,18 +221,18 @@ def unchanged_offsets(
 
     None unless it has the offsets of one group, without errors, and does not depend on the sender.
     """
-    group_id, found = request.group_id, cast("list[Any]", response.topics)
+    group_id, topics = request.group_id, cast("list[Any]", response.topics)
     if api_version >= _GROUPS_SINCE:
         if len(request.groups) != 1 or response.groups[0].error_code:
             return None
-        asked = request.groups[0]
-        if asked.member_id is not None or asked.member_epoch >= 0:
+        group = request.groups[0]
+        if group.member_id is not None or group.member_epoch >= 0:
             return None
-        group_id, found = asked.group_id, response.groups[0].topics
+        group_id, topics = group.group_id, response.groups[0].topics
     if response.error_code or broker.config.offsets_fetch_members_only:
         return None
-    for topic in found:  # plain rows have no errors
-        if type(topic.partitions) is list and any(each.error_code for each in topic.partitions):
+    for topic in topics:  # plain rows have no errors
+        if type(topic.partitions) is list and any(partition.error_code for partition in topic.partitions):
             return None
     hosted = broker.groups.runtime.by_group.get(group_id)
     if hosted is None:  # not loaded, or its offsets are in ZooKeeper
@@ -297,10 +297,10 @@ def _read_now(
     hosted = error or broker.groups.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         return refuse(request, hosted, api_version)
-    wanted = [(topic.name, b"", topic.partition_indexes)]
+    topic_fields = [(topic.name, b"", topic.partition_indexes)]
     stable = request.require_stable
     return _one_group(
-        broker, _look_up(hosted.shard, request.group_id, wanted, api_version, stable), api_version
+        broker, _look_up(hosted.shard, request.group_id, topic_fields, api_version, stable), api_version
     )
 
 
@@ -326,17 +326,19 @@ def _fetched(
         named: _Wanted | None = None
         if group.topics is not None:
             named = [(t.name, t.topic_id, t.partition_indexes) for t in group.topics]
-        found: list[offsets.FetchedTopic] | ErrorCode = _check_member(
+        topics_or_error: list[offsets.FetchedTopic] | ErrorCode = _check_member(
             broker, group, api_version, now
         ) or _check_sender(broker, group.group_id, group.member_id, context, now)
         seen, denied = _split_by_right(broker, context.sender, named)
-        if not found:
-            found = yield from _fetch(broker, group.group_id, seen, stable, api_version, now, budget)
-        if isinstance(found, ErrorCode):
-            groups.append(response.Group(group.group_id, [], found))
+        if not topics_or_error:
+            topics_or_error = yield from _fetch(
+                broker, group.group_id, seen, stable, api_version, now, budget
+            )
+        if isinstance(topics_or_error, ErrorCode):
+            groups.append(response.Group(group.group_id, [], topics_or_error))
         else:
-            found = _described(context.sender, named, found) + denied
-            groups.append(response.Group(group.group_id, [_new_topic(topic) for topic in found]))
+            topics_or_error = _described(context.sender, named, topics_or_error) + denied
+            groups.append(response.Group(group.group_id, [_new_topic(topic) for topic in topics_or_error]))
     return response(groups=groups)
 
 
@@ -355,8 +357,8 @@ def _split_by_right(
     error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     seen: _Wanted = []
     refused = []
-    for found, (name, topic_id, indexes) in zip(names, topics, strict=True):
-        if found in denied:
+    for topic_name, (name, topic_id, indexes) in zip(names, topics, strict=True):
+        if topic_name in denied:
             partitions = [offsets.FetchedPartition(index, None, error) for index in indexes]
             refused.append(offsets.FetchedTopic(name, topic_id, partitions))
         else:
@@ -365,12 +367,12 @@ def _split_by_right(
 
 
 def _described(
-    sender: Sender, asked: _Wanted | None, found: list[offsets.FetchedTopic]
+    sender: Sender, named: _Wanted | None, fetched: list[offsets.FetchedTopic]
 ) -> list[offsets.FetchedTopic]:
     """Return what the sender may see of the topics of a group: all of those that it has named."""
-    if asked is not None or not sender.is_restricted:
-        return found
-    return [t for t in found if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, t.name)]
+    if named is not None or not sender.is_restricted:
+        return fetched
+    return [t for t in fetched if sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, t.name)]
 
 
 def _check_member(
@@ -382,10 +384,10 @@ def _check_member(
     hosted = broker.groups.shards.shard_of(group.group_id, now)
     if isinstance(hosted, ErrorCode):
         return ErrorCode.NONE
-    found = hosted.shard.readable(group.group_id)
-    if not isinstance(found, ConsumerGroup):
+    consumer_group = hosted.shard.readable(group.group_id)
+    if not isinstance(consumer_group, ConsumerGroup):
         return ErrorCode.NONE
-    return found.check_fetch(group.member_id, group.member_epoch)
+    return consumer_group.check_fetch(group.member_id, group.member_epoch)
 
 
 def _check_sender(
@@ -410,8 +412,8 @@ def _check_sender(
         is_sender = [member.is_classic or member.member_id == member_id for member in consumers]
     else:
         is_sender = [
-            member.connection is context.connection or known == member_id
-            for known, member in group.members.items()
+            member.connection is context.connection or id_ == member_id
+            for id_, member in group.members.items()
         ]
     return ErrorCode.UNKNOWN_MEMBER_ID if is_sender and not any(is_sender) else ErrorCode.NONE
 
@@ -431,14 +433,14 @@ def _fetch(
         return hosted
     shard = hosted.shard
     if _count(shard, group_id, topics) <= _MANY_PARTITIONS:
-        found = _look_up(shard, group_id, topics, api_version, require_stable)
+        topics_fetched = _look_up(shard, group_id, topics, api_version, require_stable)
         if budget.spend(
-            _FETCH_US + _PARTITION_US * sum(len(topic.rows or topic.partitions) for topic in found)
+            _FETCH_US + _PARTITION_US * sum(len(topic.rows or topic.partitions) for topic in topics_fetched)
         ):
             yield
-        return found
+        return topics_fetched
     kept = _copy(broker, shard, group_id)
-    known: list[offsets.FetchedTopic] = []
+    existing: list[offsets.FetchedTopic] = []
     unknown: list[offsets.FetchedTopic] = []
     for name, topic_id, partitions in topics or offsets.all_topics(kept, group_id, api_version):
         whole = offsets.FetchedTopic(name, topic_id, [])
@@ -450,8 +452,8 @@ def _fetch(
             error = fetched.partitions[0].error
             if budget.spend(_PARTITION_US * len(fetched.partitions)):
                 yield
-        (unknown if error is ErrorCode.UNKNOWN_TOPIC_ID else known).append(whole)
-    return known + unknown
+        (unknown if error is ErrorCode.UNKNOWN_TOPIC_ID else existing).append(whole)
+    return existing + unknown
 
 
 def _count(shard: Shard, group_id: str, topics: _Wanted | None) -> int:
@@ -584,10 +586,10 @@ def _hide_topics(
 ) -> messages.ConsumerGroupDescribeResponse.DescribedGroup:
     """Refuse a group whose members have partitions of a topic that the sender may not describe."""
     topics = {
-        each.topic_name
+        topic_partition.topic_name
         for member in (group.members if sender.is_restricted else ())
         for assignment in (member.assignment, member.target_assignment)
-        for each in assignment.topic_partitions
+        for topic_partition in assignment.topic_partitions
     }
     if all(sender.may(AclOperation.DESCRIBE, ResourceType.TOPIC, name) for name in sorted(topics)):
         return group
@@ -623,7 +625,9 @@ def _listed_groups(
             yield None
     sees = context.sender.sees
     if not sees(AclOperation.DESCRIBE, ResourceType.CLUSTER):
-        groups = [each for each in groups if sees(AclOperation.DESCRIBE, ResourceType.GROUP, each.group_id)]
+        groups = [
+            group for group in groups if sees(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        ]
     return messages.ListGroupsResponse(groups=groups)
 
 

@@ -107,7 +107,7 @@ class KeptResponses:
             return
         if condition_of is None:
             elements = getattr(response, self._array) if self._array else ()
-            if not getattr(response, "error_code", 0) and not any(each.error_code for each in elements):
+            if not getattr(response, "error_code", 0) and not any(element.error_code for element in elements):
                 self._keep(frame, body, encoded_response, None)
         elif self._was_seen(frame, body):
             condition = condition_of(self._broker, context.request, context.api_version, response)
@@ -128,10 +128,10 @@ class KeptResponses:
         if not self._frames:
             return None
         request = frame[:4] + frame[body:]
-        found = self._frames.get(request)
-        if found is None:
+        entry = self._frames.get(request)
+        if entry is None:
             return None
-        kept, condition = found
+        kept, condition = entry
         if condition is not None and not condition.holds():
             del self._frames[request]
             self._bytes -= _REQUEST_BYTES + len(request) + len(kept)

@@ -71,7 +71,9 @@ def _partitions_by_name(
 ) -> list[TopicAndIndex]:
     get = broker.topics.get
     return [
-        (get(named.name), asked.partition_index) for named in request.topics for asked in named.partitions
+        (get(named.name), partition.partition_index)
+        for named in request.topics
+        for partition in named.partitions
     ]
 
 
@@ -91,20 +93,20 @@ def list_offsets(
     version = context.api_version
     if request.isolation_level not in (0, 1):
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, version)
-    names = [(t.name, asked.partition_index) for t in request.topics for asked in t.partitions]
+    names = [(t.name, partition.partition_index) for t in request.topics for partition in t.partitions]
     repeated = len(set(names)) < len(names) and {name for name, times in Counter(names).items() if times > 1}
     response = messages.ListOffsetsResponse
     answered = set()
     by_topic: dict[str, list[messages.ListOffsetsResponse.ListOffsetsPartitionResponse]] = {}
     for named in request.topics:
         responses = by_topic.setdefault(named.name, [])
-        for asked in named.partitions:
-            key = named.name, asked.partition_index
+        for partition in named.partitions:
+            key = named.name, partition.partition_index
             if not repeated or key not in repeated:
-                responses.append(_list_one(broker, named.name, asked, version, request))
+                responses.append(_list_one(broker, named.name, partition, version, request))
             elif key not in answered:
                 answered.add(key)
-                responses.append(_list_answer(asked.partition_index, ErrorCode.INVALID_REQUEST))
+                responses.append(_list_answer(partition.partition_index, ErrorCode.INVALID_REQUEST))
     return response(topics=[response.ListOffsetsTopicResponse(*item) for item in by_topic.items() if item[1]])
 
 
@@ -147,12 +149,12 @@ def unchanged_end(
 def _list_one(
     broker: Context,
     topic: str,
-    asked: messages.ListOffsetsRequest.ListOffsetsPartition,
+    requested: messages.ListOffsetsRequest.ListOffsetsPartition,
     version: int,
     request: messages.ListOffsetsRequest,
 ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
     """Return the offset for the requested timestamp, or why it is not known."""
-    index, timestamp = asked.partition_index, asked.timestamp
+    index, timestamp = requested.partition_index, requested.timestamp
     if timestamp < 0 and version < _SINCE.get(timestamp, version + 1):
         return _list_answer(index, ErrorCode.UNSUPPORTED_VERSION)
     try:
@@ -160,24 +162,24 @@ def _list_one(
         if partition is None:
             return _list_answer(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         is_follower = request.replica_id >= 0
-        error, found = _epoch_error(asked.current_leader_epoch, partition), _NOTHING
+        error, offset = _epoch_error(requested.current_leader_epoch, partition), _NOTHING
         if not error:
-            found = _find(partition, timestamp, request.isolation_level, is_follower)
-            if not is_follower and _is_not_available(partition, timestamp, found):
-                known = version >= _OFFSET_NOT_AVAILABLE_SINCE
-                error = ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
-                found = _NOTHING
+            offset = _find(partition, timestamp, request.isolation_level, is_follower)
+            if not is_follower and _is_not_available(partition, timestamp, offset):
+                is_known = version >= _OFFSET_NOT_AVAILABLE_SINCE
+                error = ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+                offset = _NOTHING
         return _list_answer(
-            index, error, found if version >= _EPOCH_SINCE else found._replace(leader_epoch=-1)
+            index, error, offset if version >= _EPOCH_SINCE else offset._replace(leader_epoch=-1)
         )
     except StorageError as failure:
         return _list_answer(index, _partition_error(broker, topic, index, failure))
 
 
 def _list_answer(
-    index: int, error: ErrorCode, found: _Found = _NOTHING
+    index: int, error: ErrorCode, offset: _Found = _NOTHING
 ) -> messages.ListOffsetsResponse.ListOffsetsPartitionResponse:
-    return messages.ListOffsetsResponse.ListOffsetsPartitionResponse(index, error, *found)
+    return messages.ListOffsetsResponse.ListOffsetsPartitionResponse(index, error, *offset)
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int, is_follower: bool) -> _Found:
@@ -193,14 +195,14 @@ def _find(partition: Partition, timestamp: int, isolation_level: int, is_followe
         return _Found(-1, log.log_start_offset, log.epoch_at(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found[1] >= end:
+    entry = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if entry is None or entry[1] >= end:
         return _NOTHING
     # If the log start has passed the record, use the epoch of the log start: there is no earlier one.
-    return _Found(*found, log.epoch_at(max(found[1], log.log_start_offset)))
+    return _Found(*entry, log.epoch_at(max(entry[1], log.log_start_offset)))
 
 
-def _is_not_available(partition: Partition, timestamp: int, found: _Found) -> bool:
+def _is_not_available(partition: Partition, timestamp: int, offset: _Found) -> bool:
     """Whether an offset depends on a high watermark that is lower than the last leader's may have been (KIP-207)."""
     replica = partition.replica
     if (
@@ -209,7 +211,7 @@ def _is_not_available(partition: Partition, timestamp: int, found: _Found) -> bo
         or replica.high_watermark >= replica.epoch_start_offset
     ):
         return False
-    return timestamp == LATEST or (found is _NOTHING and (timestamp >= 0 or timestamp == MAX_TIMESTAMP))
+    return timestamp == LATEST or (offset is _NOTHING and (timestamp >= 0 or timestamp == MAX_TIMESTAMP))
 
 
 def _epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
@@ -249,7 +251,9 @@ def _partitions_of_epochs(
     broker: Context, request: messages.OffsetForLeaderEpochRequest, context: RequestContext
 ) -> list[TopicAndIndex]:
     get = broker.topics.get
-    return [(get(named.topic), asked.partition) for named in request.topics for asked in named.partitions]
+    return [
+        (get(named.topic), partition.partition) for named in request.topics for partition in named.partitions
+    ]
 
 
 @awaits_logs(Awaiting(_partitions_of_epochs, lambda request, version: False))
@@ -260,26 +264,26 @@ def offset_for_leader_epoch(
     response = messages.OffsetForLeaderEpochResponse
     topics = []
     for named in request.topics:
-        responses = [_end_of_epoch(broker, named.topic, asked) for asked in named.partitions]
+        responses = [_end_of_epoch(broker, named.topic, partition) for partition in named.partitions]
         topics.append(response.OffsetForLeaderTopicResult(named.topic, responses))
     return response(topics=topics)
 
 
 def _end_of_epoch(
-    broker: Context, topic: str, asked: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
+    broker: Context, topic: str, requested: messages.OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 ) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
     response = messages.OffsetForLeaderEpochResponse.EpochEndOffset
 
     def refused(error: ErrorCode) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
-        return response(error, asked.partition, -1, -1)
+        return response(error, requested.partition, -1, -1)
 
     def find(partition: Partition) -> messages.OffsetForLeaderEpochResponse.EpochEndOffset:
-        error = _epoch_error(asked.current_leader_epoch, partition)
+        error = _epoch_error(requested.current_leader_epoch, partition)
         if error:
             return refused(error)
-        return response(0, asked.partition, *partition.log.end_offset_for_epoch(asked.leader_epoch))
+        return response(0, requested.partition, *partition.log.end_offset_for_epoch(requested.leader_epoch))
 
-    return _at_partition(broker, topic, asked.partition, find, refused)
+    return _at_partition(broker, topic, requested.partition, find, refused)
 
 
 @awaits_logs(Awaiting(_partitions_by_name, lambda request, version: True))
@@ -296,11 +300,11 @@ def delete_records(
     deleted: _DeletedRecords = {}
     last: dict[str, dict[int, messages.DeleteRecordsRequest.DeleteRecordsPartition]] = {}
     for named in request.topics:
-        for asked in named.partitions:
-            last.setdefault(named.name, {})[asked.partition_index] = asked
+        for requested in named.partitions:
+            last.setdefault(named.name, {})[requested.partition_index] = requested
     topics = [
         response.DeleteRecordsTopicResult(
-            name, [_delete_one(broker, name, asked, deleted) for asked in by_index.values()]
+            name, [_delete_one(broker, name, requested, deleted) for requested in by_index.values()]
         )
         for name, by_index in last.items()
     ]
@@ -313,7 +317,7 @@ def delete_records(
             deleted[partition].error_code, deleted[partition].low_watermark = outcome
         broker.responses.respond(context, message)
 
-    starts = {partition: each.low_watermark for partition, each in deleted.items()}
+    starts = {partition: result.low_watermark for partition, result in deleted.items()}
     broker.replicas.deletions.wait(starts, request.timeout_ms, ended)
     return LATER
 
@@ -321,15 +325,15 @@ def delete_records(
 def _delete_one(
     broker: Context,
     topic: str,
-    asked: messages.DeleteRecordsRequest.DeleteRecordsPartition,
+    requested: messages.DeleteRecordsRequest.DeleteRecordsPartition,
     deleted: _DeletedRecords,
 ) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
     response = messages.DeleteRecordsResponse.DeleteRecordsPartitionResult
-    index = asked.partition_index
+    index = requested.partition_index
 
     def delete(partition: Partition) -> messages.DeleteRecordsResponse.DeleteRecordsPartitionResult:
         """Delete the records of one partition, and add it to `deleted`."""
-        error = _delete_before(broker, partition, asked.offset)
+        error = _delete_before(broker, partition, requested.offset)
         result = response(index, -1 if error else partition.log.log_start_offset, error)
         if not error:
             deleted[partition] = result

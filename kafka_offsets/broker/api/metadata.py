@@ -114,24 +114,24 @@ def _asked_topics(
 
     denied  gets the names and ids that the sender may not describe, nor learn whether they exist
     """
-    wanted, sender = request.topics, context.sender
-    if wanted is None or (context.api_version < _NULL_IS_ALL_SINCE and not wanted):
+    topics, sender = request.topics, context.sender
+    if topics is None or (context.api_version < _NULL_IS_ALL_SINCE and not topics):
         seen = [n for n in broker.topics.names() if sender.sees(AclOperation.DESCRIBE, ResourceType.TOPIC, n)]
         return (yield from _described(broker, seen, broker.topics.get, lambda name: None))
-    ids = dict.fromkeys(topic.topic_id for topic in wanted if any(topic.topic_id))
+    ids = dict.fromkeys(topic.topic_id for topic in topics if any(topic.topic_id))
     if ids:  # as in Kafka, names are ignored then
-        denied.update((each, None) for each in ids if not _may_see_id(broker, sender, each))
-        ids = dict.fromkeys(each for each in ids if each not in denied)
+        denied.update((topic_id, None) for topic_id in ids if not _may_see_id(broker, sender, topic_id))
+        ids = dict.fromkeys(topic_id for topic_id in ids if topic_id not in denied)
         return (yield from _described(broker, ids, broker.topics.by_id, _unknown_id))
-    names = dict.fromkeys(topic.name for topic in wanted)
+    names = dict.fromkeys(topic.name for topic in topics)
     if None in names:
         return None
-    asked = [name for name in names if name is not None]
-    denied.update((name, None) for name in asked if not _may_see(broker, sender, request, name))
-    asked = [name for name in asked if name not in denied]
+    topic_names = [name for name in names if name is not None]
+    denied.update((name, None) for name in topic_names if not _may_see(broker, sender, request, name))
+    topic_names = [name for name in topic_names if name not in denied]
     failed: dict[str, ErrorCode] = {}
     if request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        absent = [name for name in asked if broker.topics.get(name) is None]
+        absent = [name for name in topic_names if broker.topics.get(name) is None]
         failed = yield from _create(broker, absent, context, now)
         if broker.config.auto_create_topics_delay_ms:
             described_ms = now.mono_ms + broker.config.auto_create_topics_delay_ms
@@ -144,7 +144,7 @@ def _asked_topics(
 
     return (
         yield from _described(
-            broker, asked, described_topic, lambda name: _unknown_topic(name, failed.get(name))
+            broker, topic_names, described_topic, lambda name: _unknown_topic(name, failed.get(name))
         )
     )
 
@@ -167,7 +167,7 @@ def _may_see(broker: Context, sender: Sender, request: messages.MetadataRequest,
 
 def _described(
     broker: Context,
-    wanted: Iterable[Wanted],
+    keys: Iterable[Wanted],
     find: Callable[[Wanted], Topic | None],
     unknown: Callable[[Wanted], messages.MetadataResponse.Topic | None],
 ) -> Generator[None, None, list[messages.MetadataResponse.Topic]]:
@@ -177,9 +177,9 @@ def _described(
     """
     budget = Budget(_STEP_US)
     described = []
-    for each in wanted:
-        topic = find(each)
-        response = unknown(each) if topic is None else _known_topic(broker, topic)
+    for key in keys:
+        topic = find(key)
+        response = unknown(key) if topic is None else _known_topic(broker, topic)
         if response is not None:
             described.append(response)
             if budget.spend(_TOPIC_US + _PARTITION_US * len(response.partitions)):
@@ -216,11 +216,11 @@ def _create(
     for begin in range(0, len(new), _CREATED_TOGETHER):
         if begin:
             yield
-        some = new[begin : begin + _CREATED_TOGETHER]
+        chunk = new[begin : begin + _CREATED_TOGETHER]
         if begin:  # other requests may have created some of them, or one with a colliding name
-            creatable = set(_creatable(broker, [topic.name for topic in some]))
-            some = [topic for topic in some if topic.name in creatable]
-        failed += _create_some(broker, some)
+            creatable = set(_creatable(broker, [topic.name for topic in chunk]))
+            chunk = [topic for topic in chunk if topic.name in creatable]
+        failed += _create_some(broker, chunk)
     if OFFSETS_TOPIC in names:
         try:
             broker.groups.shards.create_topic(now)
@@ -289,15 +289,15 @@ def leader_epochs(broker: Context, topic: Topic, start: int = 0, stop: int | Non
     An unopened log has its last epoch in a file, which is read once. -1 when the file is damaged: opening the log
     reports the damage.
     """
-    known = topic.epochs
+    known_epochs = topic.epochs
     epochs = []
     for index, partition in enumerate(topic.partitions[start:stop], start):
         if partition is not None:
             epochs.append(partition.leader_epoch)
             continue
-        epoch = known.get(index)
+        epoch = known_epochs.get(index)
         if epoch is None:
-            epoch = known[index] = _counted_epoch(broker.directory, topic.name, index)
+            epoch = known_epochs[index] = _counted_epoch(broker.directory, topic.name, index)
         epochs.append(epoch)
     return epochs
 
@@ -441,7 +441,7 @@ def fail_api_versions(
 ) -> messages.ApiVersionsResponse:
     """Answer `error`; to an unknown version with the versions of ApiVersions itself (KIP-511)."""
     response = messages.ApiVersionsResponse
-    known = messages.ApiVersionsRequest.SCHEMA.versions
+    versions = messages.ApiVersionsRequest.SCHEMA.versions
     supported = ErrorCode.UNSUPPORTED_VERSION
-    keys = [response.ApiVersion(_API_VERSIONS, known.first, known.last)] if error is supported else []
+    keys = [response.ApiVersion(_API_VERSIONS, versions.first, versions.last)] if error is supported else []
     return response(error_code=error, api_keys=keys)

@@ -310,15 +310,15 @@ def _append_all(
     responses = []
     for named in request.topic_data:
         topic = _topic(broker, named, context)
-        answers = [appends.append(topic, data) for data in named.partition_data]
+        partitions = [appends.append(topic, data) for data in named.partition_data]
         if invalid and topic is not None:
             for number, data in enumerate(named.partition_data):
                 refused = invalid.get((_key(named, context), data.index))
                 if refused is not None and 0 <= data.index < topic.partition_count:
-                    answers[number] = _refused(data.index, refused, -1)
-        if answers:  # Kafka's response names partitions, and a topic without any is not in it
+                    partitions[number] = _refused(data.index, refused, -1)
+        if partitions:  # Kafka's response names partitions, and a topic without any is not in it
             responses.append(
-                messages.ProduceResponse.TopicProduceResponse(named.name, named.topic_id, answers)
+                messages.ProduceResponse.TopicProduceResponse(named.name, named.topic_id, partitions)
             )
     if request.acks == 0:
         _finish_unanswered(broker, context, responses)
@@ -469,12 +469,12 @@ class _Appends:
         response = messages.ProduceResponse.PartitionProduceResponse
         producers = partition.producers if header.producer_id >= 0 else None
         if producers is not None:
-            found = producers.check(header)
-            if isinstance(found, AppendedBatch):
+            appended = producers.check(header)
+            if isinstance(appended, AppendedBatch):
                 self.logs.append(log)
-                return response(index, 0, found.base_offset, found.timestamp, log.log_start_offset)
-            if found:
-                return response(index, found, -1, -1, log.log_start_offset)
+                return response(index, 0, appended.base_offset, appended.timestamp, log.log_start_offset)
+            if appended:
+                return response(index, appended, -1, -1, log.log_start_offset)
         problem = self._broker.appends.memory.refuses(log, len(checked) + CHECKED_POSITION)
         if problem is not None:
             return _refused(index, Refused(ErrorCode.KAFKA_STORAGE_ERROR, problem), log.log_start_offset)

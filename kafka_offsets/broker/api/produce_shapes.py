@@ -149,9 +149,9 @@ def _cut(frame: bytes, body: int, version: int) -> tuple[bytes, bytes] | None:
     layout = _LAYOUTS.get(version)
     if layout is None:
         return None
-    name_size, rest, tail = layout
+    name_size, fixed_size, tail = layout
     try:
-        at = body + rest + frame[body + name_size]
+        at = body + fixed_size + frame[body + name_size]
         if not tail:
             size, start = *_SIZE.unpack_from(frame, at), at + 4
         elif (first := frame[at]) < 128:

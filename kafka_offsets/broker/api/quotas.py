@@ -86,11 +86,11 @@ def describe_client_quotas(
         exact, specified = _filter_of(request.components)
     except _RefusedError as refused:
         return response(error_code=refused.error, error_message=refused.message, entries=None)
-    wanted = len(exact) + len(specified)
+    component_count = len(exact) + len(specified)
     entries = []
     for entity, values in broker.directory.clients.quotas.items():
         parts = dict(entity)
-        if request.strict and len(parts) != wanted:
+        if request.strict and len(parts) != component_count:
             continue
         if exact.items() <= parts.items() and specified <= parts.keys():
             named = [response.EntityData(*part) for part in sorted(entity)]

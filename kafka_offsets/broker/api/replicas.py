@@ -49,9 +49,11 @@ def alter_partition_reassignments(
     responses = []
     for topic in request.topics:
         partitions = []
-        for asked in topic.partitions:
-            error, message = _reassign(broker, topic.name, asked.partition_index, asked.replicas)
-            partitions.append(response.ReassignablePartitionResponse(asked.partition_index, error, message))
+        for partition in topic.partitions:
+            error, message = _reassign(broker, topic.name, partition.partition_index, partition.replicas)
+            partitions.append(
+                response.ReassignablePartitionResponse(partition.partition_index, error, message)
+            )
         responses.append(response.ReassignableTopicResponse(topic.name, partitions))
     return response(
         allow_replication_factor_change=request.allow_replication_factor_change,
@@ -60,12 +62,12 @@ def alter_partition_reassignments(
     )
 
 
-def _reassign(broker: Context, topic: str, index: int, replicas: list[int] | None) -> Refusal:
-    found = broker.topics.get(topic)
-    if found is None:
-        return _UNKNOWN, f"Unable to find a topic named {topic}."
-    if not 0 <= index < found.partition_count:
-        return _UNKNOWN, f"Unable to find partition {topic}:{index}."
+def _reassign(broker: Context, name: str, index: int, replicas: list[int] | None) -> Refusal:
+    topic = broker.topics.get(name)
+    if topic is None:
+        return _UNKNOWN, f"Unable to find a topic named {name}."
+    if not 0 <= index < topic.partition_count:
+        return _UNKNOWN, f"Unable to find partition {name}:{index}."
     if replicas is None:  # cancel a reassignment
         return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None
     return check_replicas(broker, replicas)
@@ -96,13 +98,13 @@ def alter_replica_log_dirs(
     return _log_dir_results(errors)
 
 
-def _move_error(broker: Context, path: str, topic: str, index: int) -> ErrorCode:
+def _move_error(broker: Context, path: str, name: str, index: int) -> ErrorCode:
     if path != broker.directory.files.root:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    found = broker.topics.get(topic)
-    if found is None or not 0 <= index < found.partition_count:
+    topic = broker.topics.get(name)
+    if topic is None or not 0 <= index < topic.partition_count:
         return _UNKNOWN
-    if broker.replicas is not None and not broker.replicas.hosts(topic, index):
+    if broker.replicas is not None and not broker.replicas.hosts(name, index):
         return ErrorCode.REPLICA_NOT_AVAILABLE
     return ErrorCode.NONE
 
@@ -142,10 +144,12 @@ def describe_quorum(
 ) -> messages.DescribeQuorumResponse:
     """Answer that the broker is the leader and the only voter of an empty metadata log (KIP-595)."""
     response = messages.DescribeQuorumResponse
-    asked = [
-        (topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions
+    topic_partitions = [
+        (topic.topic_name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
     ]
-    if asked != [(CLUSTER_METADATA_TOPIC, 0)]:
+    if topic_partitions != [(CLUSTER_METADATA_TOPIC, 0)]:
         return response(error_message="", topics=_no_quorum(request))
     voter = response.ReplicaState(broker.node.id, NO_TOPIC_ID, 0, now.wall_ms, now.wall_ms)
     partition = response.PartitionData(0, ErrorCode.NONE, "", broker.node.id, 0, 0, [voter], [])
@@ -167,8 +171,8 @@ def _no_quorum(request: messages.DescribeQuorumRequest) -> list[messages.Describ
         response.TopicData(
             topic.topic_name,
             [
-                response.PartitionData(each.partition_index, _UNKNOWN, _NOT_HOSTED, 0, 0, 0, [], [])
-                for each in topic.partitions
+                response.PartitionData(partition.partition_index, _UNKNOWN, _NOT_HOSTED, 0, 0, 0, [], [])
+                for partition in topic.partitions
             ],
         )
         for topic in request.topics

@@ -262,12 +262,12 @@ def _create_topics(
     )
 
 
-def _plans(broker: Context, wanted: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
+def _plans(broker: Context, creatable: Iterable[messages.CreateTopicsRequest.CreatableTopic]) -> list[_Plan]:
     """Decide about every topic of a request, in the order of Kafka's answer.
 
     A name that occurs more than once is refused once, after the others, and the log of the metadata after these.
     """
-    topics = list(wanted)
+    topics = list(creatable)
     if sum(_asked_partitions(broker, topic) for topic in topics) > _MOST_PARTITIONS:
         return [_Plan(topic.name, refusal=_TOO_MANY_PARTITIONS) for topic in topics]
     times = Counter(topic.name for topic in topics)
@@ -305,8 +305,8 @@ def _plan(
     configs = {config.name: config.value for config in topic.configs}
     plan = _Plan(topic.name, _asked_partitions(broker, topic), configs=_present(configs))
     if topic.assignments:
-        placed = sorted(topic.assignments, key=lambda each: each.partition_index)
-        plan.replicas = [each.broker_ids for each in placed]
+        placed = sorted(topic.assignments, key=lambda assignment: assignment.partition_index)
+        plan.replicas = [assignment.broker_ids for assignment in placed]
     elif topic.replication_factor != _DEFAULT:
         plan.replication_factor = topic.replication_factor
     absent = [config.name for config in topic.configs if config.value is None]
@@ -400,10 +400,10 @@ def check_replicas(broker: Context, broker_ids: list[int], factor: int | None = 
             )
         previous = broker_id
     if factor is not None and len(broker_ids) != factor:
-        found = f"{assignment} a partition with {len(broker_ids)} replica(s)"
+        mismatch = f"{assignment} a partition with {len(broker_ids)} replica(s)"
         return (
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{found}, but this is not consistent with previous partitions, which have {factor} replica(s).",
+            f"{mismatch}, but this is not consistent with previous partitions, which have {factor} replica(s).",
         )
     return _FINE
 
@@ -465,10 +465,10 @@ def _created(
 
 
 def _created_config(
-    described: Described, given: str | None
+    described: Described, own_value: str | None
 ) -> messages.CreateTopicsResponse.CreatableTopicConfigs:
     """A key of a new topic; as in Kafka, the text of the request itself is its value, " 5 " for example."""
-    value = described.value if given is None else given
+    value = described.value if own_value is None else own_value
     return messages.CreateTopicsResponse.CreatableTopicConfigs(
         described.name, value, described.read_only, described.source, is_sensitive=False
     )
@@ -490,7 +490,7 @@ def delete_topics(
     part = _with_topics(request, [topic for topic in request.topics if _key(topic) not in keys])
     part.topic_names = [name for name in request.topic_names if name not in keys]
     response = _delete_topics(broker, part, context, now)
-    response.responses += [_deleted(*each, *DENIALS[ResourceType.TOPIC]) for each in refused]
+    response.responses += [_deleted(*name_and_id, *DENIALS[ResourceType.TOPIC]) for name_and_id in refused]
     return response
 
 
@@ -526,10 +526,10 @@ def _delete_topics(
     keys = [*request.topic_names, *(key for topic in request.topics if (key := _key(topic)))]
     if is_too_late(request.timeout_ms) and _unique_keys(keys):
         return refuse(request, ErrorCode.REQUEST_TIMED_OUT, context.api_version)
-    found, results = _topics_to_delete(broker, request)
+    topics, results = _topics_to_delete(broker, request)
     quota = MutationsOfRequest(broker.access.throttling, context, now, _DELETION_IS_STRICT_SINCE)
     deleted = []
-    for topic in found:
+    for topic in topics:
         if quota.refuses(topic.partition_count):
             results.append(_deleted(topic.name, topic.topic_id, *_OVER_QUOTA))
         else:
@@ -539,11 +539,11 @@ def _delete_topics(
     return messages.DeleteTopicsResponse(quota.throttle_ms, results)
 
 
-def _key(wanted: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes | None:
+def _key(topic: messages.DeleteTopicsRequest.DeleteTopicState) -> str | bytes | None:
     """Return the name or the id of a topic; None where both are given or neither is."""
-    if wanted.name is not None:
-        return None if any(wanted.topic_id) else wanted.name
-    return wanted.topic_id if any(wanted.topic_id) else None
+    if topic.name is not None:
+        return None if any(topic.topic_id) else topic.name
+    return topic.topic_id if any(topic.topic_id) else None
 
 
 def _topics_to_delete(
@@ -553,29 +553,29 @@ def _topics_to_delete(
     refused = []
     names: list[str] = list(request.topic_names)
     ids: list[bytes] = []
-    for wanted in request.topics:
-        if wanted.name is not None and any(wanted.topic_id):
+    for state in request.topics:
+        if state.name is not None and any(state.topic_id):
             message = "You may not specify both topic name and topic id."
-            refused.append(_deleted(wanted.name, wanted.topic_id, ErrorCode.INVALID_REQUEST, message))
-        elif wanted.name is not None:
-            names.append(wanted.name)
-        elif any(wanted.topic_id):
-            ids.append(wanted.topic_id)
+            refused.append(_deleted(state.name, state.topic_id, ErrorCode.INVALID_REQUEST, message))
+        elif state.name is not None:
+            names.append(state.name)
+        elif any(state.topic_id):
+            ids.append(state.topic_id)
         else:
             message = "Neither topic name nor id were specified."
             refused.append(_deleted(None, NO_TOPIC_ID, ErrorCode.INVALID_REQUEST, message))
-    found: dict[bytes, Topic | None] = {}
+    topics_by_id: dict[bytes, Topic | None] = {}
     for topic_id, times in Counter(ids).items():
         if times > 1:
             refused.append(_deleted(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
-            found[topic_id] = None
+            topics_by_id[topic_id] = None
             continue
         topic = broker.topics.by_id(topic_id)
         if topic is None:
             unknown = "This server does not host this topic ID."
             refused.append(_deleted(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID, unknown))
         else:
-            found[topic_id] = topic
+            topics_by_id[topic_id] = topic
     for name, times in Counter(names).items():
         topic = broker.topics.get(name)
         if times > 1:
@@ -583,13 +583,13 @@ def _topics_to_delete(
         elif topic is None:
             unknown = "This server does not host this topic-partition."
             refused.append(_deleted(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unknown))
-        elif topic.topic_id in found:
+        elif topic.topic_id in topics_by_id:
             message = "The provided topic name maps to an ID that was already supplied."
             refused.append(_deleted(name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
-            found[topic.topic_id] = None
+            topics_by_id[topic.topic_id] = None
         else:
-            found[topic.topic_id] = topic
-    return [topic for topic in found.values() if topic is not None], refused
+            topics_by_id[topic.topic_id] = topic
+    return [topic for topic in topics_by_id.values() if topic is not None], refused
 
 
 def _delete(broker: Context, topics: list[Topic]) -> list[Refusal]:
@@ -649,17 +649,17 @@ def _create_partitions(
     replicas: dict[str, list[list[int]]] = {}
     room = _MOST_PARTITIONS
     quota = MutationsOfRequest(broker.access.throttling, context, now, _GROWTH_IS_STRICT_SINCE)
-    for name, wanted in {topic.name: topic for topic in request.topics}.items():
+    for name, requested in {topic.name: topic for topic in request.topics}.items():
         topic = broker.topics.get(name)
-        error, message = _TWICE if times[name] > 1 else _check_growth(broker, wanted, room)
+        error, message = _TWICE if times[name] > 1 else _check_growth(broker, requested, room)
         if error is ErrorCode.NONE and topic is not None:
-            refused = quota.refuses(wanted.count - topic.partition_count)
+            refused = quota.refuses(requested.count - topic.partition_count)
             error, message = _OVER_QUOTA if refused else _FINE
         if error is ErrorCode.NONE and topic is not None:
-            room -= wanted.count - topic.partition_count
-            totals[name] = wanted.count
-            if wanted.assignments is not None:
-                replicas[name] = [each.broker_ids for each in wanted.assignments]
+            room -= requested.count - topic.partition_count
+            totals[name] = requested.count
+            if requested.assignments is not None:
+                replicas[name] = [assignment.broker_ids for assignment in requested.assignments]
         results.append(response.CreatePartitionsTopicResult(name, error, message))
     error, message = _FINE if request.validate_only or not totals else _grow(broker, totals, replicas)
     for result in results:
@@ -669,17 +669,17 @@ def _create_partitions(
 
 
 def _check_growth(
-    broker: Context, wanted: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
+    broker: Context, requested: messages.CreatePartitionsRequest.CreatePartitionsTopic, room: int
 ) -> Refusal:
-    topic = broker.topics.get(wanted.name)
+    topic = broker.topics.get(requested.name)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
-    additional = wanted.count - topic.partition_count
+    additional = requested.count - topic.partition_count
     if additional == 0:
         return ErrorCode.INVALID_PARTITIONS, f"Topic already has {topic.partition_count} partition(s)."
     if additional < 0:
         has = f"The topic {topic.name} currently has {topic.partition_count} partition(s)"
-        return ErrorCode.INVALID_PARTITIONS, f"{has}; {wanted.count} would not be an increase."
+        return ErrorCode.INVALID_PARTITIONS, f"{has}; {requested.count} would not be an increase."
     if topic.name == OFFSETS_TOPIC:
         return (
             ErrorCode.INVALID_PARTITIONS,
@@ -694,15 +694,15 @@ def _check_growth(
         return _TOO_MANY_PARTITIONS
     state = None if broker.replicas is None else broker.replicas.state(topic.name, 0)
     factor = 1 if state is None else len(state.replicas)
-    if wanted.assignments is None:
+    if requested.assignments is None:
         count = len(broker.node.broker_ids)
         too_few = ErrorCode.INVALID_REPLICATION_FACTOR, _TOO_FEW_BROKERS.format(factor, count)
         return too_few if factor > count else _FINE
-    if len(wanted.assignments) != additional:
+    if len(requested.assignments) != additional:
         wants = f"Attempted to add {additional} additional partition(s)"
-        given = f"only {len(wanted.assignments)} assignment(s) were specified."
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {given}"
-    checked = (check_replicas(broker, assignment.broker_ids, factor) for assignment in wanted.assignments)
+        mismatch = f"only {len(requested.assignments)} assignment(s) were specified."
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{wants}, but {mismatch}"
+    checked = (check_replicas(broker, assignment.broker_ids, factor) for assignment in requested.assignments)
     return next((refusal for refusal in checked if refusal is not _FINE), _FINE)
 
 

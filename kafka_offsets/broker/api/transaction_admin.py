@@ -64,21 +64,21 @@ def _describe(
     response = messages.DescribeTransactionsResponse
     if not name:
         return response.TransactionState(ErrorCode.INVALID_REQUEST, name)
-    found = broker.transactions.find(name)
-    if found is None:
+    transaction = broker.transactions.find(name)
+    if transaction is None:
         return response.TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
-    if isinstance(found, ErrorCode):
-        return response.TransactionState(found, name)
+    if isinstance(transaction, ErrorCode):
+        return response.TransactionState(transaction, name)
     by_topic: dict[str, list[int]] = {}
-    for topic, index in found.partitions:
+    for topic, index in transaction.partitions:
         by_topic.setdefault(topic, []).append(index)
     return response.TransactionState(
         transactional_id=name,
-        transaction_state=found.state.title,
-        transaction_timeout_ms=found.timeout_ms,
-        transaction_start_time_ms=found.start_ms,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
         topics=[
             response.TopicData(topic, indexes)
             for topic, indexes in by_topic.items()
@@ -105,13 +105,15 @@ def _listed_transactions(
     response = messages.ListTransactionsResponse
     budget = Budget(_STEP_COST)
     states, unknown = transactions.known_states(request.state_filters)
-    wanted = states if request.state_filters else None
+    wanted_states = states if request.state_filters else None
     producers = frozenset(request.producer_id_filters)
     listed = []
     sees = partial(sender.sees, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
-    for name, found in transactional_ids(broker.transactions):
-        if transactions.is_listed(found, wanted, producers, request.duration_filter, now) and sees(name):
-            listed.append(response.TransactionState(name, found.producer_id, found.state.title))
+    for name, transaction in transactional_ids(broker.transactions):
+        if transactions.is_listed(
+            transaction, wanted_states, producers, request.duration_filter, now
+        ) and sees(name):
+            listed.append(response.TransactionState(name, transaction.producer_id, transaction.state.title))
         if budget.spend(_COST_OF_ID):
             yield None
     if request.transactional_id_pattern:
@@ -235,7 +237,7 @@ def write_markers(
         for named in marker.topics
         for index in named.partition_indexes
     )
-    asked = list(named_once)
+    marked_partitions = list(named_once)
     logs: list[Log] = []
     has_failed = False
 
@@ -243,16 +245,16 @@ def write_markers(
         if has_failed:
             return fail_write_markers(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
         verdicts: list[dict[TopicPartition, ErrorCode]] = [{} for _ in request.markers]
-        for (number, topic_partition), error in zip(asked, errors, strict=True):
+        for (number, topic_partition), error in zip(marked_partitions, errors, strict=True):
             verdicts[number][topic_partition] = error
         return _markers_answer(request, verdicts)
 
-    if not asked:
+    if not marked_partitions:
         return _markers_answer(request, [{} for _ in request.markers])
     aggregator = ResponseAggregator(
-        broker.responses.respond, context, len(asked), build, lambda index, error: error
+        broker.responses.respond, context, len(marked_partitions), build, lambda index, error: error
     )
-    for at, (number, topic_partition) in enumerate(asked):
+    for at, (number, topic_partition) in enumerate(marked_partitions):
         marker = request.markers[number]
         error = ErrorCode.NONE if has_failed else _write_marker(broker, marker, topic_partition, logs, now)
         is_whole = marker.transaction_version != _UNKNOWN_VERSION

@@ -80,17 +80,17 @@ def init_producer_id(
         return fail_init_producer_id(request, ErrorCode.INVALID_TRANSACTION_TIMEOUT, context.api_version)
     expected = None if request.producer_id == -1 else (request.producer_id, request.producer_epoch)
 
-    def decide(found: Transaction | None) -> Decision:
+    def decide(transaction: Transaction | None) -> Decision:
         return transactions.init_producer_id(
-            found, request.transaction_timeout_ms, expected, broker.topics.new_producer_id, now
+            transaction, request.transaction_timeout_ms, expected, broker.topics.new_producer_id, now
         )
 
-    error, given, logs = broker.transactions.decide(request.transactional_id, decide, now)
-    if error or given is None:
+    error, assigned, logs = broker.transactions.decide(request.transactional_id, decide, now)
+    if error or assigned is None:
         response = fail_init_producer_id(request, _client_error(error, context), context.api_version)
     else:
         response = messages.InitProducerIdResponse(
-            producer_id=given.producer_id, producer_epoch=given.producer_epoch
+            producer_id=assigned.producer_id, producer_epoch=assigned.producer_epoch
         )
     broker.durability.respond_when_durable(context, response, logs)
     return LATER
@@ -154,13 +154,15 @@ def add_partitions(
         broker.durability.respond_when_durable(context, message, logs)
         return LATER
     # Of transactions with one id Kafka takes the last one's partitions for each, and answers with the first one's.
-    last = {asked.transactional_id: asked.topics for asked in request.transactions}
-    first = {asked.transactional_id: asked.topics for asked in reversed(request.transactions)}
+    last = {transaction.transactional_id: transaction.topics for transaction in request.transactions}
+    first = {
+        transaction.transactional_id: transaction.topics for transaction in reversed(request.transactions)
+    }
     results = []
     waiting: list[Log] = []
-    for asked in request.transactions:
-        name, producer = asked.transactional_id, (asked.producer_id, asked.producer_epoch)
-        if asked.verify_only:
+    for transaction in request.transactions:
+        name, producer = transaction.transactional_id, (transaction.producer_id, transaction.producer_epoch)
+        if transaction.verify_only:
             by_topic = _merged(_verify(broker, name, producer, last[name]))
         else:
             by_topic, logs = _add(broker, name, producer, last[name], first[name], context, now)
@@ -208,8 +210,8 @@ def _add(
         return _mirrored(answered, ErrorCode.INVALID_REQUEST), ()
     version = 2 if context.api_version >= _EPOCH_BUMPED_SINCE else 0
 
-    def decide(found: Transaction | None) -> Decision:
-        return transactions.add_partitions(found, *producer, partitions, version, now)
+    def decide(transaction: Transaction | None) -> Decision:
+        return transactions.add_partitions(transaction, *producer, partitions, version, now)
 
     joins = context.api_version >= _BATCHES_SINCE
     error, _, logs = broker.transactions.decide(transactional_id, decide, now, joins=joins)
@@ -231,11 +233,11 @@ def _refused(
     forbidden  topics that the sender may not write to
     """
     verdict = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-    for each in verdict:
-        if each[0] in forbidden:
-            verdict[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif not _exists(broker, each):
-            verdict[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for topic_partition in verdict:
+        if topic_partition[0] in forbidden:
+            verdict[topic_partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif not _exists(broker, topic_partition):
+            verdict[topic_partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     is_refused = any(error is not ErrorCode.OPERATION_NOT_ATTEMPTED for error in verdict.values())
     return verdict if is_refused else {}
 
@@ -254,10 +256,10 @@ def _verify(
         return refused
     if not transactional_id:
         return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
-    found = broker.transactions.find(transactional_id)
-    if isinstance(found, ErrorCode):
-        return dict.fromkeys(partitions, found)
-    return transactions.verify_partitions(found, *producer, partitions)
+    transaction = broker.transactions.find(transactional_id)
+    if isinstance(transaction, ErrorCode):
+        return dict.fromkeys(partitions, transaction)
+    return transactions.verify_partitions(transaction, *producer, partitions)
 
 
 def _merged(verdict: dict[TopicPartition, ErrorCode]) -> _Results:
@@ -294,9 +296,9 @@ def add_offsets(
         broker.groups.shards.create_topic(now)
     partition = OFFSETS_TOPIC, partition_for(request.group_id, broker.groups.runtime.partition_count)
 
-    def decide(found: Transaction | None) -> Decision:
+    def decide(transaction: Transaction | None) -> Decision:
         return transactions.add_partitions(
-            found, request.producer_id, request.producer_epoch, [partition], 0, now
+            transaction, request.producer_id, request.producer_epoch, [partition], 0, now
         )
 
     error, _, logs = broker.transactions.decide(request.transactional_id, decide, now)
@@ -314,18 +316,18 @@ def commit_offsets(
 ) -> messages.TxnOffsetCommitResponse | Later:
     """Commit offsets of a group in a transaction. They become visible when it is committed (KIP-447)."""
     version = context.api_version
-    known = transactional_offsets.known_partitions(broker.topics, request)
-    if not any(known.values()):
-        return transactional_offsets.answer(request, known, ErrorCode.NONE)
+    existing = transactional_offsets.known_partitions(broker.topics, request)
+    if not any(existing.values()):
+        return transactional_offsets.answer(request, existing, ErrorCode.NONE)
     if not request.group_id:
-        return transactional_offsets.answer(request, known, ErrorCode.INVALID_GROUP_ID)
+        return transactional_offsets.answer(request, existing, ErrorCode.INVALID_GROUP_ID)
     if broker.config.offset_storage == "zookeeper":  # a znode cannot hold an offset that is still pending
-        return transactional_offsets.answer(request, known, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
+        return transactional_offsets.answer(request, existing, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     hosted = broker.groups.shards.shard_of(request.group_id, now)
     if isinstance(hosted, ErrorCode):
         if hosted is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < transactional_offsets.LOADING_SINCE:
             hosted = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return transactional_offsets.answer(request, known, hosted)
+        return transactional_offsets.answer(request, existing, hosted)
     topic_partition = OFFSETS_TOPIC, hosted.shard.partition
     adds = version >= _ADDS_SINCE
     replicas = broker.replicas
@@ -336,9 +338,9 @@ def commit_offsets(
             error = outcomes.get(topic_partition, ErrorCode.NONE)
             if error:
                 answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
-                broker.responses.respond(context, transactional_offsets.answer(request, known, answered))
+                broker.responses.respond(context, transactional_offsets.answer(request, existing, answered))
             else:
-                _commit_added(broker, request, context, hosted, known, ErrorCode.NONE)
+                _commit_added(broker, request, context, hosted, existing, ErrorCode.NONE)
 
         producer = request.producer_id, request.producer_epoch
         replicas.peers.add_or_verify(
@@ -350,8 +352,8 @@ def commit_offsets(
     )
     if error:
         answered = client_error(error, knows_abortable=version >= _ABORTABLE_SINCE)
-        return transactional_offsets.answer(request, known, answered)
-    added = partial(_commit_added, broker, request, context, hosted, known)
+        return transactional_offsets.answer(request, existing, answered)
+    added = partial(_commit_added, broker, request, context, hosted, existing)
     broker.transactions.when_durable(request.transactional_id, added)
     return LATER
 
@@ -361,14 +363,14 @@ def _commit_added(
     request: messages.TxnOffsetCommitRequest,
     context: RequestContext,
     hosted: HostedShard,
-    known: Mapping[str, Set[int]],
+    existing: Mapping[str, Set[int]],
     failed: ErrorCode,
 ) -> None:
     """Decide the commit when the group's partition has joined the transaction; otherwise answer with `failed`."""
     if failed:
         broker.responses.respond(context, fail_commit_offsets(request, failed, context.api_version))
         return
-    decided = transactional_offsets.commit(hosted.shard, request, known, context, broker.clock.now())
+    decided = transactional_offsets.commit(hosted.shard, request, existing, context, broker.clock.now())
     if decided.records:
         broker.groups.shards.decide_transactional(hosted, decided)
         return
@@ -407,12 +409,12 @@ def end_transaction(
     bumps = context.api_version >= _EPOCH_BUMPED_SINCE
     before: Transaction | None = None
 
-    def decide(found: Transaction | None) -> Decision:
+    def decide(transaction: Transaction | None) -> Decision:
         """Decide the end of the transaction, and keep its previous state for the response."""
         nonlocal before
-        before = found
+        before = transaction
         return transactions.end(
-            found,
+            transaction,
             request.producer_id,
             request.producer_epoch,
             commit=request.committed,

@@ -72,7 +72,7 @@ def _names_new_topics(broker: Context, request: messages.MetadataRequest) -> boo
         request.allow_auto_topic_creation
         and broker.config.auto_create_topics_enable
         and any(
-            each.name is not None and broker.topics.get(each.name) is None for each in request.topics or ()
+            topic.name is not None and broker.topics.get(topic.name) is None for topic in request.topics or ()
         )
     )
 
@@ -217,22 +217,22 @@ class ClusterApis:
 
     def _compare_epochs(self, broker: Context, request: Any, refused: Any) -> None:
         """Answer that a leader epoch is not the current one: a replica compares it before it checks who leads."""
-        given = {
-            (name_in(topic), index_of(each)): each.current_leader_epoch
+        epochs = {
+            (name_in(topic), index_of(partition)): partition.current_leader_epoch
             for topic in request.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         for topic in refused.topics:
-            for each in topic.partitions:
-                topic_partition = TopicPartition(name_in(topic), index_of(each))
-                state, epoch = self._membership.image.state(*topic_partition), given[topic_partition]
+            for partition in topic.partitions:
+                topic_partition = TopicPartition(name_in(topic), index_of(partition))
+                state, epoch = self._membership.image.state(*topic_partition), epochs[topic_partition]
                 if (
                     state is not None
                     and broker.node.id in state.replicas
                     and 0 <= epoch != state.leader_epoch
                 ):
                     is_old = epoch < state.leader_epoch
-                    each.error_code = (
+                    partition.error_code = (
                         ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
                     )
 
@@ -247,8 +247,8 @@ class ClusterApis:
     ) -> Response | Later:
         """Refuse partitions inside fetch: it knows which of them have changed for a session."""
         named = api.named(context.api_version).topic_partitions(request, names_of(broker))
-        asked = {*named, *broker.fetch_sessions.topic_partitions(request.session_id)}
-        if all(self._view.serves(broker, *topic_partition) for topic_partition in asked):
+        topic_partitions = {*named, *broker.fetch_sessions.topic_partitions(request.session_id)}
+        if all(self._view.serves(broker, *topic_partition) for topic_partition in topic_partitions):
             return api.handle(broker, request, context, now, refuses)
         followers_serve = context.api_version >= FOLLOWERS_SERVE_SINCE
 
@@ -283,14 +283,14 @@ class ClusterApis:
         named: set[int] = set()
         changed: Any = response
         for topic in changed.responses:
-            found = broker.topics.get(topic_name(broker, topic))
+            known_topic = broker.topics.get(topic_name(broker, topic))
             partitions = topic.partition_responses if api.key == _PRODUCE else topic.partitions
-            for each in partitions:
-                if found is None or each.error_code not in _AT_ANOTHER_LEADER:
+            for partition in partitions:
+                if known_topic is None or partition.error_code not in _AT_ANOTHER_LEADER:
                     continue
-                index = index_of(each)
-                state = self._view.state(found, index)
-                each.current_leader = changed.LeaderIdAndEpoch(state.leader, state.leader_epoch)
+                index = index_of(partition)
+                state = self._view.state(known_topic, index)
+                partition.current_leader = changed.LeaderIdAndEpoch(state.leader, state.leader_epoch)
                 named.add(state.leader)
         changed.node_endpoints = [
             changed.NodeEndpoint(node.id, host, port)
@@ -307,8 +307,8 @@ class ClusterApis:
         is_transactional = api.addresses is Addresses.TRANSACTION
 
         def is_coordinated_by_another(key: str) -> bool:
-            found = self._view.coordinator(broker, key, is_transactional=is_transactional)
-            return found != broker.node.id
+            coordinator_id = self._view.coordinator(broker, key, is_transactional=is_transactional)
+            return coordinator_id != broker.node.id
 
         version = context.api_version
         named = api.named(version)
@@ -377,9 +377,9 @@ class ClusterApis:
         is_named = context.api_version >= _LISTENER_NOT_FOUND_SINCE
         error = ErrorCode.LISTENER_NOT_FOUND if is_named else ErrorCode.LEADER_NOT_AVAILABLE
         for topic in response.topics if missing else ():
-            for each in topic.partitions:
-                if each.leader_id in missing:
-                    each.error_code, each.leader_id = error, NO_LEADER
+            for partition in topic.partitions:
+                if partition.leader_id in missing:
+                    partition.error_code, partition.leader_id = error, NO_LEADER
 
     def _describe_partitions(
         self,
@@ -391,30 +391,30 @@ class ClusterApis:
         """Unlike Metadata, this names eligible leader replicas, and a partition without a leader has no error."""
         self._name_replicas(broker, response)
         for topic in response.topics:
-            found = broker.topics.get(topic.name) if topic.name else None
-            if found is None or topic.error_code:
+            known_topic = broker.topics.get(topic.name) if topic.name else None
+            if known_topic is None or topic.error_code:
                 continue
-            for each in topic.partitions:
-                state = self._view.state(found, each.partition_index)
-                each.error_code = ErrorCode.NONE
-                each.eligible_leader_replicas = list(state.elr)
-                each.last_known_elr = [] if state.last_leader == NO_LEADER else [state.last_leader]
+            for partition in topic.partitions:
+                state = self._view.state(known_topic, partition.partition_index)
+                partition.error_code = ErrorCode.NONE
+                partition.eligible_leader_replicas = list(state.elr)
+                partition.last_known_elr = [] if state.last_leader == NO_LEADER else [state.last_leader]
 
     def _name_replicas(
         self, broker: Context, response: messages.MetadataResponse | messages.DescribeTopicPartitionsResponse
     ) -> None:
         for topic in response.topics:
-            found = broker.topics.get(topic.name) if topic.name else None
-            if found is None or topic.error_code:
+            known_topic = broker.topics.get(topic.name) if topic.name else None
+            if known_topic is None or topic.error_code:
                 continue
-            for each in topic.partitions:
-                index = each.partition_index
-                state = self._view.state(found, index)
-                each.leader_id, each.leader_epoch = state.leader, state.leader_epoch
-                each.replica_nodes, each.isr_nodes = list(state.replicas), list(state.isr)
-                each.offline_replicas = [n for n in each.replica_nodes if not self._view.is_up(n)]
-                if each.leader_id == NO_LEADER:
-                    each.error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            for partition in topic.partitions:
+                index = partition.partition_index
+                state = self._view.state(known_topic, index)
+                partition.leader_id, partition.leader_epoch = state.leader, state.leader_epoch
+                partition.replica_nodes, partition.isr_nodes = list(state.replicas), list(state.isr)
+                partition.offline_replicas = [n for n in partition.replica_nodes if not self._view.is_up(n)]
+                if partition.leader_id == NO_LEADER:
+                    partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
 
     def _describe_cluster(
         self,
@@ -441,18 +441,20 @@ class ClusterApis:
         response: messages.FindCoordinatorResponse,
     ) -> None:
         is_transactional = request.key_type == _TRANSACTION
-        each: messages.FindCoordinatorResponse | messages.FindCoordinatorResponse.Coordinator
-        for each in (*response.coordinators,) or (response,):
-            key = request.key if isinstance(each, messages.FindCoordinatorResponse) else each.key
-            if each.error_code:
+        coordinator: messages.FindCoordinatorResponse | messages.FindCoordinatorResponse.Coordinator
+        for coordinator in (*response.coordinators,) or (response,):
+            key = (
+                request.key if isinstance(coordinator, messages.FindCoordinatorResponse) else coordinator.key
+            )
+            if coordinator.error_code:
                 continue
             node = self._view.broker(self._view.coordinator(broker, key, is_transactional=is_transactional))
             address = None if node is None else node.address_at(context.connection.listener)
             if node is None or address is None:
-                each.error_code, each.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
-                each.node_id, each.host, each.port = NO_BROKER, "", -1
+                coordinator.error_code, coordinator.error_message = ErrorCode.COORDINATOR_NOT_AVAILABLE, ""
+                coordinator.node_id, coordinator.host, coordinator.port = NO_BROKER, "", -1
             else:
-                each.node_id, each.host, each.port = node.id, *address
+                coordinator.node_id, coordinator.host, coordinator.port = node.id, *address
 
     def _list_groups(
         self,
@@ -462,9 +464,9 @@ class ClusterApis:
         response: messages.ListGroupsResponse,
     ) -> None:
         response.groups = [
-            each
-            for each in response.groups
-            if self._view.coordinator(broker, each.group_id, is_transactional=False) == broker.node.id
+            group
+            for group in response.groups
+            if self._view.coordinator(broker, group.group_id, is_transactional=False) == broker.node.id
         ]
 
     def _list_transactions(
@@ -475,9 +477,10 @@ class ClusterApis:
         response: messages.ListTransactionsResponse,
     ) -> None:
         response.transaction_states = [
-            each
-            for each in response.transaction_states
-            if self._view.coordinator(broker, each.transactional_id, is_transactional=True) == broker.node.id
+            transaction
+            for transaction in response.transaction_states
+            if self._view.coordinator(broker, transaction.transactional_id, is_transactional=True)
+            == broker.node.id
         ]
 
     def _list_config_resources(
@@ -488,8 +491,8 @@ class ClusterApis:
         response: messages.ListConfigResourcesResponse,
     ) -> None:
         every = response.config_resources
-        kept = [each for each in every if each.resource_type not in _BROKER_RESOURCES]
-        kinds = [each.resource_type for each in every if each.resource_type in _BROKER_RESOURCES]
+        kept = [resource for resource in every if resource.resource_type not in _BROKER_RESOURCES]
+        kinds = [resource.resource_type for resource in every if resource.resource_type in _BROKER_RESOURCES]
         response.config_resources = kept + [
             response.ConfigResource(str(node.id), kind) for kind in kinds for node in self._view.up
         ]
@@ -506,25 +509,25 @@ class ClusterApis:
             for partition in topic.partitions:
                 if partition.error_code:
                     continue
-                (own,) = partition.current_voters
+                (voter,) = partition.current_voters
                 partition.leader_id = self._view.controller_id
                 partition.current_voters = [
                     response.ReplicaState(
-                        each.id,
-                        own.replica_directory_id,
+                        node.id,
+                        voter.replica_directory_id,
                         *(
-                            (own.log_end_offset, own.last_fetch_timestamp, own.last_caught_up_timestamp)
-                            if each.is_up
+                            (voter.log_end_offset, voter.last_fetch_timestamp, voter.last_caught_up_timestamp)
+                            if node.is_up
                             else (-1, -1, -1)
                         ),
                     )
-                    for each in self._view.brokers
+                    for node in self._view.brokers
                 ]
         if response.nodes:  # since version 2
             name = response.nodes[0].listeners[0].name
             response.nodes = [
-                response.Node(each.id, [response.Listener(name, each.host, each.port)])
-                for each in self._view.brokers
+                response.Node(node.id, [response.Listener(name, node.host, node.port)])
+                for node in self._view.brokers
             ]
 
     # -- requests that place replicas
@@ -536,19 +539,19 @@ class ClusterApis:
         context: RequestContext,
         response: messages.CreateTopicsResponse,
     ) -> None:
-        asked = {topic.name: topic for topic in request.topics}
-        for each in response.topics:
-            wanted, found = asked[each.name], broker.topics.get(each.name)
-            if each.error_code or each.topic_config_error_code:
+        requested_topics = {topic.name: topic for topic in request.topics}
+        for created in response.topics:
+            requested, known_topic = requested_topics[created.name], broker.topics.get(created.name)
+            if created.error_code or created.topic_config_error_code:
                 continue
-            if found is not None and not request.validate_only:
-                each.replication_factor = len(self._view.state(found, 0).replicas)
-            elif wanted.assignments:
-                each.replication_factor = len(wanted.assignments[0].broker_ids)
-            elif wanted.replication_factor > 0:
-                each.replication_factor = wanted.replication_factor
+            if known_topic is not None and not request.validate_only:
+                created.replication_factor = len(self._view.state(known_topic, 0).replicas)
+            elif requested.assignments:
+                created.replication_factor = len(requested.assignments[0].broker_ids)
+            elif requested.replication_factor > 0:
+                created.replication_factor = requested.replication_factor
             else:
-                each.replication_factor = min(
+                created.replication_factor = min(
                     broker.config.default_replication_factor, len(self._view.brokers)
                 )
 
@@ -560,12 +563,12 @@ class ClusterApis:
         response: messages.AlterPartitionReassignmentsResponse,
     ) -> None:
         """Begin to move replicas, or cancel that."""
-        for wanted, answered in zip(request.topics, response.responses, strict=True):
-            for asked, each in zip(wanted.partitions, answered.partitions, strict=True):
-                is_cancelled = asked.replicas is None and broker.topics.get(wanted.name) is not None
-                if is_cancelled or not each.error_code:
-                    topic_partition = TopicPartition(wanted.name, asked.partition_index)
-                    each.error_code = self._membership.reassign(topic_partition, asked.replicas)
+        for topic, answered in zip(request.topics, response.responses, strict=True):
+            for partition, result in zip(topic.partitions, answered.partitions, strict=True):
+                is_cancelled = partition.replicas is None and broker.topics.get(topic.name) is not None
+                if is_cancelled or not result.error_code:
+                    topic_partition = TopicPartition(topic.name, partition.partition_index)
+                    result.error_code = self._membership.reassign(topic_partition, partition.replicas)
 
     def _list_reassignments(
         self,
@@ -574,12 +577,14 @@ class ClusterApis:
         context: RequestContext,
         response: messages.ListPartitionReassignmentsResponse,
     ) -> None:
-        asked = None
+        requested = None
         if request.topics is not None:
-            asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+            requested = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
         topics: dict[str, messages.ListPartitionReassignmentsResponse.OngoingTopicReassignment] = {}
         for topic_partition, state in self._membership.image.placed():
-            if not state.is_reassigning or (asked is not None and tuple(topic_partition) not in asked):
+            if not state.is_reassigning or (
+                requested is not None and tuple(topic_partition) not in requested
+            ):
                 continue
             topic = topics.setdefault(
                 topic_partition.topic, response.OngoingTopicReassignment(topic_partition.topic, [])
@@ -610,13 +615,17 @@ class ClusterApis:
             TopicPartition(topic.name, index) for topic, index in self._asked_elections(broker, request)
         ]
         errors = self._membership.elect(topic_partitions, unclean=request.election_type == _UNCLEAN)
-        answered = {each.topic: each for each in response.replica_election_results}
+        answered = {topic_result.topic: topic_result for topic_result in response.replica_election_results}
         is_for_all = request.topic_partitions is None
         for topic_partition, error in errors.items():
             if is_for_all and error is ErrorCode.ELECTION_NOT_NEEDED:
                 continue
             results = answered[topic_partition.topic].partition_result
-            results[:] = [each for each in results if each.partition_id != topic_partition.partition]
+            results[:] = [
+                partition_result
+                for partition_result in results
+                if partition_result.partition_id != topic_partition.partition
+            ]
             result = response.PartitionResult(topic_partition.partition, error, _ELECTION_MESSAGES.get(error))
             results.append(result)
         return response
@@ -636,9 +645,9 @@ class ClusterApis:
     ) -> list[tuple[Topic, int]]:
         if request.topic_partitions is None:
             return [(topic, i) for topic in broker.topics.all() for i in range(topic.partition_count)]
-        asked = []
-        for each in request.topic_partitions:
-            topic = broker.topics.get(each.topic)
+        partitions = []
+        for named in request.topic_partitions:
+            topic = broker.topics.get(named.topic)
             if topic is not None:
-                asked += [(topic, i) for i in each.partitions if 0 <= i < topic.partition_count]
-        return asked
+                partitions += [(topic, i) for i in named.partitions if 0 <= i < topic.partition_count]
+        return partitions

@@ -134,14 +134,14 @@ class _Opened:
     ) -> None:
         key, version = read_api_key_and_version(frame)
         apis = envelope.connection.apis
-        found = (broker.apis if apis is None else apis).by_key.get(key)
-        codecs = None if found is None else found.codecs(version)
-        if found is None or codecs is None:
+        api = (broker.apis if apis is None else apis).by_key.get(key)
+        codecs = None if api is None else api.codecs(version)
+        if api is None or codecs is None:
             raise ProtocolError(f"API key {key} is not served in version {version}", 0)
-        self.is_forwardable = found.forwarded
+        self.is_forwardable = api.forwarded
         if apis is not None:  # a connection within this process has APIs that do not check rights
-            (found,) = authorized(broker.access.authorizer, Apis([found]))
-        self._broker, self._envelope, self._api, self._codecs = broker, envelope, found, codecs
+            (api,) = authorized(broker.access.authorizer, Apis([api]))
+        self._broker, self._envelope, self._api, self._codecs = broker, envelope, api, codecs
         correlation_id, client_id, body = read_request_header(frame, codecs.has_tagged_request_header)
         # It is passed on no further, or brokers with different metadata would send it in a circle.
         self._context = RequestContext(

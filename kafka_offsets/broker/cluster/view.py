@@ -55,9 +55,9 @@ class ClusterView:
 
     def state(self, topic: Topic, index: int) -> PartitionState:
         """Return the state of a partition that exists."""
-        found = self.image.state(topic.name, index)
-        assert found is not None, f"{topic.name}-{index} is in the directory and not in the metadata"
-        return found
+        state = self.image.state(topic.name, index)
+        assert state is not None, f"{topic.name}-{index} is in the directory and not in the metadata"
+        return state
 
     def leader(self, topic: Topic, index: int) -> int:
         """Return the broker that leads a partition, -1 for none."""

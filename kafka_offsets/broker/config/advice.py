@@ -155,7 +155,7 @@ def advice_on_variable(variable: str) -> str:
 def variables_for_redpanda(words: Sequence[str]) -> str:
     """Return the variables for the addresses in the flags of `redpanda start`: NAME://HOST:PORT, HOST:PORT or HOST."""
     flags = dict(re.findall(r"--(kafka-addr|advertise-kafka-addr)[= ](\S+)", " ".join(words)))
-    found, names = {}, []
+    values, names = {}, []
     for flag, variable in (
         ("kafka-addr", "KAFKA_LISTENERS"),
         ("advertise-kafka-addr", "KAFKA_ADVERTISED_LISTENERS"),
@@ -169,8 +169,8 @@ def variables_for_redpanda(words: Sequence[str]) -> str:
             addresses.append(
                 f"{names[-1]}://{address if re.search(r':[0-9]+$', address) else f'{address}:9092'}"
             )
-        found[variable] = ",".join(addresses)
+        values[variable] = ",".join(addresses)
     protocols = ",".join(f"{name}:PLAINTEXT" for name in dict.fromkeys(names))
     if protocols != "PLAINTEXT:PLAINTEXT":
-        found["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = protocols
-    return " ".join(f"{variable}={value}" for variable, value in found.items())
+        values["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = protocols
+    return " ".join(f"{variable}={value}" for variable, value in values.items())

@@ -60,12 +60,12 @@ def check_together(config: Values) -> None:
 
 def _check_inter_broker(config: Values) -> None:
     """Raise ConfigError for what is set of the listener between brokers; the default matters in a cluster alone."""
-    given = [
+    set_names = [
         name
         for name in ("inter.broker.listener.name", "security.inter.broker.protocol")
         if name in config.given
     ]
-    if len(given) > 1:
-        raise ConfigError(f"Only one of {' and '.join(given)} should be set.")
-    if given:
+    if len(set_names) > 1:
+        raise ConfigError(f"Only one of {' and '.join(set_names)} should be set.")
+    if set_names:
         config.inter_broker_endpoint()

@@ -35,11 +35,13 @@ def configured_values(
     values: dict[str, object] = {}
     old_addresses: dict[str, str] = {}
     ignored: list[str] = []
-    given = [(name, value, "") for name, value in overrides.items()]
+    settings = [(name, value, "") for name, value in overrides.items()]
     if properties_file is not None:
-        read = read_properties(properties_file)
-        given = [(name, text, f"{properties_file} line {line}: ") for line, name, text in read] + given
-    for name, value, where in given:
+        properties = read_properties(properties_file)
+        settings = [
+            (name, text, f"{properties_file} line {line}: ") for line, name, text in properties
+        ] + settings
+    for name, value, where in settings:
         key = keys.get(_ALIASES.get(name, name)) or key_of_listener(keys, name)
         if key is not None:
             values[name] = _parsed(key, value, where)

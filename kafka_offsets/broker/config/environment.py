@@ -51,13 +51,13 @@ def environment_settings(
     Raises ConfigError for variables of images that cannot be used.
     """
     listeners, unknown, warnings = named_listeners(environment), list[str](), list[str]()
-    found = settings_of_images(environment) | listeners
+    settings = settings_of_images(environment) | listeners
     for variable in sorted(environment):
         if not variable.startswith(_PREFIX) and (advice := advice_on_variable(variable)):
             warnings.append(f"{variable} has no effect: {advice}")
     for variable, name, value in _named(environment):
         if is_known(name, keys) and not (name in OLD_ADDRESSES and value.startswith(_OF_KUBERNETES)):
-            found[name] = value
+            settings[name] = value
         elif listeners and variable in NAMES_OF_LISTENERS:
             continue
         elif advice := advice_on_variable(variable) or advice_on(name):
@@ -68,15 +68,15 @@ def environment_settings(
         warnings.append(f"these variables name no key of a broker: {', '.join(unknown)}")
     for warning in warnings if warns else ():
         logger.warning("%s", warning)
-    if not _OF_KRAFT.isdisjoint(found):
-        found.setdefault("controller.listener.names", _CONTROLLER)
-    if "advertised.listeners" in found:
-        found.setdefault("listeners", listeners_for(found["advertised.listeners"]))
-    elif not OLD_ADDRESSES.isdisjoint(found):
-        found.setdefault("listeners", listeners_of_host(found))
-    if has_tls(found.get("listeners", ""), found.get("listener.security.protocol.map", "")):
-        found = files_of_secrets(environment) | found
-    return found
+    if not _OF_KRAFT.isdisjoint(settings):
+        settings.setdefault("controller.listener.names", _CONTROLLER)
+    if "advertised.listeners" in settings:
+        settings.setdefault("listeners", listeners_for(settings["advertised.listeners"]))
+    elif not OLD_ADDRESSES.isdisjoint(settings):
+        settings.setdefault("listeners", listeners_of_host(settings))
+    if has_tls(settings.get("listeners", ""), settings.get("listener.security.protocol.map", "")):
+        settings = files_of_secrets(environment) | settings
+    return settings
 
 
 def _named(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

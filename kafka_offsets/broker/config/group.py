@@ -142,8 +142,8 @@ class GroupConfigs:
     def check(self, group: str, configs: Mapping[str, str]) -> None:
         """Raise ConfigError, with Kafka's message if Kafka has one, when a configuration is not valid."""
         check_group_configs(self._config, configs)
-        known = self._directory.group_configs
-        if configs and group not in known and len(known) >= MOST_GROUPS:
+        stored = self._directory.group_configs
+        if configs and group not in stored and len(stored) >= MOST_GROUPS:
             raise ConfigError(f"{MOST_GROUPS} groups have a configuration, the most allowed")
 
     def set(self, group: str, configs: Mapping[str, str]) -> None:

@@ -98,23 +98,23 @@ class InitialTopic(NamedTuple):
 
 def settings_of_images(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the keys that variables of single images set. Raises ConfigError."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for known_by, variables in _OF_IMAGES.items():
         if known_by in environment:
-            found |= {key: environment[name] for name, key in variables.items() if environment.get(name)}
+            settings |= {key: environment[name] for name, key in variables.items() if environment.get(name)}
     for name, keys in _KEYS.items():
         if name in environment:
-            found |= dict.fromkeys(keys, environment[name])
+            settings |= dict.fromkeys(keys, environment[name])
     users = [pair for names, passwords in _USERS.items() for pair in _users(environment, names, passwords)]
     if users:
-        found["sasl.users"] = users_text(dict(users))
+        settings["sasl.users"] = users_text(dict(users))
     if "KAFKA_INTER_BROKER_USER" in environment:
-        found["sasl.inter.broker.user"] = environment["KAFKA_INTER_BROKER_USER"]
+        settings["sasl.inter.broker.user"] = environment["KAFKA_INTER_BROKER_USER"]
     file = _LOGIN_FILE.search(environment.get("KAFKA_OPTS", ""))
     path = "" if file is None else file[1].strip("\"'")
     if path and (Path(path).exists() or not path.startswith(_BITNAMI)):
-        found["java.security.auth.login.config"] = path
-    return found
+        settings["java.security.auth.login.config"] = path
+    return settings
 
 
 def named_listeners(environment: Mapping[str, str]) -> dict[str, str]:
@@ -150,15 +150,17 @@ def files_of_secrets(environment: Mapping[str, str]) -> dict[str, str]:
 
     Raises ConfigError for a file of a password that cannot be read.
     """
-    found = {key: str(_SECRETS / environment[name]) for name, key in _FILES.items() if environment.get(name)}
+    settings = {
+        key: str(_SECRETS / environment[name]) for name, key in _FILES.items() if environment.get(name)
+    }
     for name, key in _CREDENTIALS.items():
         if not environment.get(name):
             continue
         try:
-            found[key] = read_text(_SECRETS / environment[name]).rstrip("\n")
+            settings[key] = read_text(_SECRETS / environment[name]).rstrip("\n")
         except TextError as error:
             raise ConfigError(f"{name}: {error}; or set KAFKA_{key.upper().replace('.', '_')}") from error
-    return found
+    return settings
 
 
 def initial_topics(environment: Mapping[str, str]) -> list[InitialTopic]:
@@ -166,7 +168,7 @@ def initial_topics(environment: Mapping[str, str]) -> list[InitialTopic]:
 
     Raises ConfigError for anything else.
     """
-    found = []
+    topics = []
     for variable in _TOPICS:
         value = environment.get(variable, "")
         if not variable.startswith("KAFKA_") and ":" not in value:
@@ -175,8 +177,8 @@ def initial_topics(environment: Mapping[str, str]) -> list[InitialTopic]:
             match = _TOPIC.fullmatch(text)
             if match is None:
                 raise ConfigError(f"{variable}: NAME:PARTITIONS:REPLICAS:POLICY is needed, not {text}")
-            found.append(InitialTopic(match[1], None if match[2] is None else int(match[2]), match[3]))
-    return found
+            topics.append(InitialTopic(match[1], None if match[2] is None else int(match[2]), match[3]))
+    return topics
 
 
 def _users(environment: Mapping[str, str], names: str, passwords: str) -> list[tuple[str, str]]:

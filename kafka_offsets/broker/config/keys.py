@@ -602,13 +602,13 @@ class Config(SecurityKeys):
         if profile is not None:
             overrides = {"profile": profile} | dict(overrides or {})
         values = configured_values(KEYS, properties_file, overrides or {}, warns=warns)
-        given = frozenset(values)
+        given_names = frozenset(values)
         if values.get("profile") == "kafka":
             values = {name: key.kafka_default for name, key in KEYS.items()} | values
         of_listeners = take_listener_values(values)
         loaded = cls(
             **{KEYS[name].attribute: value for name, value in values.items()},
-            given=given,
+            given=given_names,
             of_listeners=of_listeners,
         )
         loaded.endpoints()
@@ -629,11 +629,11 @@ class Config(SecurityKeys):
     @property
     def retention_ms(self) -> int:
         """The age at which old segments are deleted, -1: never, by the finest log.retention.* key that is set."""
-        found = self.log_retention_ms
-        if found is None:
+        retention_ms = self.log_retention_ms
+        if retention_ms is None:
             minutes = self.log_retention_minutes
-            found = self.log_retention_hours * _HOUR_MS if minutes is None else minutes * _MINUTE_MS
-        return max(found, -1)
+            retention_ms = self.log_retention_hours * _HOUR_MS if minutes is None else minutes * _MINUTE_MS
+        return max(retention_ms, -1)
 
     def value(self, name: str) -> Any:
         """Return the value of a key by Kafka's name. Raises KeyError for a name that is not in the table."""
@@ -654,13 +654,17 @@ class Config(SecurityKeys):
         """
         names = next((family for family in _FAMILIES if name in family), (name,))
         sources = [
-            (each, self.value(each), ConfigSource.STATIC_BROKER) for each in names if each in self.given
+            (key_name, self.value(key_name), ConfigSource.STATIC_BROKER)
+            for key_name in names
+            if key_name in self.given
         ]
-        sources += [(each, self.default_of(each), ConfigSource.DEFAULT) for each in names]
-        found = (
-            Synonym(each, shown_text(value), source) for each, value, source in sources if value is not None
+        sources += [(key_name, self.default_of(key_name), ConfigSource.DEFAULT) for key_name in names]
+        synonyms = (
+            Synonym(key_name, shown_text(value), source)
+            for key_name, value, source in sources
+            if value is not None
         )
-        return tuple(dropwhile(lambda synonym: synonym.name != name, found))
+        return tuple(dropwhile(lambda synonym: synonym.name != name, synonyms))
 
     def _described(self, key: Key) -> Described:
         source = ConfigSource.STATIC_BROKER if key.name in self.given else ConfigSource.DEFAULT

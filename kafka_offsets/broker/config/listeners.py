@@ -60,8 +60,8 @@ class Endpoint(NamedTuple):
 def known_form(texts: tuple[str, ...]) -> str | None:
     """Return why a list of listeners is refused, or None: each is NAME://HOST:PORT, with a name of its own."""
     for text in texts:
-        found = _FORM.fullmatch(text)
-        if found is None or int(found["port"]) > 65535:
+        match = _FORM.fullmatch(text)
+        if match is None or int(match["port"]) > 65535:
             return f"no port in {text}" if "://" in text else f"NAME://HOST:PORT is needed, not {text}"
     names = names_of(texts)
     return None if len(set(names)) == len(names) else "each listener needs a name of its own"
@@ -102,7 +102,7 @@ def known_protocols(protocols: str) -> str | None:
 
 def mapped_names(protocols: Iterable[str]) -> set[str]:
     """Return the names of listeners in a `listener.security.protocol.map`, in capitals."""
-    return {each.partition(":")[0].strip().upper() for each in protocols}
+    return {entry.partition(":")[0].strip().upper() for entry in protocols}
 
 
 def choose_endpoints(
@@ -120,7 +120,7 @@ def choose_endpoints(
     """
     for_controllers = {name.upper() for name in controllers}
     by_name = {
-        name.strip().upper(): protocol for name, _, protocol in (each.partition(":") for each in protocols)
+        name.strip().upper(): protocol for name, _, protocol in (entry.partition(":") for entry in protocols)
     }
     clients = [text for text in listeners if _name(text) not in for_controllers]
     if not clients:
@@ -135,7 +135,7 @@ def choose_endpoints(
             "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
             f"Found {','.join(addresses)}. The valid options based on the current configuration are {','.join(names)}"
         )
-    found = []
+    endpoints = []
     for text in clients:
         if addresses and _name(text) not in addresses:
             continue
@@ -145,8 +145,8 @@ def choose_endpoints(
                 f"Invalid value [{', '.join(listeners)}] for configuration listeners: "
                 f"{text} has none of the protocols {', '.join(PROTOCOLS_OF_LISTENERS)}"
             )
-        found.append(Endpoint(_name(text), protocol, _address(text), addresses.get(_name(text))))
-    return tuple(found)
+        endpoints.append(Endpoint(_name(text), protocol, _address(text), addresses.get(_name(text))))
+    return tuple(endpoints)
 
 
 def listeners_for(advertised: str) -> str:
@@ -174,22 +174,23 @@ def new_addresses(old: Mapping[str, str]) -> dict[str, str]:
 
     Source: KafkaConfig.getListeners and getAdvertisedListeners of Kafka 2.8.
     """
-    found = {}
+    settings = {}
     host, port = old.get("host.name", ""), old.get("port", _OLD_PORT)
     if "host.name" in old or "port" in old:
-        found["listeners"] = listeners_of_host(old)
+        settings["listeners"] = listeners_of_host(old)
     if "advertised.host.name" in old or "advertised.port" in old:
         for_clients = old.get("advertised.host.name", host), old.get("advertised.port", port)
-        found["advertised.listeners"] = "PLAINTEXT://{}:{}".format(*for_clients)
-    return found
+        settings["advertised.listeners"] = "PLAINTEXT://{}:{}".format(*for_clients)
+    return settings
 
 
 def has_tls(listeners: str, protocols: str) -> bool:
     """Return whether one of `listeners` has TLS by its name, or by a `listener.security.protocol.map`."""
     by_name = {
-        name.strip(): protocol for name, _, protocol in (each.partition(":") for each in protocols.split(","))
+        name.strip(): protocol
+        for name, _, protocol in (entry.partition(":") for entry in protocols.split(","))
     }
-    names = [each.partition("://")[0].strip() for each in listeners.split(",")]
+    names = [entry.partition("://")[0].strip() for entry in listeners.split(",")]
     return any(by_name.get(name, name).strip().endswith("SSL") for name in names)
 
 
@@ -202,8 +203,8 @@ def unadvertised(
     listeners: Iterable[str], advertised: Iterable[str], controllers: Iterable[str]
 ) -> list[str]:
     """Return the names of listeners that `advertised.listeners` lacks: clients there could not learn of any broker."""
-    known = {*names_of(advertised), *(name.upper() for name in controllers)}
-    return [name for name in names_of(listeners) if name not in known]
+    known_names = {*names_of(advertised), *(name.upper() for name in controllers)}
+    return [name for name in names_of(listeners) if name not in known_names]
 
 
 def local_host(host: str) -> str:
@@ -225,20 +226,20 @@ def node_ports(endpoints: Sequence[Endpoint], port: int, number: int) -> tuple[i
     number  of the broker, from 0 on: each broker takes the next ports
     """
     first = (port, *(endpoint.listener.port for endpoint in endpoints[1:]))
-    return tuple(each + number if each else 0 for each in first)
+    return tuple(first_port + number if first_port else 0 for first_port in first)
 
 
 def check_node_ports(endpoints: Sequence[Endpoint], port: int, count: int) -> None:
     """Raise ConfigError if two listeners of some brokers on this machine need the same port, or one too high."""
     taken: dict[int, str] = {}
     for number in range(count):
-        for endpoint, each in zip(endpoints, node_ports(endpoints, port, number), strict=True):
-            if each > _HIGHEST_PORT:
-                raise ConfigError(f"there are no {count} ports from {each - number} on")
-            if each and taken.setdefault(each, endpoint.name) != endpoint.name:
+        for endpoint, node_port in zip(endpoints, node_ports(endpoints, port, number), strict=True):
+            if node_port > _HIGHEST_PORT:
+                raise ConfigError(f"there are no {count} ports from {node_port - number} on")
+            if node_port and taken.setdefault(node_port, endpoint.name) != endpoint.name:
                 raise ConfigError(
                     f"listeners: {count} brokers need {count} ports for each listener, and "
-                    f"{endpoint.name} and {taken[each]} both need {each}"
+                    f"{endpoint.name} and {taken[node_port]} both need {node_port}"
                 )
 
 
@@ -251,7 +252,7 @@ def _name(text: str) -> str:
 
 
 def _address(text: str) -> Listener:
-    found = _FORM.fullmatch(text)
-    assert found is not None, f"{text} was checked by known_form"
-    host = found["host"]
-    return Listener(host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(found["port"]))
+    match = _FORM.fullmatch(text)
+    assert match is not None, f"{text} was checked by known_form"
+    host = match["host"]
+    return Listener(host[1:-1] if host.startswith("[") and host.endswith("]") else host, int(match["port"]))

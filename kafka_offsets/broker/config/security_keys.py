@@ -58,8 +58,8 @@ def known_validator(name: str) -> str | None:
 
 def _known_authorizer(name: str) -> str | None:
     """Return why an authorizer cannot be used, else None."""
-    known = ("", STANDARD_AUTHORIZER, *_WITH_ZOOKEEPER)
-    return None if name in known else f"the only authorizer is {STANDARD_AUTHORIZER}"
+    supported = ("", STANDARD_AUTHORIZER, *_WITH_ZOOKEEPER)
+    return None if name in supported else f"the only authorizer is {STANDARD_AUTHORIZER}"
 
 
 def _known_principals(text: str) -> str | None:
@@ -72,7 +72,7 @@ def _known_principals(text: str) -> str | None:
 
 
 def _principals(text: str) -> list[str]:
-    return [str(parse_principal(each.strip())) for each in text.split(";") if each.strip()]
+    return [str(parse_principal(principal.strip())) for principal in text.split(";") if principal.strip()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,25 +318,25 @@ class SecurityKeys:
         """
         name = (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
         endpoints = self.endpoints()
-        found = next((each for each in endpoints if each.name == name), None)
-        if found is None:
+        endpoint = next((endpoint for endpoint in endpoints if endpoint.name == name), None)
+        if endpoint is None:
             if self.inter_broker_listener_name and name not in mapped_names(self._protocols()):
                 raise ConfigError(
                     f"Listener with name {name} defined in inter.broker.listener.name not found in "
                     "listener.security.protocol.map."
                 )
-            names = ",".join(each.name for each in endpoints)
+            names = ",".join(endpoint.name for endpoint in endpoints)
             raise ConfigError(
                 "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid "
                 f"options based on currently configured listeners are {names}"
             )
         mechanism = self.sasl_mechanism_inter_broker_protocol
-        if found.has_sasl and mechanism not in self.of_listener(name, "sasl.enabled.mechanisms"):
+        if endpoint.has_sasl and mechanism not in self.of_listener(name, "sasl.enabled.mechanisms"):
             raise ConfigError(
                 "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used "
                 "for inter-broker communication"
             )
-        return found
+        return endpoint
 
     def warn_of_listeners(self) -> None:
         """Log which listeners are not served, and which keys are for a listener that does not exist."""

@@ -102,10 +102,14 @@ class SharedSettings:
             self._install_quotas(settings.quotas)
         if clients.credentials != settings.credentials:
             clients.set_credentials(
-                {key: each for key, each in settings.credentials.items() if each is not None}
+                {
+                    key: credential
+                    for key, credential in settings.credentials.items()
+                    if credential is not None
+                }
             )
         if clients.tokens != settings.tokens:
-            clients.set_tokens({key: each for key, each in settings.tokens.items() if each is not None})
+            clients.set_tokens({key: token for key, token in settings.tokens.items() if token is not None})
 
 
 def _changes(before: Mapping[K, V], after: Mapping[K, V], removed: V) -> dict[K, V]:

@@ -181,7 +181,11 @@ def setting(
 
 def keys_of(configuration: Any) -> dict[str, Key]:
     """Return the keys that a dataclass declares, by name, in the order of their declaration."""
-    made = (each.metadata["key"](each.name) for each in fields(configuration) if "key" in each.metadata)
+    made = (
+        config_field.metadata["key"](config_field.name)
+        for config_field in fields(configuration)
+        if "key" in config_field.metadata
+    )
     return {key.name: key for key in made}
 
 

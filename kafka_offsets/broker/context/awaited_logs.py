@@ -126,14 +126,14 @@ def _decided_later(
     opener, clock = broker.opener, broker.clock
     assert opener is not None, "it loads them"
     until_ms = clock.now().mono_ms + timeout_ms
-    roles = [_role(broker, *each) for each in loading]
+    roles = [_role(broker, *topic_and_index) for topic_and_index in loading]
     with opener.waiting(context.frame_bytes) as may_wait:
-        while may_wait and any(opener.is_loading(*each) for each in loading):
+        while may_wait and any(opener.is_loading(*topic_and_index) for topic_and_index in loading):
             left_ms = until_ms - clock.now().mono_ms
             if left_ms <= 0:
                 break
             yield Until(partial(opener.when_changed, timeout_ms=left_ms))
-    if roles == [_role(broker, *each) for each in loading]:
+    if roles == [_role(broker, *topic_and_index) for topic_and_index in loading]:
         return decided(clock.now(), *more)
     broker.responses.fail(context, ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the role was checked before the wait
     return LATER

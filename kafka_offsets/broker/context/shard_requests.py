@@ -23,13 +23,13 @@ def in_shard(decide: ShardHandle) -> Handle:
             hosted.decide(decide(hosted.shard, request, context, now))
             groups.shards.dirty[hosted] = None
             return LATER
-        found = groups.shards.shard_of(request.group_id, now)
-        if not isinstance(found, ErrorCode):
-            groups.offset_manager.put_offset(found, decide, request, context, now)
-        elif found is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not groups.loader.commit(
+        shard_or_error = groups.shards.shard_of(request.group_id, now)
+        if not isinstance(shard_or_error, ErrorCode):
+            groups.offset_manager.put_offset(shard_or_error, decide, request, context, now)
+        elif shard_or_error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or not groups.loader.commit(
             decide, request, context, now
         ):
-            broker.responses.fail(context, found)
+            broker.responses.fail(context, shard_or_error)
         return LATER
 
     return handle

@@ -397,10 +397,14 @@ class BrokerCore:
             self.responses.resumable,
             {},
         )  # first those that have waited longest
-        resumable = {each: None for each in arrived if each.reader.buffered_bytes and not each.closing}
+        resumable = {
+            connection: None
+            for connection in arrived
+            if connection.reader.buffered_bytes and not connection.closing
+        }
         order = list(resumable)
         if self._is_behind:
-            order.sort(key=lambda each: each.reader.buffered_bytes)
+            order.sort(key=lambda connection: connection.reader.buffered_bytes)
         self._is_behind = False
         for connection in order:
             del resumable[connection]

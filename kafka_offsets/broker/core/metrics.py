@@ -135,29 +135,29 @@ class Metrics:
     def read(self) -> dict[str, float]:
         """Return every number of TABLE by its key. Costs at most a few milliseconds."""
         hosted_shards = list(self._runtime.all_shards())
-        read: dict[str, float] = {}
+        values: dict[str, float] = {}
         counts = self._counts()
         for name, count, rate in zip(_METERS, counts, self._rates(counts), strict=True):
-            read[f"{name}-count"], read[f"{name}-rate"] = count, rate
+            values[f"{name}-count"], values[f"{name}-rate"] = count, rate
         failed = sum(hosted.failed for hosted in hosted_shards)
         loading = sum(hosted.is_loading for hosted in hosted_shards)
-        read["num-partitions{state=active}"] = self._runtime.partition_count - failed - loading
-        read["num-partitions{state=loading}"] = loading
-        read["num-partitions{state=failed}"] = failed
+        values["num-partitions{state=active}"] = self._runtime.partition_count - failed - loading
+        values["num-partitions{state=loading}"] = loading
+        values["num-partitions{state=failed}"] = failed
         times = list(self._runtime.load_times_ms)
-        read["partition-load-time-avg"] = sum(times) / len(times) if times else math.nan
-        read["partition-load-time-max"] = max(times, default=math.nan)
-        read["NumOffsets"] = sum(len(shard.offsets) for shard in self._shards())
+        values["partition-load-time-avg"] = sum(times) / len(times) if times else math.nan
+        values["partition-load-time-max"] = max(times, default=math.nan)
+        values["NumOffsets"] = sum(len(shard.offsets) for shard in self._shards())
         groups = self._groups()
         classic = {state: count for (type_, state), count in groups.items() if type_ == "classic"}
-        read["group-count{protocol=classic}"] = read["NumGroups"] = sum(classic.values())
+        values["group-count{protocol=classic}"] = values["NumGroups"] = sum(classic.values())
         for state in _STATES:
-            read[f"NumGroups{state}"] = classic.get(state, 0)
+            values[f"NumGroups{state}"] = classic.get(state, 0)
         modern = {state: count for (type_, state), count in groups.items() if type_ == "consumer"}
-        read["group-count{protocol=consumer}"] = sum(modern.values())
+        values["group-count{protocol=consumer}"] = sum(modern.values())
         for state in _CONSUMER_STATES:
-            read[f"consumer-group-count{{state={state.lower()}}}"] = modern.get(state, 0)
-        return {metric.key: read[metric.key] for metric in TABLE}
+            values[f"consumer-group-count{{state={state.lower()}}}"] = modern.get(state, 0)
+        return {metric.key: values[metric.key] for metric in TABLE}
 
     # -- meters
 
@@ -195,34 +195,34 @@ class Metrics:
         shards = self._shards()
         if sum(shard.groups.most for shard in shards) > _COUNTED_AT_ONCE:
             return self._last_count
-        found = Counter({_SIMPLE: sum(len(shard.groups.simple()) for shard in shards)})
-        found.update(
+        counts = Counter({_SIMPLE: sum(len(shard.groups.simple()) for shard in shards)})
+        counts.update(
             (group.type_name, group.state.value) for shard in shards for group in shard.groups.held.values()
         )
-        return +found
+        return +counts
 
     def _count_many(self, now: Now) -> None:
         """Count the groups in small steps if there are many, and repeat that later."""
-        found: Counter[tuple[str, str]] = Counter()
-        steps = self._steps(found)
+        counts: Counter[tuple[str, str]] = Counter()
+        steps = self._steps(counts)
 
         def step(now: Now) -> None:
             """Count a part of the groups; the next part follows after a pause, the next count after an interval."""
             if next(steps, None) is None:
-                self._last_count = found
+                self._last_count = counts
                 self._scheduler.after_interval(_COUNT_MS, self._count_many)
             else:
                 self._scheduler.at(now.mono_ms + _STEP_MS, step)
 
         step(now)
 
-    def _steps(self, found: Counter[tuple[str, str]]) -> Iterator[bool]:
+    def _steps(self, counts: Counter[tuple[str, str]]) -> Iterator[bool]:
         shards = self._shards()
         if sum(shard.groups.most for shard in shards) <= _COUNTED_AT_ONCE:
             return
         for shard in shards:
-            found[_SIMPLE] += len(shard.groups.simple())
+            counts[_SIMPLE] += len(shard.groups.simple())
             groups = iter(list(shard.groups.held.values()))
-            while some := list(islice(groups, _GROUPS_PER_STEP)):
-                found.update((group.type_name, group.state.value) for group in some)
+            while chunk := list(islice(groups, _GROUPS_PER_STEP)):
+                counts.update((group.type_name, group.state.value) for group in chunk)
                 yield True

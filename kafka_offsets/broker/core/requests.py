@@ -104,17 +104,17 @@ class RequestDispatcher:
         """Decide one request."""
         if connection.authentication is not None and not admits(self._broker, connection, frame, now):
             return
-        known = connection.known_header
-        if known is None or frame[:4] != known.start or frame[8 : known.size] != known.rest:
-            known = self._read_header(connection, frame)
-            if known is None:
+        header = connection.known_header
+        if header is None or frame[:4] != header.start or frame[8 : header.size] != header.rest:
+            header = self._read_header(connection, frame)
+            if header is None:
                 return  # answered already
         connection.last_used_ms = self._broker.scheduler.last_request_ms = now.mono_ms
-        self._decode(connection, frame, known, now)
+        self._decode(connection, frame, header, now)
 
-    def _decode(self, connection: ClientConnection, frame: bytes, known: KnownHeader, now: Now) -> None:
+    def _decode(self, connection: ClientConnection, frame: bytes, header: KnownHeader, now: Now) -> None:
         """Decide one request; decode it, unless there is a shortcut."""
-        _, _, body, api, version, codecs, client_id, shortcut = known
+        _, _, body, api, version, codecs, client_id, shortcut = header
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame, 4)
         if self._throttling.times_requests:
             shortcut = None  # its responses have no `throttle_time_ms` of this request
@@ -176,9 +176,9 @@ class RequestDispatcher:
         shortcut = self._shortcut_of(api)
         if shortcut is not None and not shortcut.serves(connection):
             shortcut = None
-        known = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, shortcut)
-        connection.known_header = known if size <= _REMEMBERED_HEADER_BYTES else None
-        return known
+        header = KnownHeader(frame[:4], frame[8:size], size, api, version, codecs, client_id, shortcut)
+        connection.known_header = header if size <= _REMEMBERED_HEADER_BYTES else None
+        return header
 
     def _shortcut_of(self, api: Api) -> Shortcut | None:
         """Return the shortcut of an API; all its requests to this broker share it."""
@@ -190,11 +190,11 @@ class RequestDispatcher:
         return shortcut
 
     def _record_unserved(self, connection: ClientConnection, what: str, served: str) -> None:
-        known = connection.known_header
+        header = connection.known_header
         self._responses.incidents.add(
             UNSERVED,
             self._broker.clock.now().wall_ms,
-            client="" if known is None else known.client_id,
+            client="" if header is None else header.client_id,
             host=connection.host.removeprefix("/"),
             api=what,
             range=served,

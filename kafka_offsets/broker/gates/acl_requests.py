@@ -59,10 +59,10 @@ def describe_acls(
     if broker.access.authorizer is None:
         message = "No Authorizer is configured on the broker"
         return response(error_code=ErrorCode.SECURITY_DISABLED, error_message=message)
-    found = selected(broker.directory.clients.acls, _filter_of(request))
+    matches = selected(broker.directory.clients.acls, _filter_of(request))
     resources = []
     for (kind, name, pattern), acls in groupby(
-        found, lambda acl: (acl.resource_type, acl.name, acl.pattern_type)
+        matches, lambda acl: (acl.resource_type, acl.name, acl.pattern_type)
     ):
         described = [
             response.AclDescription(acl.principal, acl.host, acl.operation, acl.permission) for acl in acls
@@ -78,8 +78,13 @@ def create_acls(
     response = messages.CreateAclsResponse
     codes = [
         code
-        for each in request.creations
-        for code in (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+        for creation in request.creations
+        for code in (
+            creation.resource_type,
+            creation.resource_pattern_type,
+            creation.operation,
+            creation.permission_type,
+        )
     ]
     if not _is_readable(*codes):
         broker.responses.close_connection(context.connection)
@@ -88,10 +93,10 @@ def create_acls(
         return response(results=[response.AclCreationResult(*_NO_AUTHORIZER) for _ in request.creations])
     acls = set(broker.directory.clients.acls)
     results: list[tuple[ErrorCode, str | None]] = []
-    wanted = [_acl_of(each) for each in request.creations]
-    if any(map(is_filter, wanted)):  # Kafka fails with this error: Java's class for ACLs refuses filters
+    bindings = [_acl_of(creation) for creation in request.creations]
+    if any(map(is_filter, bindings)):  # Kafka fails with this error: Java's class for ACLs refuses filters
         return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, context.api_version)
-    for acl in wanted:
+    for acl in bindings:
         refusal = check_new_acl(acl)
         if refusal is not None:
             results.append((ErrorCode.INVALID_REQUEST, refusal))
@@ -123,19 +128,19 @@ def delete_acls(
     before = broker.directory.clients.acls
     removed: set[AclBinding] = set()
     results = []
-    for each in request.filters:
-        wanted = _filter_of(each)
-        refusal = check_filter(wanted)
+    for form in request.filters:
+        acl_filter = _filter_of(form)
+        refusal = check_filter(acl_filter)
         if refusal is not None:
             results.append(result(ErrorCode.INVALID_REQUEST, refusal))
             continue
-        found = selected(before, wanted)
-        removed.update(found)
-        matching = [response.DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in found]
+        matches = selected(before, acl_filter)
+        removed.update(matches)
+        matching = [response.DeleteAclsMatchingAcl(ErrorCode.NONE, None, *acl) for acl in matches]
         results.append(result(ErrorCode.NONE, None, matching))
     failed = _set(broker, before - removed)
     if failed is not None:
-        results = [each if each.error_code else result(*failed) for each in results]
+        results = [outcome if outcome.error_code else result(*failed) for outcome in results]
     return response(filter_results=results)
 
 
@@ -154,20 +159,20 @@ def _acl_of(creation: messages.CreateAclsRequest.AclCreation) -> AclBinding:
 _Filter: TypeAlias = "messages.DescribeAclsRequest | messages.DeleteAclsRequest.DeleteAclsFilter"
 
 
-def _is_readable_filter(each: _Filter) -> bool:
-    codes = each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type
+def _is_readable_filter(form: _Filter) -> bool:
+    codes = form.resource_type_filter, form.pattern_type_filter, form.operation, form.permission_type
     return _is_readable(*codes)
 
 
-def _filter_of(each: _Filter) -> AclFilter:
+def _filter_of(form: _Filter) -> AclFilter:
     return AclFilter(
-        ResourceType(each.resource_type_filter),
-        each.resource_name_filter,
-        PatternType(each.pattern_type_filter),
-        each.principal_filter,
-        each.host_filter,
-        AclOperation(each.operation),
-        Permission(each.permission_type),
+        ResourceType(form.resource_type_filter),
+        form.resource_name_filter,
+        PatternType(form.pattern_type_filter),
+        form.principal_filter,
+        form.host_filter,
+        AclOperation(form.operation),
+        Permission(form.permission_type),
     )
 
 

@@ -165,10 +165,10 @@ def _decide_served_part(
 def _set_messages(value: Any, message: str) -> None:
     """Set the message beside every error of a response."""
     for name in value.__slots__:
-        each = getattr(value, name)
+        elements = getattr(value, name)
         if name == "error_message":
             setattr(value, name, message)
-        for element in each if isinstance(each, list) else ():
+        for element in elements if isinstance(elements, list) else ():
             if isinstance(element, messages.Value):
                 _set_messages(element, message)
 

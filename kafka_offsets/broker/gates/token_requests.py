@@ -82,7 +82,9 @@ def create_delegation_token(
     may_create = partial(context.sender.may, AclOperation.CREATE_TOKENS, ResourceType.USER)
     if owner != requester and not may_create(str(owner)):
         return refused_creation(context, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner)
-    renewers = tuple(Principal(each.principal_type, each.principal_name) for each in request.renewers)
+    renewers = tuple(
+        Principal(renewer.principal_type, renewer.principal_name) for renewer in request.renewers
+    )
     if any(renewer.type != USER_TYPE for renewer in renewers):
         return refused_creation(context, ErrorCode.INVALID_PRINCIPAL_TYPE, owner)
     if not broker.access.delegation_tokens.are_enabled:
@@ -115,7 +117,7 @@ def _cannot_be_stored(owner: Principal, *renewers: Principal) -> bool:
 
     "User:a:b" is the user "a:b". If the type "User:a" had the name "b", a right for User:a:b would be one to act as b.
     """
-    longest = max(len(str(each).encode()) for each in (owner, *renewers))
+    longest = max(len(str(principal).encode()) for principal in (owner, *renewers))
     return ":" in owner.type or len(renewers) > _MOST_RENEWERS or longest > _LONGEST_NAME_BYTES
 
 
@@ -185,11 +187,11 @@ def describe_delegation_token(
         return response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, [])
     if not broker.access.delegation_tokens.are_enabled:
         return response(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED, [])
-    wanted = [Principal(each.principal_type, each.principal_name) for each in request.owners or ()]
+    owners = [Principal(owner.principal_type, owner.principal_name) for owner in request.owners or ()]
     described = [
         _described(broker, token, context.api_version)
         for token in broker.directory.clients.tokens.values()
-        if (request.owners is None or any(map(token.concerns, wanted))) and _is_seen(token, context)
+        if (request.owners is None or any(map(token.concerns, owners))) and _is_seen(token, context)
     ]
     return response(ErrorCode.NONE, described)
 
@@ -217,7 +219,7 @@ def _described(
         token.max_ms,
         token.token_id,
         broker.access.delegation_tokens.secret_of(token.token_id),
-        [renewer(*each) for each in token.renewers],
+        [renewer(*principal) for principal in token.renewers],
     )
 
 

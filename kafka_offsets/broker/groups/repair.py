@@ -61,16 +61,14 @@ def readable_keys(data: bytes) -> set[bytes]:
     A key has a type, strings and, for offsets, a partition; the length before it must match. A compressed batch is
     read if it can still be decompressed.
     """
-    found = set(_keys_in(data))
+    keys = set(_keys_in(data))
     try:
         header = read_batch_header(data)
         if header.compression is not Compression.NONE:
-            found |= set(
-                _keys_in(decompress(header.compression, data[HEADER_BYTES:], MAX_DECOMPRESSED_BYTES))
-            )
+            keys |= set(_keys_in(decompress(header.compression, data[HEADER_BYTES:], MAX_DECOMPRESSED_BYTES)))
     except ProtocolError as error:
         logger.debug("damaged bytes that are not a compressed batch: %s", error)
-    return found
+    return keys
 
 
 def _keys_in(data: bytes) -> Iterator[bytes]:
@@ -109,8 +107,8 @@ def _is_key(data: bytes, at: int, end: int) -> bool:
             return False
         position += 2 + length
         count += 1
-    wanted = (_MOST_STRINGS,) if type_ in _OFFSET_TYPES else range(1, _MOST_STRINGS + 1)
-    return position == strings_end and count in wanted
+    allowed_counts = (_MOST_STRINGS,) if type_ in _OFFSET_TYPES else range(1, _MOST_STRINGS + 1)
+    return position == strings_end and count in allowed_counts
 
 
 def records_in_force(log: Log, shard: Shard) -> list[CoordinatorRecord]:
@@ -128,10 +126,10 @@ def records_in_force(log: Log, shard: Shard) -> list[CoordinatorRecord]:
     last = _last_values(log.batches(), first_offsets)
     records = []
     for key, first_offset in sorted(first_offsets.items()):
-        found = last.get(key)
-        if found is not None and found.offset >= first_offset:
+        last_value = last.get(key)
+        if last_value is not None and last_value.offset >= first_offset:
             continue
-        record = _in_force(shard, key, found)
+        record = _in_force(shard, key, last_value)
         if record is not None:
             records.append(record)
             logger.warning(
@@ -153,19 +151,19 @@ def _last_values(batches: Iterable[StoredBatch], keys: Container[bytes | None]) 
             if header.is_control:
                 ended = pending.pop(header.producer_id, {})
                 if control_type(record) is ControlType.COMMIT:
-                    for key, found in ended.items():
-                        last[key] = max(found, last.get(key, found), key=lambda each: each.offset)
+                    for key, value in ended.items():
+                        last[key] = max(value, last.get(key, value), key=lambda candidate: candidate.offset)
             elif record.key is not None and record.key in keys:
                 values = pending.setdefault(header.producer_id, {}) if header.is_transactional else last
                 values[record.key] = _Last(record.offset, record.value)
     return last
 
 
-def _in_force(shard: Shard, key: bytes, found: _Last | None) -> CoordinatorRecord | None:
+def _in_force(shard: Shard, key: bytes, last_value: _Last | None) -> CoordinatorRecord | None:
     """Return a record with the current value of a key, or None if it is not needed.
 
-    found  the last record of the key in the log. The shard takes precedence: the record in force of an offset may have
-           a key of another version.
+    last_value  the last record of the key in the log. The shard takes precedence: the record in force of an offset may
+                have a key of another version.
     """
     try:
         parsed = stored.parse_key(key)
@@ -183,7 +181,7 @@ def _in_force(shard: Shard, key: bytes, found: _Last | None) -> CoordinatorRecor
         group = shard.groups.get(parsed.group)
         if isinstance(group, ConsumerGroup) and key in group.durable:
             return CoordinatorRecord(key, group.durable[key])
-    return None if found is None else CoordinatorRecord(key, found.value)
+    return None if last_value is None else CoordinatorRecord(key, last_value.value)
 
 
 def _name(key: bytes) -> str:

@@ -149,7 +149,7 @@ class HostedShard:
         """The offset of the next decision's first record, unless the log refuses an earlier decision."""
         decided = sum(len(result.records) for result in self._decided if isinstance(result, Result))
         if self._has_transactional:
-            decided += sum(each.size for each in self._decided if isinstance(each, TransactionalResult))
+            decided += sum(result.size for result in self._decided if isinstance(result, TransactionalResult))
         return self.log.log_end_offset + decided
 
     def under_way(self) -> UnderWay:
@@ -157,7 +157,11 @@ class HostedShard:
         if not self.has_pending:
             return NOTHING
         latest = self._find_latest()
-        offsets = {(group, *each) for group, partitions in latest.offsets.items() for each in partitions}
+        offsets = {
+            (group, *topic_partition)
+            for group, partitions in latest.offsets.items()
+            for topic_partition in partitions
+        }
         return UnderWay(frozenset(offsets), frozenset(latest.groups))
 
     @property
@@ -181,7 +185,7 @@ class HostedShard:
         decided_during_load = self._decided + [
             result for _, _, results in self._appended for result in results
         ]
-        known = self._early.keys() | {
+        known_keys = self._early.keys() | {
             record.key
             for result in decided_during_load
             if isinstance(result, Result)
@@ -195,7 +199,7 @@ class HostedShard:
         for result in results:
             # A record of the load would be appended after the newer commit of the same key.
             self.decide(
-                result._replace(records=[record for record in result.records if record.key not in known])
+                result._replace(records=[record for record in result.records if record.key not in known_keys])
             )
         waiting, self._waiting_for_load = self._waiting_for_load, []
         for callback in waiting:
@@ -280,8 +284,8 @@ class HostedShard:
                     continue
                 logger.error("%s: %s", self.log.directory, error)
                 # Later decisions of the turn depend on these: they are undone too.
-                rest = [result for lost in batches for result in lost]
-                self._refuse(results + rest, coordinator_error(error))
+                remaining = [result for lost in batches for result in lost]
+                self._refuse(results + remaining, coordinator_error(error))
                 return
             if isinstance(transactional, TransactionalResult):
                 effects = self._effects(results, base_offset)
@@ -479,7 +483,9 @@ class CoordinatorRuntime:
         self.partition_count = partition_count
         left: list[HostedShard] = []
         opened = [(partition, self._new_hosted(partition)) for partition in logged]
-        for partition, hosted in sorted(opened, key=lambda each: each[1].log.size):
+        for partition, hosted in sorted(
+            opened, key=lambda partition_and_shard: partition_and_shard[1].log.size
+        ):
             if hosted.log.size <= at_once_bytes:
                 at_once_bytes -= hosted.log.size
                 hosted.finish_loading(self.load(hosted, lambda: now))

@@ -116,9 +116,9 @@ class TransactionCoordinator:
 
     def carry_on_partition(self, index: int) -> None:
         """Write the markers of one partition's transactions whose end is decided."""
-        for name, found in list(self.ids[index].items()):
-            if found.is_prepared:
-                self._write_markers(index, name, found, self.scheduler.clock.now())
+        for name, transaction in list(self.ids[index].items()):
+            if transaction.is_prepared:
+                self._write_markers(index, name, transaction, self.scheduler.clock.now())
 
     @property
     def topic_exists(self) -> bool:
@@ -177,11 +177,11 @@ class TransactionCoordinator:
 
     def _partition(self, index: int) -> Partition:
         """Return a partition of the topic, its log opened. Raises StorageError."""
-        found = self._partitions[index]
-        if found is None:
-            found = self._partitions[index] = self.topics.partition(TRANSACTIONS_TOPIC, index)
-            assert found is not None
-        return found
+        partition = self._partitions[index]
+        if partition is None:
+            partition = self._partitions[index] = self.topics.partition(TRANSACTIONS_TOPIC, index)
+            assert partition is not None
+        return partition
 
     # -- decisions
 
@@ -228,8 +228,8 @@ class TransactionCoordinator:
         if isinstance(index, ErrorCode):
             return index, None, ()
         log, pending = self._partition(index).log, self._pending[index]
-        found, is_pending = self.ids[index].get(transactional_id), transactional_id in pending
-        error, following = decide(pending[transactional_id] if is_pending and joins else found)
+        transaction, is_pending = self.ids[index].get(transactional_id), transactional_id in pending
+        error, following = decide(pending[transactional_id] if is_pending and joins else transaction)
         if is_pending and not joins:
             return error if error in _OF_ANOTHER else ErrorCode.CONCURRENT_TRANSACTIONS, None, ()
         if following is None:
@@ -256,13 +256,13 @@ class TransactionCoordinator:
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         if not adds:
-            found = self.find(transactional_id)
-            if isinstance(found, ErrorCode):
-                return found
-            return transactions.verify_partitions(found, producer_id, epoch, [partition])[partition]
+            transaction = self.find(transactional_id)
+            if isinstance(transaction, ErrorCode):
+                return transaction
+            return transactions.verify_partitions(transaction, producer_id, epoch, [partition])[partition]
 
-        def add(found: Transaction | None) -> Decision:
-            return transactions.add_partitions(found, producer_id, epoch, [partition], 2, now)
+        def add(transaction: Transaction | None) -> Decision:
+            return transactions.add_partitions(transaction, producer_id, epoch, [partition], 2, now)
 
         return self.decide(transactional_id, add, now, joins=True)[0]
 
@@ -406,15 +406,15 @@ class _Ending:
             return  # another broker coordinates the transaction and writes its markers
         self._awaited = 1
         elsewhere = self._write_elsewhere()
-        for each in list(self._left):
-            topic, index = each
-            if each in elsewhere:
+        for topic_partition in list(self._left):
+            topic, index = topic_partition
+            if topic_partition in elsewhere:
                 continue
             try:
                 if topic == OFFSETS_TOPIC:
-                    self._write_to_shard(each)
+                    self._write_to_shard(topic_partition)
                 else:
-                    self._write_to_partition(each, now)
+                    self._write_to_partition(topic_partition, now)
             except StorageError as error:
                 self._coordinator.topics.report(topic, index, error)
         self._resolve()
@@ -444,44 +444,44 @@ class _Ending:
                 self._left.pop(topic_partition, None)
         self._resolve()
 
-    def _write_to_partition(self, each: TopicPartition, now: Now) -> None:
-        partition = self._coordinator.topics.partition(*each)
+    def _write_to_partition(self, topic_partition: TopicPartition, now: Now) -> None:
+        partition = self._coordinator.topics.partition(*topic_partition)
         if partition is None:  # the topic was deleted; no marker is needed
-            del self._left[each]
+            del self._left[topic_partition]
             return
         if self._coordinator.topics.is_replicated and not isinstance(partition.replica, LeaderReplica):
             return  # this broker leads it as soon as its log is open
         prepared, coordinator_epoch = self._prepared, self._partition.leader_epoch
         producer = prepared.producer_id, prepared.producer_epoch
-        known = partition.producers
+        producers = partition.producers
         # What an administrator has ended in a later epoch is not ended again in this one.
-        is_open = known.open_from(prepared.producer_id) is not None
-        if not is_open and known.check_marker(*producer, coordinator_epoch, _ANY_VERSION):
-            del self._left[each]
+        is_open = producers.open_from(prepared.producer_id) is not None
+        if not is_open and producers.check_marker(*producer, coordinator_epoch, _ANY_VERSION):
+            del self._left[topic_partition]
             return
         partition.append_marker(*producer, coordinator_epoch, now, is_commit=prepared.commits)
         self._coordinator.appends.record(partition)
         self._awaited += 1
-        self._await_marker(each, partition.log)
+        self._await_marker(topic_partition, partition.log)
 
-    def _await_marker(self, each: TopicPartition, log: Log) -> None:
+    def _await_marker(self, topic_partition: TopicPartition, log: Log) -> None:
         """Wait from the append on: the log may be led elsewhere in the meantime, and truncated, and led here again."""
 
         def ended(error: ErrorCode) -> None:
             """Record that the marker is durable, or write it again later if the log has another leader."""
             if error is ErrorCode.REQUEST_TIMED_OUT:
-                self._await_marker(each, log)
+                self._await_marker(topic_partition, log)
                 return
             if error in _REPLICATED:
-                self._left.pop(each, None)
+                self._left.pop(topic_partition, None)
             self._resolve()
 
         self._coordinator.durability.when_durable([log], ended)
 
-    def _write_to_shard(self, each: TopicPartition) -> None:
-        hosted = self._coordinator.shards.hosted_partition(each[1])
+    def _write_to_shard(self, topic_partition: TopicPartition) -> None:
+        hosted = self._coordinator.shards.hosted_partition(topic_partition[1])
         if hosted is None:
-            del self._left[each]
+            del self._left[topic_partition]
             return
         if hosted.failed:
             raise StorageError("the log takes no more writes", hosted.log.directory)
@@ -491,7 +491,7 @@ class _Ending:
 
         def done(error: ErrorCode) -> None:
             if not error:
-                self._left.pop(each, None)
+                self._left.pop(topic_partition, None)
             self._resolve()
 
         prepared = self._prepared
@@ -539,17 +539,17 @@ def _replay(ids: dict[str, Transaction], key: bytes | None, value: bytes | None)
     if key is None:
         raise ProtocolError("it has no key")
     name = transaction_records.parse_key(key)
-    found = None if value is None else transaction_records.parse_value(value)
-    for unknown in (name, found):
+    transaction = None if value is None else transaction_records.parse_value(value)
+    for unknown in (name, transaction):
         if isinstance(unknown, transaction_records.UnknownRecord):
             logger.warning("the topic of transactions holds %s, which is ignored", unknown.what)
             return
     assert isinstance(name, str)
-    if found is None:
+    if transaction is None:
         ids.pop(name, None)
     else:
-        assert isinstance(found, Transaction)
-        ids[name] = found
+        assert isinstance(transaction, Transaction)
+        ids[name] = transaction
 
 
 def transactional_ids(coordinator: TransactionCoordinator) -> Iterable[tuple[str, Transaction]]:

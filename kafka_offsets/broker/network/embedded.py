@@ -96,7 +96,8 @@ class EmbeddedBroker:
         server = self._server if self._is_of_parent else self._running()
         assert server is not None
         return ",".join(
-            address_text(each.core.broker.node.host, each.core.broker.node.port) for each in server.servers
+            address_text(node_server.core.broker.node.host, node_server.core.broker.node.port)
+            for node_server in server.servers
         )
 
     @property

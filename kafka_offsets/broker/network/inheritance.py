@@ -39,7 +39,7 @@ def leave_to_parent(server: Listening) -> None:
 
 def names_of(sockets: Iterable[socket.socket | TransportSocket]) -> list[Name]:
     """Return the names of those sockets that are open."""
-    return [(each.family, *each.getsockname()[:2]) for each in sockets if each.fileno() >= 0]
+    return [(sock.family, *sock.getsockname()[:2]) for sock in sockets if sock.fileno() >= 0]
 
 
 def refuse_in_child(pid: int, address: str) -> NoReturn:
@@ -92,7 +92,7 @@ def _is_of(descriptor: int, names: set[Name]) -> bool:
     if family not in (socket.AF_INET, socket.AF_INET6):
         return False
     host, port = address[:2]
-    return not names.isdisjoint((family, each, port) for each in (host, *_EVERY_INTERFACE))
+    return not names.isdisjoint((family, interface, port) for interface in (host, *_EVERY_INTERFACE))
 
 
 if sys.platform != "win32":

@@ -98,19 +98,19 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the object."""
         seconds, ms = divmod(int(record.created * 1000), 1000)
-        found: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03}Z",
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if self._broker_id is not None:
-            found["broker"] = self._broker_id
+            fields["broker"] = self._broker_id
         if record.exc_info:
-            found["exception"] = record.exc_text or self.formatException(record.exc_info)
+            fields["exception"] = record.exc_text or self.formatException(record.exc_info)
         if count := getattr(record, "such_lines", 0):
-            found["such_lines"] = count
-        return json.dumps(found, ensure_ascii=False)
+            fields["such_lines"] = count
+        return json.dumps(fields, ensure_ascii=False)
 
 
 class LogWriter(logging.Handler):

@@ -105,5 +105,5 @@ def warn_of_green_threads() -> None:
 
 def _answers(module: str, function: str, about: str) -> bool:
     """Ask a module that may not be loaded."""
-    asked: Any = getattr(sys.modules.get(module), function, None)
-    return asked is not None and bool(asked(about))
+    question: Any = getattr(sys.modules.get(module), function, None)
+    return question is not None and bool(question(about))

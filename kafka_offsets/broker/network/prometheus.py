@@ -84,8 +84,8 @@ class _MetricsServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def __init__(self, host: str, port: int, request_seconds: float) -> None:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        self.address_family, *_, address = found[0]
+        address_infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family, *_, address = address_infos[0]
         self._request_seconds = request_seconds
         self._open: dict[object, float] = {}
         super().__init__((str(address[0]), port), _Handler)

@@ -374,7 +374,7 @@ class Server:
     @property
     def socket_names(self) -> list[Name]:
         """Family, host and port of the sockets at which it listens."""
-        return names_of(each for listener in self._listeners.values() for each in listener.sockets)
+        return names_of(sock for listener in self._listeners.values() for sock in listener.sockets)
 
     async def listen(self, index: int, host: str, port: int) -> int:
         """Listen on one more address, the listener of this index; return the port. Raises OSError."""

@@ -15,8 +15,8 @@ def connect(core: BrokerCore, membership: ClusterMembership) -> None:
     assert core.replicas is not None, "a broker of a cluster has replicas"
 
     def partition_count(name: str) -> int:
-        found = core.topics.get(name)
-        return 0 if found is None else found.partition_count
+        topic = core.topics.get(name)
+        return 0 if topic is None else topic.partition_count
 
     core.replicas.membership = membership
     core.topics.cluster = ClusterTopics(membership, core.config, partition_count)

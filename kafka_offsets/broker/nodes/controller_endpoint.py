@@ -88,8 +88,8 @@ class ControllerEndpoint:
         self._prefer_later()
         if self._service.has_absent:
             self._retry = self._loop.call_later(self._timeout_seconds, self._fence_absent)
-        found: int = self._listener.sockets[0].getsockname()[1]
-        return found
+        bound_port: int = self._listener.sockets[0].getsockname()[1]
+        return bound_port
 
     def _new_protocol(self) -> Callable[[], asyncio.Protocol]:
         new_peer = partial(_Peer, self, self._service, self._logins)

@@ -142,14 +142,14 @@ class ControllerLink:
     async def _connected(self, address: Address) -> socket.socket:
         """Connect to the first address of a host that accepts. Raises OSError, that of the last one."""
         refused = OSError(f"{address[0]} has no address")
-        for family, kind, protocol, _, found in await self._loop.getaddrinfo(
+        for family, kind, protocol, _, socket_address in await self._loop.getaddrinfo(
             *address, type=socket.SOCK_STREAM
         ):
             connecting = socket.socket(family, kind, protocol)
             try:
                 connecting.setblocking(False)
                 connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                await self._loop.sock_connect(connecting, found)
+                await self._loop.sock_connect(connecting, socket_address)
             except OSError as error:
                 connecting.close()
                 refused = error
@@ -354,8 +354,8 @@ async def _log_in(connected: socket.socket, stream: FrameStream, login: Login) -
 async def _exchange(connected: socket.socket, stream: FrameStream, result: Callable[[], T | None]) -> T:
     """Send and receive until there is a result."""
     loop = asyncio.get_running_loop()
-    while (found := result()) is None:
+    while (outcome := result()) is None:
         await loop.sock_sendall(connected, stream.take_output())
         stream.receive(await loop.sock_recv(connected, READ_BYTES))
         await loop.sock_sendall(connected, stream.take_output())  # what TLS answers, an alert too
-    return found
+    return outcome

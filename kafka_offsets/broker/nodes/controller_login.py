@@ -49,7 +49,11 @@ class BrokerLogins:
         self._listener = ListenerSecurity(
             security.endpoint,
             config,
-            lambda: {key: each for key, each in settings().credentials.items() if each is not None},
+            lambda: {
+                key: credential
+                for key, credential in settings().credentials.items()
+                if credential is not None
+            },
             lambda mechanism, token_id: None,  # a delegation token is for clients
             self._clock,
             security.tls,

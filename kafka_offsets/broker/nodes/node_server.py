@@ -48,8 +48,8 @@ class NodeServer(Server):
         self._inter_broker = InterBrokerSecurity(config)
         self._membership = RemoteMembership(identity.broker_id, str(uuid.uuid4()))
         self._membership.on_change = self._change
-        given = frozenset({*config.given, "node.id"})
-        super().__init__(replace(config, node_id=identity.broker_id, given=given), files)
+        given_names = frozenset({*config.given, "node.id"})
+        super().__init__(replace(config, node_id=identity.broker_id, given=given_names), files)
         self._inter_broker.use(self.core.listeners)
         self._link = ControllerLink(
             self._membership,

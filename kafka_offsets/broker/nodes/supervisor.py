@@ -119,7 +119,7 @@ class _Supervisor:
             if ready.done():
                 ready.result()
                 endpoints = self._config.endpoints()
-                addresses = {each.name: self._addresses(each.name) for each in endpoints}
+                addresses = {listener.name: self._addresses(listener.name) for listener in endpoints}
                 announce_listeners(addresses, addresses)
                 await asyncio.wait({stopping, *running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -146,7 +146,7 @@ class _Supervisor:
             for node in self._nodes:
                 node.reload()
 
-        if hasattr(signal, "SIGHUP") and any(each.has_tls for each in self._config.endpoints()):
+        if hasattr(signal, "SIGHUP") and any(endpoint.has_tls for endpoint in self._config.endpoints()):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
 
     async def _ready(self) -> None:
@@ -170,8 +170,8 @@ class _Supervisor:
         """Return the addresses of all brokers at a listener; "" is the first one."""
         by_id = self._controller.image.brokers.by_id
         brokers = [by_id[broker_id] for broker_id in self._broker_ids if broker_id in by_id]
-        found = [broker.address_at(listener) for broker in brokers]
-        return ",".join(address_text(*address) for address in found if address is not None)
+        addresses = [broker.address_at(listener) for broker in brokers]
+        return ",".join(address_text(*address) for address in addresses if address is not None)
 
     def order(self, number: int, broker_id: int, ports: tuple[int, ...]) -> NodeOrder:
         """Return the order for the process of a broker; `ports` are those of an earlier one, or empty."""
@@ -204,7 +204,7 @@ class _Supervisor:
         broker = self._controller.image.brokers.by_id.get(broker_id)
         if broker is None:
             return ()
-        return tuple(broker.listeners[each.name][1] for each in self._config.endpoints())
+        return tuple(broker.listeners[endpoint.name][1] for endpoint in self._config.endpoints())
 
 
 class _Node:

@@ -64,7 +64,7 @@ class ZooKeeperNode(NodeServer):
         """Register in ZooKeeper, and then with the controller."""
         endpoints = Endpoints(
             self.core.broker.node.addresses,
-            {each.endpoint.name: each.endpoint.protocol for each in self.core.listeners},
+            {listener.endpoint.name: listener.endpoint.protocol for listener in self.core.listeners},
             metadata_protocol=self._inter_broker.endpoint.protocol,
         )
         self._candidate = Candidate(
@@ -138,10 +138,10 @@ def _check_reachable(config: Config, host: str) -> None:
     """Raise ConfigError if other brokers would be given a host that means every interface."""
     endpoint, first = config.inter_broker_endpoint(), config.endpoints()[0]
     listened = host if endpoint == first else endpoint.listener.host
-    given = listened if endpoint.advertised is None else endpoint.advertised.host
-    if given in _EVERY_INTERFACE:
+    address = listened if endpoint.advertised is None else endpoint.advertised.host
+    if address in _EVERY_INTERFACE:
         raise ConfigError(
-            f"other brokers cannot connect to {given or 'every interface'}: set advertised.listeners to an address of"
+            f"other brokers cannot connect to {address or 'every interface'}: set advertised.listeners to an address of"
             f" this machine, such as {endpoint.name}://broker1.example.com:9092"
         )
 

@@ -39,7 +39,7 @@ def to_json(group_id: str, value: messages.GroupMetadataValue) -> bytes:
         "leader": value.leader,
         "since_ms": value.current_state_timestamp,
         "topics": None if topics is None else sorted(topics),
-        "members": [_member(group, each) for each in value.members],
+        "members": [_member(group, member) for member in value.members],
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
@@ -71,7 +71,7 @@ def from_json(group_id: str, data: bytes) -> messages.GroupMetadataValue:
             protocol=_text(document["protocol"]),
             leader=_text(document["leader"]),
             current_state_timestamp=int(document["since_ms"]),
-            members=[_read_member(each) for each in document["members"]],
+            members=[_read_member(member) for member in document["members"]],
         )
         messages.encode(value, 3)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

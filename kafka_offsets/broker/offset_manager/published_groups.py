@@ -36,7 +36,7 @@ class _Waiting(NamedTuple):
 def _write(group: str, waiting: _Waiting) -> Operation[None]:
     data, generation = waiting
     yield from operations.write_metadata(
-        group, data, lambda found: group_metadata.is_newer(found, generation)
+        group, data, lambda stored_data: group_metadata.is_newer(stored_data, generation)
     )
     if data is None:
         yield from operations.remove_empty(group)
@@ -102,10 +102,10 @@ class PublishedGroups:
         except UnreadableZnodeError as error:
             logger.error("%s", error)
             return Result()
-        known = shard.groups.get(group_id)
-        if known is not None and not isinstance(known, ClassicGroup):
+        existing = shard.groups.get(group_id)
+        if existing is not None and not isinstance(existing, ClassicGroup):
             return Result()
-        if known is not None and (known.members or known.generation >= value.generation):
+        if existing is not None and (existing.members or existing.generation >= value.generation):
             return Result()
         group = shard.groups.held[group_id] = ClassicGroup(group_id)
         group.restore(value)

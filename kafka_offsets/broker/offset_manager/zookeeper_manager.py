@@ -132,8 +132,8 @@ class ZooKeeperOffsetManager:
         self, read: Reader, request: messages.OffsetFetchRequest, context: RequestContext, now: Now
     ) -> Response | Later:
         """Read the offsets from ZooKeeper into the tables, then answer."""
-        wanted = self._wanted(request, context.api_version)
-        remaining, failed = len(wanted) + 1, ErrorCode.NONE
+        names_by_group = self._wanted(request, context.api_version)
+        remaining, failed = len(names_by_group) + 1, ErrorCode.NONE
 
         def ready(error: ErrorCode) -> None:
             """Count a group whose offsets are read; answer when it is the last one."""
@@ -149,7 +149,7 @@ class ZooKeeperOffsetManager:
             if response is not LATER:
                 self._responses.respond(context, response)
 
-        for group, names in wanted.items():
+        for group, names in names_by_group.items():
             hosted = self._shards.shard_of(group, now)
             if isinstance(hosted, ZooKeeperShard):
                 self._refresh(hosted, group, names, ready)
@@ -159,10 +159,10 @@ class ZooKeeperOffsetManager:
         return LATER
 
     def _wanted(self, request: messages.OffsetFetchRequest, api_version: int) -> _Wanted:
-        wanted: _Wanted = {}
+        names_by_group: _Wanted = {}
         if api_version < _GROUPS_SINCE:
             topics = request.topics
-            wanted[request.group_id] = (
+            names_by_group[request.group_id] = (
                 None
                 if topics is None
                 else [
@@ -171,7 +171,7 @@ class ZooKeeperOffsetManager:
                     for index in t.partition_indexes
                 ]
             )
-            return wanted
+            return names_by_group
         for group in request.groups:
             names: list[OffsetName] | None = None
             if group.topics is not None:
@@ -179,8 +179,8 @@ class ZooKeeperOffsetManager:
                 for topic in group.topics:
                     name = self._topic_name(topic.name, topic.topic_id, api_version)
                     names += [OffsetName(group.group_id, name, index) for index in topic.partition_indexes]
-            wanted[group.group_id] = names
-        return wanted
+            names_by_group[group.group_id] = names
+        return names_by_group
 
     def _topic_name(self, name: str, topic_id: bytes, api_version: int) -> str:
         if api_version < _TOPIC_IDS_SINCE:
@@ -204,23 +204,25 @@ class ZooKeeperOffsetManager:
 
             hosted.ask(Ask(group, None, refreshed, lambda error: ready(_fetch_error(error))))
             return
-        some = [name for name in dict.fromkeys(names) if znodes.is_name(name.topic) and name.partition >= 0]
+        valid_names = [
+            name for name in dict.fromkeys(names) if znodes.is_name(name.topic) and name.partition >= 0
+        ]
 
-        def ended(found: Any) -> None:
+        def ended(result: Any) -> None:
             """Put the offsets of a group into the table, or report why they were not read."""
-            if isinstance(found, RequestRefusedError):
-                logger.error("group %s: %s", group, found)
+            if isinstance(result, RequestRefusedError):
+                logger.error("group %s: %s", group, result)
                 ready(ErrorCode.UNKNOWN_SERVER_ERROR)
-            elif isinstance(found, UnavailableError):
+            elif isinstance(result, UnavailableError):
                 ready(_fetch_error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-            elif isinstance(found, Exception):
-                logger.error("group %s: offsets were not read", group, exc_info=found)
+            elif isinstance(result, Exception):
+                logger.error("group %s: offsets were not read", group, exc_info=result)
                 ready(ErrorCode.UNKNOWN_SERVER_ERROR)
             else:
-                hosted.refresh_names(some, found)
-                ready(_readable(found))
+                hosted.refresh_names(valid_names, result)
+                ready(_readable(result))
 
-        operations.run(operations.read_offsets(some), self._session.submit, ended)
+        operations.run(operations.read_offsets(valid_names), self._session.submit, ended)
 
     # -- commits and deletions
 
@@ -294,8 +296,8 @@ class ZooKeeperOffsetManager:
 
     def _unknown(self, listed: tuple[str, ...]) -> list[str]:
         """Return the groups that no shard knows."""
-        known = {group for hosted in self._runtime.all_shards() for group in hosted.shard.groups}
-        return [group for group in listed if group not in known]
+        known_groups = {group for hosted in self._runtime.all_shards() for group in hosted.shard.groups}
+        return [group for group in listed if group not in known_groups]
 
     def trigger_load_offsets(self) -> None:
         """Load groups from their logs; their offsets follow when there is a connection to ZooKeeper."""
@@ -310,8 +312,8 @@ class ZooKeeperOffsetManager:
         self._is_cleaning = True
 
         def visit(listed: tuple[str, ...]) -> None:
-            known = [g for hosted in self._runtime.all_shards() for g in hosted.shard.offsets.groups()]
-            self._visit([*listed, *known], self._cleaned)
+            known_groups = [g for hosted in self._runtime.all_shards() for g in hosted.shard.offsets.groups()]
+            self._visit([*listed, *known_groups], self._cleaned)
 
         self._list_groups(visit)
 
@@ -392,7 +394,7 @@ def _fetch_error(error: ErrorCode) -> ErrorCode:
     return error
 
 
-def _readable(found: Mapping[OffsetName, StoredOffset]) -> ErrorCode:
+def _readable(stored_offsets: Mapping[OffsetName, StoredOffset]) -> ErrorCode:
     """Return the error of a fetch of these offsets."""
-    is_readable = all(each.problem is None for each in found.values())
+    is_readable = all(stored_offset.problem is None for stored_offset in stored_offsets.values())
     return ErrorCode.NONE if is_readable else ErrorCode.UNKNOWN_SERVER_ERROR

@@ -142,11 +142,11 @@ class ZooKeeperShard(HostedShard):
 
     def under_way(self) -> UnderWay:
         """Return the offsets and groups of decisions that have not taken effect yet."""
-        found = super().under_way()
+        pending = super().under_way()
         items = [item for item in (*self._under_way, *self._queue) if not callable(item)]
         names = {name for item in items if isinstance(item, _Write) for name in item.wanted}
         groups = {item.group for item in items if isinstance(item, Ask)} | {name.group for name in names}
-        return UnderWay(found.offsets | names, found.groups | groups)
+        return UnderWay(pending.offsets | names, pending.groups | groups)
 
     def decided_offsets(self, group_id: str) -> set[tuple[str, int]]:
         """Return topic and partition of a group's offsets that are decided and have not taken effect."""
@@ -155,8 +155,8 @@ class ZooKeeperShard(HostedShard):
             if isinstance(item, _Write):
                 offsets.update(
                     {
-                        (name.topic, name.partition): wanted is None
-                        for name, wanted in item.wanted.items()
+                        (name.topic, name.partition): offset is None
+                        for name, offset in item.wanted.items()
                         if name.group == group_id
                     }
                 )
@@ -202,15 +202,15 @@ class ZooKeeperShard(HostedShard):
             else:
                 super().decide(result)
             return
-        wanted: dict[OffsetName, int | None] = {}
+        offsets: dict[OffsetName, int | None] = {}
         for record in result.records:
             if record.offset_key is not None:
                 entry = record.entry
-                wanted[OffsetName(*record.offset_key)] = None if entry is None else entry.offset
-        if not all(znodes.is_name(name.topic) for name in wanted):
-            self._refuse_items([_Write(result, wanted)], ErrorCode.INVALID_TOPIC_EXCEPTION)
-        elif wanted:
-            self._queue.append(_Write(result, wanted))
+                offsets[OffsetName(*record.offset_key)] = None if entry is None else entry.offset
+        if not all(znodes.is_name(name.topic) for name in offsets):
+            self._refuse_items([_Write(result, offsets)], ErrorCode.INVALID_TOPIC_EXCEPTION)
+        elif offsets:
+            self._queue.append(_Write(result, offsets))
             self._advance()
         else:
             super().decide(result)
@@ -254,24 +254,26 @@ class ZooKeeperShard(HostedShard):
 
     def _write(self, writes: list[_Write]) -> None:
         self._under_way = tuple(writes)
-        wanted = {name: offset for write in writes for name, offset in write.wanted.items()}
-        operations.run(self._written(writes, wanted), self._submit, self._ended)
+        offsets = {name: offset for write in writes for name, offset in write.wanted.items()}
+        operations.run(self._written(writes, offsets), self._submit, self._ended)
 
-    def _written(self, writes: list[_Write], wanted: dict[OffsetName, int | None]) -> Operation[list[_Done]]:
+    def _written(self, writes: list[_Write], offsets: dict[OffsetName, int | None]) -> Operation[list[_Done]]:
         table = self.shard.offsets
-        known = {name: entry.log_offset for name in wanted if (entry := table.get(*name)) is not None}
+        known_versions = {
+            name: entry.log_offset for name in offsets if (entry := table.get(*name)) is not None
+        }
         versions: dict[OffsetName, int] = {}
         kept: dict[OffsetName, StoredOffset] = {}
         try:
             if writes[0].deletes:
-                kept = yield from operations.delete_unchanged(known)
+                kept = yield from operations.delete_unchanged(known_versions)
             else:
-                versions = yield from operations.write_offsets(wanted, known)
+                versions = yield from operations.write_offsets(offsets, known_versions)
         except Exception:
-            self._forget(wanted)
+            self._forget(offsets)
             raise
         if writes[0].deletes:
-            yield from self._remove_empty({name.group for name in wanted if name not in kept})
+            yield from self._remove_empty({name.group for name in offsets if name not in kept})
         return [_Done(write.result, versions, kept) for write in writes]
 
     def _asked(self, item: Ask) -> Operation[list[_Done]]:
@@ -279,27 +281,27 @@ class ZooKeeperShard(HostedShard):
             tree: GroupTree | None = None
             if item.names is None:
                 tree = yield from operations.read_group(item.group)
-                found = tree.offsets
-                self._refresh(item.group, None, found)
+                stored_offsets = tree.offsets
+                self._refresh(item.group, None, stored_offsets)
                 self._restore(item.group, tree)
             else:
-                found = yield from operations.read_offsets(item.names)
-                self._refresh(item.group, item.names, found)
+                stored_offsets = yield from operations.read_offsets(item.names)
+                self._refresh(item.group, item.names, stored_offsets)
             result = item.decide(tree)
-            wanted = {
+            offsets = {
                 OffsetName(*record.offset_key): None if record.entry is None else record.entry.offset
                 for record in result.records
                 if record.offset_key is not None
             }
             try:
-                if not all(znodes.is_name(name.topic) for name in wanted):
+                if not all(znodes.is_name(name.topic) for name in offsets):
                     raise RequestRefusedError(f"group {item.group}: a topic cannot be the name of a znode")
                 versions = yield from operations.write_if_unchanged(
-                    wanted, {name: each.version for name, each in found.items()}
+                    offsets, {name: stored.version for name, stored in stored_offsets.items()}
                 )
             except Exception:
                 result.undo()
-                self._forget(wanted)
+                self._forget(offsets)
                 raise
             if versions is not None:
                 if item.removes and (tree is None or tree.exists):
@@ -323,9 +325,9 @@ class ZooKeeperShard(HostedShard):
         except KafkaOffsetsError as error:
             logger.warning("znodes of %d groups without offsets are removed later: %s", len(groups), error)
 
-    def _forget(self, wanted: dict[OffsetName, int | None]) -> None:
+    def _forget(self, offsets: dict[OffsetName, int | None]) -> None:
         """Remove offsets from the table that may have changed: the next request that needs them reads them."""
-        for name in wanted:
+        for name in offsets:
             self.shard.offsets.remove(*name)
 
     def _ended(self, outcome: list[_Done] | Exception) -> None:
@@ -400,21 +402,23 @@ class ZooKeeperShard(HostedShard):
             self._refresh(group, [name for name in names if name.group == group], found)
 
     def _refresh(
-        self, group: str, names: Sequence[OffsetName] | None, found: dict[OffsetName, StoredOffset]
+        self, group: str, names: Sequence[OffsetName] | None, stored_offsets: dict[OffsetName, StoredOffset]
     ) -> None:
         """Bring the table in line with ZooKeeper: for some offsets, or for all of a group."""
         table = self.shard.offsets
         if names is None:
             names = [OffsetName(group, topic, partition) for topic, partition, _ in table.items(group)]
-            names = list(dict.fromkeys([*names, *found]))
+            names = list(dict.fromkeys([*names, *stored_offsets]))
         for name in names:
-            each, entry = found.get(name), table.get(*name)
-            if each is None:
+            stored, entry = stored_offsets.get(name), table.get(*name)
+            if stored is None:
                 if entry is not None:
                     table.remove(*name)
                     self.shard.groups.keep_empty(group)
-            elif entry is None or (entry.offset, entry.log_offset) != (each.offset, each.version):
-                if each.problem is not None:
-                    logger.error("group %s: %s; a commit overwrites it", group, each.problem)
-                kept = OffsetAndMetadata(each.offset, -1, "", each.modified_ms, -1, NO_TOPIC_ID, each.version)
+            elif entry is None or (entry.offset, entry.log_offset) != (stored.offset, stored.version):
+                if stored.problem is not None:
+                    logger.error("group %s: %s; a commit overwrites it", group, stored.problem)
+                kept = OffsetAndMetadata(
+                    stored.offset, -1, "", stored.modified_ms, -1, NO_TOPIC_ID, stored.version
+                )
                 table.put(*name, kept)

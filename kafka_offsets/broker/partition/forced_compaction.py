@@ -31,13 +31,13 @@ def force_compaction(cleaner: LogCleaner, topic: str | None, *, include_active: 
     """
     topics = cleaner.topics.all()
     if topic is not None:
-        found = cleaner.topics.get(topic)
-        if found is None:
+        named_topic = cleaner.topics.get(topic)
+        if named_topic is None:
             raise ValueError(f"there is no topic {topic!r}")
-        if "compact" not in cleanup_policy(found):
-            raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(found))}")
-        topics = [found]
-    compacted = [each for each in topics if "compact" in cleanup_policy(each)]
+        if "compact" not in cleanup_policy(named_topic):
+            raise ValueError(f"the cleanup.policy of {topic!r} is {','.join(cleanup_policy(named_topic))}")
+        topics = [named_topic]
+    compacted = [candidate for candidate in topics if "compact" in cleanup_policy(candidate)]
     request = _Request(cleaner, compacted, include_active)
     request.begin()
     return request.future

@@ -174,10 +174,10 @@ class LogCleaner:
         for logs in (self._uncleanable, self._postponed):
             for log in [log for log in logs if log.closed]:  # its topic was deleted
                 del logs[log]
-        found = self._filthiest(now)
-        if found is None:
+        filthiest = self._filthiest(now)
+        if filthiest is None:
             return False
-        partition, config, until = found
+        partition, config, until = filthiest
         before = self.topics.directory.cleaned_to(partition.topic, partition.index) or 0
 
         def cleaned(partition: Partition, error: Exception | None, result: CompactionResult | None) -> None:
@@ -213,9 +213,9 @@ class LogCleaner:
                 continue
             config = compaction_config(self.config, topic.config)
             for partition in topic.open_partitions:
-                found = self._look_at(partition, config, now)
-                if found is not None and (best is None or found.dirty_ratio > best[2].dirty_ratio):
-                    best = partition, config, found
+                candidate = self._look_at(partition, config, now)
+                if candidate is not None and (best is None or candidate.dirty_ratio > best[2].dirty_ratio):
+                    best = partition, config, candidate
         return None if best is None else (best[0], best[1], best[2].first_uncleanable)
 
     def _look_at(self, partition: Partition, config: CompactionConfig, now: Now) -> Cleanable | None:
@@ -227,11 +227,11 @@ class LogCleaner:
         self._postponed.pop(log, None)
         cleaned_to = self.topics.directory.cleaned_to(partition.topic, partition.index)
         try:
-            found = cleanable(log, cleaned_to, config, now.wall_ms)
+            candidate = cleanable(log, cleaned_to, config, now.wall_ms)
         except StorageError as error:
             self._leave_alone(log, error)
             return None
-        return found if found.is_due(config) else None
+        return candidate if candidate.is_due(config) else None
 
     def compact(
         self,

@@ -298,8 +298,8 @@ class LogOpener:
         def done(error: StorageError | None) -> None:
             """Take the opened log in or refuse it, in the loop. Then open the next one, and resume what waits."""
             self._opening = None
-            for each in opened:
-                self._take_in(topic, index, each, opening)
+            for opened_log in opened:
+                self._take_in(topic, index, opened_log, opening)
             if problem is not None:
                 self._fail(opening, problem)
             self._open_next()

@@ -132,19 +132,19 @@ class Partition:
 
         LogLoadingError while a long log is read; StorageError when a batch is damaged.
         """
-        known = self._known
+        state = self._known
         is_behind = self._is_written_elsewhere and (
-            known is None or known.end_offset < self.log.log_end_offset
+            state is None or state.end_offset < self.log.log_end_offset
         )
-        if known is not None and not is_behind:
+        if state is not None and not is_behind:
             if self._is_written_elsewhere:  # from now on this broker may append itself
                 self._is_written_elsewhere = self.topic == OFFSETS_TOPIC
-            return known.producers
+            return state.producers
         if self._unreadable is not None:
             raise self._unreadable
         if self._reading is None:
             self._known = None  # a partial result is useless
-            reading = ProducerReading(self.log, known)
+            reading = ProducerReading(self.log, state)
             if reading.is_short or not self._read_later(self):
                 self._known = reading.finish()
                 return self._known.producers
@@ -199,8 +199,8 @@ class Partition:
             truncate(offset)
         finally:
             if self.log.truncations != truncations:
-                known, end = self._known, self.log.log_end_offset
-                is_earlier = self._is_written_elsewhere and known is not None and known.end_offset <= end
+                state, end = self._known, self.log.log_end_offset
+                is_earlier = self._is_written_elsewhere and state is not None and state.end_offset <= end
                 if not is_earlier or end == self.log.log_start_offset:
                     self._known = None
                 self._unreadable = None
@@ -210,8 +210,8 @@ class Partition:
     @property
     def knows_producers(self) -> bool:
         """Whether `producers` needs to read little or nothing of the log."""
-        known = self._known
-        return known is not None and (not self._is_written_elsewhere or is_near(self.log, known.end_offset))
+        state = self._known
+        return state is not None and (not self._is_written_elsewhere or is_near(self.log, state.end_offset))
 
     @property
     def last_stable_offset(self) -> int:
@@ -242,14 +242,14 @@ class Partition:
 
     def leave_producers(self, *, keep_index: bool) -> None:
         """Save the producers next to the log. Raises StorageError."""
-        log, known = self.log, self._known
-        if known is None or log.failure is not None:
+        log, state = self.log, self._known
+        if state is None or log.failure is not None:
             return
         if self._is_written_elsewhere and log.appended_bytes > _CATCH_UP_BYTES:
             return  # the file of the previous stop is still valid
-        if len(known.producers) or known.producers.aborted or log.size >= _WORTH_BYTES:
-            if self._is_written_elsewhere and known.end_offset < log.log_end_offset:
-                self._known = ProducerReading(log, known).finish()
+        if len(state.producers) or state.producers.aborted or log.size >= _WORTH_BYTES:
+            if self._is_written_elsewhere and state.end_offset < log.log_end_offset:
+                self._known = ProducerReading(log, state).finish()
             producers = self.producers
             leave_producer_state(
                 log, producers.entries(), producers.aborted, producers.dumps(), keep_index=keep_index
@@ -261,12 +261,12 @@ class Partition:
         It is not worth it if they are not known, if a start without the file has little to read, or if it takes long.
         Raises StorageError, as the returned function does.
         """
-        log, known = self.log, self._known
+        log, state = self.log, self._known
         if log.appended_bytes - self._saved_bytes < _CATCH_UP_BYTES or log.failure is not None:
             return None
-        if known is None or (self._is_written_elsewhere and known.end_offset < log.log_end_offset):
+        if state is None or (self._is_written_elsewhere and state.end_offset < log.log_end_offset):
             return None
-        producers = known.producers
+        producers = state.producers
         if len(producers) + len(producers.aborted) > _MANY_PRODUCERS:
             return None
         self._saved_bytes = log.appended_bytes
@@ -404,13 +404,13 @@ class Topics:
 
     def id_and_partition_count(self, topic: str) -> tuple[bytes, int]:
         """Return a topic's id and number of partitions; 16 zero bytes and 0 when there is no such topic."""
-        found = self._by_name.get(topic)
-        return (NO_TOPIC_ID, 0) if found is None else (found.topic_id, len(found.partitions))
+        entry = self._by_name.get(topic)
+        return (NO_TOPIC_ID, 0) if entry is None else (entry.topic_id, len(entry.partitions))
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id, or None."""
-        found = self._by_id.get(topic_id)
-        return None if found is None else found.name
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
 
     def partition(self, name: str, index: int) -> Partition | None:
         """Return a partition and open its log on first use; None if it does not exist.
@@ -452,14 +452,14 @@ class Topics:
                 with suppress(StorageError):  # final, and `take_in` says so
                     log.sync()  # a dead process may not have synced it, and clients will read it
             try:
-                known = saved_producers(log)
+                state = saved_producers(log)
                 if topic.name != OFFSETS_TOPIC:  # they are rarely needed; then the log is read
-                    known = self._producers_of(topic, index, log, known, is_abandoned)
+                    state = self._producers_of(topic, index, log, state, is_abandoned)
             except (StorageError, OpeningAbandonedError):
                 with suppress(StorageError):  # its files are gone, or stay as a crash would leave them
                     log.close(sync=False)
                 raise
-            return Opened(log, known)
+            return Opened(log, state)
 
         return opened
 

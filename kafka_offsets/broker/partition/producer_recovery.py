@@ -73,10 +73,10 @@ class ProducerReading:
         self._log = log
         self._begin(known or saved_producers(log))
 
-    def _begin(self, known: RecoveredProducers | None) -> None:
-        self._goes_on = known is not None
-        self._producers = Producers() if known is None else known.producers
-        self._next = self._log.log_start_offset if known is None else known.end_offset
+    def _begin(self, recovered: RecoveredProducers | None) -> None:
+        self._goes_on = recovered is not None
+        self._producers = Producers() if recovered is None else recovered.producers
+        self._next = self._log.log_start_offset if recovered is None else recovered.end_offset
 
     @property
     def is_short(self) -> bool:
@@ -90,15 +90,15 @@ class ProducerReading:
     def finish(self, is_abandoned: Callable[[], bool] = lambda: False) -> RecoveredProducers:
         """Read the rest, as `read_producers`."""
         while not is_abandoned():
-            if (known := self.step()) is not None:
-                return known
+            if (recovered := self.step()) is not None:
+                return recovered
         raise OpeningAbandonedError(self._log.directory)
 
     def step(self) -> RecoveredProducers | None:
         """Take one step; return the producers at the end of the log. Raises StorageError for a damaged batch."""
         end, size = self._log.log_end_offset, 0
         batches = self._log.batches(self._next, verify=False) if self._next < end else iter(())
-        for read, batch in enumerate(batches, 1):
+        for batch_count, batch in enumerate(batches, 1):
             header = batch.header
             is_complete = header.record_count == header.last_offset_delta + 1
             if self._goes_on and not (is_complete and header.base_offset == self._next):
@@ -107,7 +107,7 @@ class ProducerReading:
             self._accept(batch)
             self._next = header.last_offset + 1
             size += header.size
-            if read >= _STEP_BATCHES or size >= _STEP_BYTES:
+            if batch_count >= _STEP_BATCHES or size >= _STEP_BYTES:
                 return None
         if self._goes_on and self._next != end:
             self.restart()

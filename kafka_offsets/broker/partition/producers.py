@@ -147,18 +147,18 @@ class Producers:
             producers.aborted = [*map(AbortedEntry._make, _ABORTED.iter_unpack(data[at:]))]
         except struct.error as error:
             raise ValueError(f"no producers: {error}") from error
-        producers._open = dict(sorted(producers._open.items(), key=lambda each: each[1]))
+        producers._open = dict(sorted(producers._open.items(), key=lambda item: item[1]))
         return producers
 
     def dumps(self) -> bytes:
         """Encode the whole state except `last_used_ms`, which is 0 after the log is opened."""
         pieces = [_COUNTS.pack(len(self._by_id), len(self.aborted))]
-        for producer_id, each in self._by_id.items():
+        for producer_id, entry in self._by_id.items():
             first = self._open.get(producer_id, -1)
-            fixed = each.epoch, each.coordinator_epoch, each.last_timestamp, first, len(each.batches)
+            fixed = entry.epoch, entry.coordinator_epoch, entry.last_timestamp, first, len(entry.batches)
             pieces.append(_PRODUCER.pack(producer_id, *fixed))
-            pieces += [_BATCH.pack(*batch) for batch in each.batches]
-        pieces += [_ABORTED.pack(*each) for each in self.aborted]
+            pieces += [_BATCH.pack(*batch) for batch in entry.batches]
+        pieces += [_ABORTED.pack(*entry) for entry in self.aborted]
         return b"".join(pieces)
 
     def __len__(self) -> int:
@@ -186,18 +186,18 @@ class Producers:
 
     def aborted_in(self, start: int, end: int) -> list[AbortedEntry]:
         """Return the aborted transactions that have records from `start` to before `end`."""
-        first = bisect_left(self.aborted, start, key=lambda each: each.marker_offset)
-        found = []
-        for each in islice(self.aborted, first, None):
-            if each.first_offset < end:
-                found.append(each)
-            if each.stable_offset >= end:
+        first = bisect_left(self.aborted, start, key=lambda entry: entry.marker_offset)
+        entries = []
+        for entry in islice(self.aborted, first, None):
+            if entry.first_offset < end:
+                entries.append(entry)
+            if entry.stable_offset >= end:
                 break
-        return found
+        return entries
 
     def forget_aborted_before(self, offset: int) -> None:
         """Remove aborted transactions that ended before the new log start offset."""
-        del self.aborted[: bisect_left(self.aborted, offset, key=lambda each: each.marker_offset)]
+        del self.aborted[: bisect_left(self.aborted, offset, key=lambda entry: entry.marker_offset)]
 
     def entries(self) -> "Iterator[messages.ProducerSnapshot.ProducerEntry]":
         """Yield the entry of each producer in Kafka's snapshot format."""
@@ -222,13 +222,13 @@ class Producers:
         MAX_PRODUCERS have later attempts. Source: ProducerStateManager.maybeCreateVerificationStateEntry.
         """
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
-        known = self._attempts.get(producer_id)
-        if known is None:
+        attempt = self._attempts.get(producer_id)
+        if attempt is None:
             if len(self._attempts) >= MAX_PRODUCERS:
                 del self._attempts[next(iter(self._attempts))]
             self._attempts[producer_id] = Attempt(epoch, sequence, begins_at_0)
-        elif epoch > known.epoch or (epoch == known.epoch and sequence < known.lowest_sequence):
-            self._attempts[producer_id] = Attempt(epoch, sequence, known.begins_at_0)
+        elif epoch > attempt.epoch or (epoch == attempt.epoch and sequence < attempt.lowest_sequence):
+            self._attempts[producer_id] = Attempt(epoch, sequence, attempt.begins_at_0)
 
     def check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
         """Return NONE if the batch may be appended, the batch that it repeats, or the error.
@@ -238,10 +238,10 @@ class Producers:
         transaction; INVALID_TXN_STATE for a batch outside the open transaction of its producer. For an unknown
         producer any sequence is accepted: its records may have been deleted.
         """
-        found = self._check(header)
-        if found is ErrorCode.NONE and header.producer_id in self._open and not header.is_transactional:
+        checked = self._check(header)
+        if checked is ErrorCode.NONE and header.producer_id in self._open and not header.is_transactional:
             return ErrorCode.INVALID_TXN_STATE
-        return found
+        return checked
 
     def _check(self, header: BatchHeader) -> AppendedBatch | ErrorCode:
         producer = self._by_id.get(header.producer_id)

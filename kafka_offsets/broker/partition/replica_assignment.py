@@ -46,9 +46,11 @@ class ClusterTopics:
 
     def _replicas_of(self, new: NewTopic) -> Sequence[Sequence[int]]:
         image, factor = self._membership.image, self._factor(new)
-        known = len(image.brokers.by_id)
-        if self.waits_for_brokers and known < factor:
-            raise StorageError(f"{new.name} has {factor} replicas, and only {known} broker(s) are registered")
+        broker_count = len(image.brokers.by_id)
+        if self.waits_for_brokers and broker_count < factor:
+            raise StorageError(
+                f"{new.name} has {factor} replicas, and only {broker_count} broker(s) are registered"
+            )
         return image.place(new.partition_count, factor)
 
     def _factor(self, new: NewTopic) -> int:

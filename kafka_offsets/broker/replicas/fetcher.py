@@ -131,7 +131,7 @@ class ReplicaFetcher:
         """Send a Fetch for all partitions, unless one is under way, or the log directory is offline."""
         if self._is_under_way or self._is_stopped or self._broker.directory.is_offline:
             return
-        config, wanted = self._broker.config, messages.FetchRequest
+        config, request_type = self._broker.config, messages.FetchRequest
         topics: dict[bytes, list[messages.FetchRequest.FetchPartition]] = {}
         self._asked = {}
         for key, partition in list(self.partitions.items()):
@@ -140,7 +140,7 @@ class ReplicaFetcher:
             question = self._question(partition)
             if question is not None:
                 self._asked[key] = question
-                asked = wanted.FetchPartition(
+                fetch_partition = request_type.FetchPartition(
                     partition=partition.index,
                     current_leader_epoch=question.current_leader_epoch,
                     fetch_offset=question.fetch_offset,
@@ -148,20 +148,23 @@ class ReplicaFetcher:
                     log_start_offset=question.log_start_offset,
                     partition_max_bytes=config.replica_fetch_max_bytes,
                 )
-                topics.setdefault(partition.topic_id, []).append(asked)
+                topics.setdefault(partition.topic_id, []).append(fetch_partition)
         if not topics:
             return
         is_behind = bool(self._pauses) or any(
-            each.log.high_watermark < each.log.log_end_offset for each in self.partitions.values()
+            followed.log.high_watermark < followed.log.log_end_offset for followed in self.partitions.values()
         )
         self._sent_epoch = self._broker_epoch()
-        request = wanted(
+        request = request_type(
             max_wait_ms=config.replica_fetch_wait_max_ms if is_behind else _IDLE_WAIT_MS,
             min_bytes=config.replica_fetch_min_bytes,
             max_bytes=config.replica_fetch_response_max_bytes,
             session_epoch=-1,
-            replica_state=wanted.ReplicaState(self._broker.node.id, self._sent_epoch),
-            topics=[wanted.FetchTopic(topic_id=each, partitions=asked) for each, asked in topics.items()],
+            replica_state=request_type.ReplicaState(self._broker.node.id, self._sent_epoch),
+            topics=[
+                request_type.FetchTopic(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in topics.items()
+            ],
         )
         self._is_under_way = True
         self._channel.send(request, _FETCH_VERSION, self._received)
@@ -188,11 +191,11 @@ class ReplicaFetcher:
                 self._pause(followed)
             return
         for topic in response.responses:
-            for each in topic.partitions:
-                key = topic.topic_id, each.partition_index
+            for fetched in topic.partitions:
+                key = topic.topic_id, fetched.partition_index
                 partition = self.partitions.get(key)
                 if partition is not None and key in self._asked:
-                    self.accept(partition, partial(_parsed, self._asked[key], each))
+                    self.accept(partition, partial(_parsed, self._asked[key], fetched))
         self.send(now)
 
     def accept(self, partition: Partition, parse: Callable[[], Answer]) -> None:
@@ -274,13 +277,15 @@ class _OffsetsQuestion:
 
     def send(self) -> None:
         """Send the next request."""
-        wanted = messages.ListOffsetsRequest
-        asked = wanted.ListOffsetsPartition(
+        request_type = messages.ListOffsetsRequest
+        list_partition = request_type.ListOffsetsPartition(
             self._partition.index, self._question.current_leader_epoch, _LATEST if self._found else _EARLIEST
         )
         replica = self._partition.replica
         assert replica is not None
-        request = wanted(replica.node_id, topics=[wanted.ListOffsetsTopic(self._partition.topic, [asked])])
+        request = request_type(
+            replica.node_id, topics=[request_type.ListOffsetsTopic(self._partition.topic, [list_partition])]
+        )
         self._fetcher.ask(request, self._received)
 
     def _received(self, response: messages.ListOffsetsResponse | None) -> None:

@@ -102,9 +102,9 @@ class ReplicaManager:
         if delta.settings is not None:
             self.install_settings()
         for topic in delta.deleted:
-            known = self._broker.topics.get(topic.name)
-            if known is not None and known.topic_id == topic.topic_id:
-                self._attempt(TopicPartition(topic.name, 0), partial(self._delete, known))
+            existing = self._broker.topics.get(topic.name)
+            if existing is not None and existing.topic_id == topic.topic_id:
+                self._attempt(TopicPartition(topic.name, 0), partial(self._delete, existing))
         for topic in delta.created:
             self._attempt(TopicPartition(topic.name, 0), partial(self._create, topic))
         changed = [
@@ -123,7 +123,7 @@ class ReplicaManager:
                         self._high_watermark_moved(partition, partition.replica)
                     self._propose(partition, partition.replica)
                     self.deletions.resolve(partition)
-            for broker_id in [each for each in self._fetchers if each not in live]:
+            for broker_id in [leader_id for leader_id in self._fetchers if leader_id not in live]:
                 self._fetchers.pop(broker_id).stop()
             self._follow_returned(live)
             for fetcher in self._fetchers.values():
@@ -157,16 +157,16 @@ class ReplicaManager:
         names, self._unfinished = self._unfinished, {}
         topics = self.membership.image.topics
         for name in names:
-            known = self._broker.topics.get(name)
-            if known is not None and name not in topics:
-                self._attempt(TopicPartition(name, 0), partial(self._delete, known))
+            existing = self._broker.topics.get(name)
+            if existing is not None and name not in topics:
+                self._attempt(TopicPartition(name, 0), partial(self._delete, existing))
         self.apply(Delta(created=tuple(topics[name] for name in names if name in topics)))
 
     def remove_unknown_topics(self) -> None:
         """Delete the topics that were deleted while this broker was away."""
-        for known in list(self._broker.topics.all()):
-            if known.name not in self.membership.image.topics:
-                self._attempt(TopicPartition(known.name, 0), partial(self._delete, known))
+        for topic in list(self._broker.topics.all()):
+            if topic.name not in self.membership.image.topics:
+                self._attempt(TopicPartition(topic.name, 0), partial(self._delete, topic))
 
     def install_settings(self) -> None:
         """Install the settings of groups, users and clients, also removals that this broker has missed."""
@@ -196,20 +196,20 @@ class ReplicaManager:
     def _create(self, topic: ClusterTopic) -> None:
         """Create a topic here, or give it the partitions and configurations that it has by now."""
         topics, configs = self._broker.topics, self._usable_configs(topic)
-        known = topics.get(topic.name)
-        if known is not None and known.topic_id != topic.topic_id:
-            self._delete(known)  # deleted and created again while this broker was away
-            known = None
-        if known is None:
+        existing = topics.get(topic.name)
+        if existing is not None and existing.topic_id != topic.topic_id:
+            self._delete(existing)  # deleted and created again while this broker was away
+            existing = None
+        if existing is None:
             topics.install([NewTopic(topic.name, len(topic.partitions), configs, topic.topic_id)])
             if topic.name == OFFSETS_TOPIC:
                 self._broker.groups.runtime.start(len(topic.partitions), self._broker.clock.now())
             elif topic.name == TRANSACTIONS_TOPIC:
                 self._broker.transactions.topic_created()
             return
-        if known.partition_count < len(topic.partitions):
+        if existing.partition_count < len(topic.partitions):
             topics.install_partitions({topic.name: len(topic.partitions)})
-        if known.configs != configs:
+        if existing.configs != configs:
             topics.install_configs(topic.name, configs)
 
     def _usable_configs(self, topic: ClusterTopic) -> Mapping[str, str]:
@@ -219,15 +219,15 @@ class ReplicaManager:
             logger.error("%s: the metadata have a configuration without effect: %s", topic.name, reason)
         return configs
 
-    def _delete(self, known: Topic) -> None:
+    def _delete(self, topic: Topic) -> None:
         """Delete a topic here. Raises StorageError."""
-        for partition in known.open_partitions:
+        for partition in topic.open_partitions:
             self._drop(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         try:
-            self._broker.topics.remove([known.name])
+            self._broker.topics.remove([topic.name])
         finally:
-            if self._broker.topics.get(known.name) is None:
-                topic_deleted(self._broker, known.name)
+            if self._broker.topics.get(topic.name) is None:
+                topic_deleted(self._broker, topic.name)
 
     def replicate(self, logs: Iterable[Log], callback: Callable[[ErrorCode], None]) -> None:
         """Call back when the in-sync replicas have what these logs have now: see `Durability.replicate`."""

@@ -93,13 +93,13 @@ class PeerRequests:
 
     def elsewhere(self, topic_partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Return the partitions that other brokers lead, by leader; those without a leader by `NO_LEADER`."""
-        found: dict[int, list[TopicPartition]] = {}
+        by_leader: dict[int, list[TopicPartition]] = {}
         for topic_partition in topic_partitions:
             leader = self._leader_of(*topic_partition)
             exists = self._broker.topics.id_and_partition_count(topic_partition[0])[1] > topic_partition[1]
             if exists and leader != self._broker.node.id:
-                found.setdefault(leader, []).append(topic_partition)
-        return found
+                by_leader.setdefault(leader, []).append(topic_partition)
+        return by_leader
 
     def write_markers(
         self,
@@ -133,10 +133,10 @@ class PeerRequests:
                 return
             on_outcomes(
                 {
-                    (topic.name, each.partition_index): ErrorCode(each.error_code)
+                    (topic.name, partition.partition_index): ErrorCode(partition.error_code)
                     for result in response.markers
                     for topic in result.topics
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 }
             )
 
@@ -189,10 +189,10 @@ class PeerRequests:
             on_outcomes(
                 lost
                 | {
-                    (topic.name, each.partition_index): ErrorCode(each.partition_error_code)
+                    (topic.name, partition.partition_index): ErrorCode(partition.partition_error_code)
                     for result in response.results_by_transaction
                     for topic in result.topic_results
-                    for each in topic.results_by_partition
+                    for partition in topic.results_by_partition
                 }
             )
 

@@ -97,12 +97,12 @@ class FetchSession:
 
     def update(self, wanted: dict[_Key, Wanted], forgotten: Iterator[_Key]) -> None:
         """Apply the changes of a request. A partition that it names again keeps its place."""
-        for key, each in wanted.items():
+        for key, partition in wanted.items():
             followed = self.partitions.get(key)
             if followed is None:
-                self.partitions[key] = _Followed(each)
+                self.partitions[key] = _Followed(partition)
             else:
-                followed.wanted = followed.wanted._replace(asked=each.asked)
+                followed.wanted = followed.wanted._replace(asked=partition.asked)
         for key in forgotten:
             self.partitions.pop(key, None)
 
@@ -148,7 +148,7 @@ class FetchSessions:
     def topic_partitions(self, session_id: int) -> list[tuple[str, int]]:
         """Return the (topic, partition) pairs of a session; none when the session is unknown."""
         session = self._by_id.get(session_id)
-        followed = [] if session is None else [each.wanted for each in session.partitions.values()]
+        followed = [] if session is None else [partition.wanted for partition in session.partitions.values()]
         return [(wanted.topic, wanted.asked.partition) for wanted in followed]
 
     def plan(
@@ -163,10 +163,10 @@ class FetchSessions:
         topic_name  of an id, None for an unknown one
         """
         by_id = api_version >= TOPIC_IDS_SINCE
-        wanted = _wanted(request, by_id, topic_name)
+        requested = _wanted(request, by_id, topic_name)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._by_id.pop(request.session_id, None)
-            return Plan(list(wanted.values()), opens=request.session_epoch == INITIAL_EPOCH)
+            return Plan(list(requested.values()), opens=request.session_epoch == INITIAL_EPOCH)
         session = self._by_id.get(request.session_id)
         if session is None:
             return Plan([], ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -174,10 +174,10 @@ class FetchSessions:
             return Plan([], ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
             return Plan([], ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.update(wanted, _forgotten(request, by_id))
+        session.update(requested, _forgotten(request, by_id))
         if not session.partitions:
             del self._by_id[session.session_id]
-            return Plan(list(wanted.values()))
+            return Plan(list(requested.values()))
         self._touch(session, now)
         session.epoch = 1 if session.epoch == _MAX_INT else session.epoch + 1
         return Plan(_names_found(session, topic_name), session=session, epoch=session.epoch)
@@ -201,19 +201,22 @@ class FetchSessions:
         session = plan.session
         if session is not None:
             is_current = session.epoch == plan.epoch
-            read = [each for each in read if is_current and session.of(each).has_news(each.partition)]
+            read = [result for result in read if is_current and session.of(result).has_news(result.partition)]
         return messages.FetchResponse(responses=_by_topic(read))
 
-    def _open(self, plan: Plan, read: list[Read], api_version: int, now: Now) -> int:
+    def _open(self, plan: Plan, results: list[Read], api_version: int, now: Now) -> int:
         """Open a session with the partitions in the order of the response; return its id, 0 when there is no room."""
-        if len(self._by_id) >= self._limit and not self._evict(len(read), now):
+        if len(self._by_id) >= self._limit and not self._evict(len(results), now):
             return 0
         by_id = api_version >= TOPIC_IDS_SINCE
-        asked = {_key(each.topic, each.topic_id, each.asked.partition, by_id): each for each in plan.wanted}
+        wanted_by_key = {
+            _key(wanted.topic, wanted.topic_id, wanted.asked.partition, by_id): wanted
+            for wanted in plan.wanted
+        }
         partitions = {}
-        for topic, topic_id, answered in read:
+        for topic, topic_id, answered in results:
             key = _key(topic, topic_id, answered.partition_index, by_id)
-            followed = partitions[key] = _Followed(asked[key])
+            followed = partitions[key] = _Followed(wanted_by_key[key])
             followed.takes_news(answered)
         session_id = 0
         while session_id == 0 or session_id in self._by_id:
@@ -252,13 +255,13 @@ def _wanted(
     request: messages.FetchRequest, by_id: bool, topic_name: Callable[[bytes], str | None]
 ) -> dict[_Key, Wanted]:
     """Return the partitions of a request. The last entry for a partition counts, at the position of its first one."""
-    wanted = {}
+    partitions = {}
     for named in request.topics:
         name = (topic_name(named.topic_id) or "") if by_id else named.topic
-        for asked in named.partitions:
-            key = _key(name, named.topic_id, asked.partition, by_id)
-            wanted[key] = Wanted(name, named.topic_id, asked)
-    return wanted
+        for fetch_partition in named.partitions:
+            key = _key(name, named.topic_id, fetch_partition.partition, by_id)
+            partitions[key] = Wanted(name, named.topic_id, fetch_partition)
+    return partitions
 
 
 def _forgotten(request: messages.FetchRequest, by_id: bool) -> Iterator[_Key]:
@@ -275,27 +278,27 @@ def _names_found(session: FetchSession, topic_name: Callable[[bytes], str | None
     return [followed.wanted for followed in session.partitions.values()]
 
 
-def _news(session: FetchSession, read: list[Read]) -> list[Read]:
+def _news(session: FetchSession, results: list[Read]) -> list[Read]:
     """Return what a session's client has to receive, and move those partitions to the end of the list."""
     news = []
     partitions = session.partitions
-    for each in read:
-        key = _key(each.topic, each.topic_id, each.partition.partition_index, session.by_id)
-        if partitions[key].takes_news(each.partition):
-            news.append(each)
-            if each.partition.records:
+    for result in results:
+        key = _key(result.topic, result.topic_id, result.partition.partition_index, session.by_id)
+        if partitions[key].takes_news(result.partition):
+            news.append(result)
+            if result.partition.records:
                 partitions[key] = partitions.pop(key)
     return news
 
 
-def _by_topic(read: list[Read]) -> list[messages.FetchResponse.FetchableTopicResponse]:
+def _by_topic(results: list[Read]) -> list[messages.FetchResponse.FetchableTopicResponse]:
     """Return partitions with their topics. Partitions of one topic that are not adjacent make two entries, as in Kafka.
 
     Where topics have ids, a named partition is still grouped with a nameless one of the same topic id.
     """
     topics: list[messages.FetchResponse.FetchableTopicResponse] = []
     last: str | bytes | None = None
-    for topic, topic_id, partition in read:
+    for topic, topic_id, partition in results:
         if (key := topic if topic_id == _NO_TOPIC_ID else topic_id) != last:
             last = key
             topics.append(messages.FetchResponse.FetchableTopicResponse(topic, topic_id, []))

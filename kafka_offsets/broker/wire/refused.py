@@ -59,19 +59,19 @@ def is_refused(api_key: int, response: Any) -> bool:
     """Whether a response to a request of `NOTED` has an error. It makes no call: most responses have none."""
     if api_key == _PRODUCE:
         for produced in response.responses:
-            for each in produced.partition_responses:
-                if each.error_code:
+            for partition in produced.partition_responses:
+                if partition.error_code:
                     return True
         return False
     if api_key in _BY_PARTITION:
         for topic in response.topics:
-            for each in topic.partitions:
-                if each.error_code:
+            for partition in topic.partitions:
+                if partition.error_code:
                     return True
         return False
     if api_key == _METADATA or (api_key == _FIND_COORDINATOR and response.coordinators):
-        for each in response.topics if api_key == _METADATA else response.coordinators:  # noqa: SIM110 - `any` is a call
-            if each.error_code:
+        for element in response.topics if api_key == _METADATA else response.coordinators:  # `any` is a call
+            if element.error_code:
                 return True
         return False
     is_error: bool = response.error_code != 0
@@ -109,8 +109,10 @@ def end(incidents: Incidents, api: str, context: RequestContext, response: objec
     if key == INIT_PRODUCER_ID and not failed and "transactional_id" in fields:
         incidents.end_producer(*(str(fields[name]) for name in ("transactional_id", "client", "host")))
     if key == _FIND_COORDINATOR:
-        for asked in {*(request.coordinator_keys or (request.key,))} - failed if "" not in failed else ():
-            incidents.end_refusals(fields | {_coordinated(request): asked})
+        for coordinator_key in (
+            {*(request.coordinator_keys or (request.key,))} - failed if "" not in failed else ()
+        ):
+            incidents.end_refusals(fields | {_coordinated(request): coordinator_key})
     elif not failed:
         incidents.end_refusals(fields)
     array = "topics" if key == _METADATA else _BY_PARTITION.get(key)
@@ -157,13 +159,17 @@ def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
         for topic in getattr(response, array):
             parts = topic.partition_responses if api_key == _PRODUCE else topic.partitions
             for code, message in {
-                (each.error_code, getattr(each, "error_message", None) or ""): None
-                for each in parts
-                if each.error_code
+                (part.error_code, getattr(part, "error_message", None) or ""): None
+                for part in parts
+                if part.error_code
             }:
                 yield code, topic.name, message
     elif api_key == _FIND_COORDINATOR and response.coordinators:
-        yield from ((each.error_code, each.key, "") for each in response.coordinators if each.error_code)
+        yield from (
+            (coordinator.error_code, coordinator.key, "")
+            for coordinator in response.coordinators
+            if coordinator.error_code
+        )
     elif getattr(response, "error_code", 0):
         yield response.error_code, "", getattr(response, "error_message", None) or ""
 
@@ -173,7 +179,7 @@ def _details(api_key: int, request: Any, response: Any) -> dict[str, str | int]:
     if api_key == _JOIN_GROUP:
         if response.error_code == ErrorCode.INVALID_SESSION_TIMEOUT:
             return {"offered": request.session_timeout_ms}
-        return {"offered": ", ".join(each.name for each in request.protocols)}
+        return {"offered": ", ".join(protocol.name for protocol in request.protocols)}
     if api_key == _SASL_HANDSHAKE:
         return {"offered": request.mechanism, "served": ", ".join(response.mechanisms)}
     return {}

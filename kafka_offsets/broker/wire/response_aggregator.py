@@ -45,7 +45,7 @@ class ResponseAggregator(Generic[P]):
         """Add one part; send the response after the last part."""
         self._parts[index] = part
         if len(self._parts) == self._count:
-            self._respond(self.context, self._build([self._parts[each] for each in range(self._count)]))
+            self._respond(self.context, self._build([self._parts[number] for number in range(self._count)]))
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,10 @@ class Right(NamedTuple):
         """Return the names of the resources in a request."""
         if not isinstance(self.names, str):
             return self.names(request, version)
-        found = getattr(request, self.names) if self.names else CLUSTER_NAME
-        if isinstance(found, str):
-            return (found,)
-        return sorted(set(found or ()))
+        value = getattr(request, self.names) if self.names else CLUSTER_NAME
+        if isinstance(value, str):
+            return (value,)
+        return sorted(set(value or ()))
 
 
 class Rights(NamedTuple):

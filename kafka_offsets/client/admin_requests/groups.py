@@ -65,13 +65,13 @@ def read_groups(
 
     listed  groups of which the state is known: one without members is not described
     """
-    known = {each.group: each for each in listed}
+    listed_by_group = {listed_group.group: listed_group for listed_group in listed}
     at, count = 0, _FIRST
     while at < len(groups):
-        some = groups[at : at + count]
-        told = _together(cluster, some, known) if len(groups) > 1 else {}
-        for group in some:
-            yield group, told[group] if group in told else _alone(settings, group)
+        chunk = groups[at : at + count]
+        facts_by_group = _together(cluster, chunk, listed_by_group) if len(groups) > 1 else {}
+        for group in chunk:
+            yield group, facts_by_group[group] if group in facts_by_group else _alone(settings, group)
         at, count = at + count, _TOGETHER
 
 
@@ -79,8 +79,8 @@ def _alone(settings: ConnectionSettings, group: str) -> Told:
     refused: dict[TopicPartition, ErrorCode] = {}
     try:
         with settings.coordinator(group) as coordinator:
-            found, offsets = coordinator.describe(), coordinator.offsets(refused)
-            return GroupFacts(group, coordinator.address, coordinator.node_id, found, *offsets, refused)
+            description, offsets = coordinator.describe(), coordinator.offsets(refused)
+            return GroupFacts(group, coordinator.address, coordinator.node_id, description, *offsets, refused)
     except (ConnectionLostError, RefusedError) as error:
         return error
 
@@ -89,22 +89,24 @@ def _together(
     cluster: ClusterClient, groups: Sequence[str], listed: Mapping[str, ListedGroup]
 ) -> dict[str, GroupFacts]:
     """Return what the coordinators tell of groups without an error."""
-    found: dict[str, GroupFacts] = {}
+    facts_by_group: dict[str, GroupFacts] = {}
     try:
         by_node = _coordinators(cluster, groups)
     except (ConnectionLostError, RefusedError):
-        return found
-    for node, some in by_node.items():
+        return facts_by_group
+    for node, groups_of_node in by_node.items():
         try:
             broker, address = cluster.broker(node)
             if broker.latest_version(_OFFSET_FETCH) < _FETCH_VERSION:
                 continue
-            descriptions = _described(broker, some, listed)
+            descriptions = _described(broker, groups_of_node, listed)
             for group, (offsets, refused) in _fetched(broker, [*descriptions]).items():
-                found[group] = GroupFacts(group, address, node, descriptions[group], *offsets, refused)
+                facts_by_group[group] = GroupFacts(
+                    group, address, node, descriptions[group], *offsets, refused
+                )
         except (ConnectionLostError, RefusedError):
             continue
-    return found
+    return facts_by_group
 
 
 def _coordinators(cluster: ClusterClient, groups: Sequence[str]) -> dict[int, list[str]]:
@@ -113,36 +115,36 @@ def _coordinators(cluster: ClusterClient, groups: Sequence[str]) -> dict[int, li
     broker = cluster.any_broker()
     if broker.latest_version(_FIND_COORDINATOR) >= _FIND_VERSION:
         request = messages.FindCoordinatorRequest(key_type=0, coordinator_keys=list(groups))
-        for each in broker.call(request, _FIND_VERSION).coordinators:
-            if not each.error_code:
-                by_node.setdefault(each.node_id, []).append(each.key)
+        for coordinator in broker.call(request, _FIND_VERSION).coordinators:
+            if not coordinator.error_code:
+                by_node.setdefault(coordinator.node_id, []).append(coordinator.key)
     return by_node
 
 
 def _described(
     broker: Connection, groups: Sequence[str], listed: Mapping[str, ListedGroup]
 ) -> dict[str, Description]:
-    found: dict[str, Description] = {}
+    described: dict[str, Description] = {}
     left = []
     for group in groups:
-        each = listed.get(group)
-        if each is not None and each.state == "Empty" and each.type:
-            found[group] = Description(each.type, each.state, "", ())
+        listed_group = listed.get(group)
+        if listed_group is not None and listed_group.state == "Empty" and listed_group.type:
+            described[group] = Description(listed_group.type, listed_group.state, "", ())
         else:
             left.append(group)
     if left and broker.latest_version(CONSUMER_GROUP_DESCRIBE) >= 0:
         others = []
         for modern in broker.call(messages.ConsumerGroupDescribeRequest(left), 0).groups:
             if not modern.error_code:
-                found[modern.group_id] = consumer_group(modern)
+                described[modern.group_id] = consumer_group(modern)
             elif modern.error_code in NOT_DESCRIBED:
                 others.append(modern.group_id)
         left = others  # one that is refused would be Dead among the classic groups: it is asked again alone
     if left:
         for classic in broker.call(messages.DescribeGroupsRequest(left), DESCRIBE_VERSION).groups:
             if not classic.error_code:
-                found[classic.group_id] = classic_group(classic)
-    return found
+                described[classic.group_id] = classic_group(classic)
+    return described
 
 
 def _fetched(
@@ -152,13 +154,16 @@ def _fetched(
     if not groups:
         return {}
     request = messages.OffsetFetchRequest
-    asked = request(groups=[request.Group(group, topics=None) for group in groups])
-    found = {}
-    answer: Any = broker.call(asked, _FETCH_VERSION)
-    for each in answer.groups:
+    fetch = request(groups=[request.Group(group, topics=None) for group in groups])
+    offsets_by_group = {}
+    response: Any = broker.call(fetch, _FETCH_VERSION)
+    for fetched_group in response.groups:
         refused: dict[TopicPartition, ErrorCode] = {}
         try:
-            found[each.group_id] = offsets_of(each.group_id, each, refused), refused
+            offsets_by_group[fetched_group.group_id] = (
+                offsets_of(fetched_group.group_id, fetched_group, refused),
+                refused,
+            )
         except RefusedError:
             continue  # asked again alone
-    return found
+    return offsets_by_group

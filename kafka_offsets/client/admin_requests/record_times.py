@@ -28,37 +28,43 @@ def record_times(
 
     refused  gets the error of each partition that cannot be read
     """
-    found: dict[Position, int] = {}
+    time_by_position: dict[Position, int] = {}
     left: dict[TopicPartition, list[int]] = {}
-    for place, offset in sorted(set(positions), reverse=True):
-        left.setdefault(place, []).append(offset)  # the last one is the first to be asked for
+    for topic_partition, offset in sorted(set(positions), reverse=True):
+        left.setdefault(topic_partition, []).append(offset)  # the last one is the first to be asked for
     by_leader: dict[int, list[TopicPartition]] = {}
     if left:
-        for place, leader in cluster.leaders({topic for topic, _ in left}).items():
-            if place in left:
-                by_leader.setdefault(leader, []).append(place)
-    for leader, places in by_leader.items():
-        while asked := {place: left[place] for place in places if left[place] and place not in refused}:
+        for topic_partition, leader in cluster.leaders({topic for topic, _ in left}).items():
+            if topic_partition in left:
+                by_leader.setdefault(leader, []).append(topic_partition)
+    for leader, topic_partitions in by_leader.items():
+        while offsets_asked := {
+            topic_partition: left[topic_partition]
+            for topic_partition in topic_partitions
+            if left[topic_partition] and topic_partition not in refused
+        }:
             try:
-                answered = _fetched(cluster, leader, asked, refused)
+                answered = _fetched(cluster, leader, offsets_asked, refused)
             except KafkaOffsetsError as error:
-                refused.update(dict.fromkeys(asked, error))
+                refused.update(dict.fromkeys(offsets_asked, error))
                 break
-            for place, data in answered.items():
+            for topic_partition, data in answered.items():
                 try:
-                    times = dict(_times(data, left[place]))
+                    times = dict(_times(data, left[topic_partition]))
                 except ProtocolError as error:
-                    refused[place] = error
+                    refused[topic_partition] = error
                     continue
-                left[place] = left[place][: len(left[place]) - len(times)]
-                found.update({(place, offset): time for offset, time in times.items() if time is not None})
-    return found
+                left[topic_partition] = left[topic_partition][: len(left[topic_partition]) - len(times)]
+                time_by_position.update(
+                    {(topic_partition, offset): time for offset, time in times.items() if time is not None}
+                )
+    return time_by_position
 
 
 def _fetched(
     cluster: ClusterClient,
     leader: int,
-    asked: dict[TopicPartition, list[int]],
+    offsets_asked: dict[TopicPartition, list[int]],
     refused: dict[TopicPartition, KafkaOffsetsError],
 ) -> dict[TopicPartition, bytes]:
     """Return record batches from the first position of each partition on.
@@ -68,28 +74,32 @@ def _fetched(
     """
     made = messages.FetchRequest
     topics = []
-    for place, offsets in asked.items():
+    for topic_partition, offsets in offsets_asked.items():
         size = _POSITIONS_BYTES if len(offsets) > 1 else _ONE_POSITION_BYTES
-        partition = made.FetchPartition(place[1], fetch_offset=offsets[-1], partition_max_bytes=size)
-        topics.append(made.FetchTopic(place[0], partitions=[partition]))
+        partition = made.FetchPartition(
+            topic_partition[1], fetch_offset=offsets[-1], partition_max_bytes=size
+        )
+        topics.append(made.FetchTopic(topic_partition[0], partitions=[partition]))
     request = made(max_wait_ms=0, min_bytes=0, max_bytes=_RESPONSE_BYTES, topics=topics)
     connection, _ = cluster.broker(leader)
-    answer = connection.call(request, _FETCH_VERSION)
-    if answer.error_code:
-        raise RefusedError(f"records of broker {leader}", answer.error_code)
-    found = {}
-    first = next(iter(asked))
-    for topic in answer.responses:
-        for each in topic.partitions:
-            place = topic.topic, each.partition_index
-            data = bytes(each.records or b"")
-            if each.error_code:
-                refused[place] = RefusedError(f"{place[0]}-{place[1]}", each.error_code)
-            elif place == first or next(batch_headers(data), None) is not None:
-                found[place] = data
-    if first not in found and first not in refused:
+    response = connection.call(request, _FETCH_VERSION)
+    if response.error_code:
+        raise RefusedError(f"records of broker {leader}", response.error_code)
+    records = {}
+    first = next(iter(offsets_asked))
+    for topic in response.responses:
+        for data_of_partition in topic.partitions:
+            topic_partition = topic.topic, data_of_partition.partition_index
+            data = bytes(data_of_partition.records or b"")
+            if data_of_partition.error_code:
+                refused[topic_partition] = RefusedError(
+                    f"{topic_partition[0]}-{topic_partition[1]}", data_of_partition.error_code
+                )
+            elif topic_partition == first or next(batch_headers(data), None) is not None:
+                records[topic_partition] = data
+    if first not in records and first not in refused:
         refused[first] = RefusedError(f"{first[0]}-{first[1]}", ErrorCode.UNKNOWN_SERVER_ERROR)
-    return found
+    return records
 
 
 def _times(data: bytes, offsets: list[int]) -> Iterator[tuple[int, int | None]]:

@@ -88,29 +88,29 @@ def describe(
 ) -> tuple[list[TopicFacts], dict[str, ErrorCode]]:
     """Return topics, sorted, all without names, and the error of each that cannot be described."""
     made = messages.MetadataRequest
-    asked = None if names is None else [made.Topic(name=name) for name in sorted(set(names))]
+    topics = None if names is None else [made.Topic(name=name) for name in sorted(set(names))]
 
     def ask(broker: Connection) -> Any:
-        return broker.call(made(asked, False), _version(broker, _METADATA))
+        return broker.call(made(topics, False), _version(broker, _METADATA))
 
-    found, refused = [], {}
-    for topic in sorted(cluster.ask_any(ask).topics, key=lambda each: each.name):
+    facts, refused = [], {}
+    for topic in sorted(cluster.ask_any(ask).topics, key=lambda described_topic: described_topic.name):
         if topic.error_code:
             refused[topic.name] = ErrorCode(topic.error_code)
             continue
         partitions = (
             PartitionFacts(
-                each.partition_index,
-                each.leader_id,
-                tuple(each.replica_nodes),
-                tuple(each.isr_nodes),
-                tuple(each.offline_replicas),
+                partition.partition_index,
+                partition.leader_id,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+                tuple(partition.offline_replicas),
             )
-            for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+            for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
         )
         topic_id = "" if topic.topic_id == _NO_ID else _text_of(topic.topic_id)
-        found.append(TopicFacts(topic.name, topic_id, topic.is_internal, tuple(partitions)))
-    return found, refused
+        facts.append(TopicFacts(topic.name, topic_id, topic.is_internal, tuple(partitions)))
+    return facts, refused
 
 
 def _text_of(topic_id: bytes) -> str:
@@ -123,17 +123,17 @@ def create(cluster: ClusterClient, topic: NewTopic, *, only_check: bool = False)
     assignments = [
         made.CreatableReplicaAssignment(index, list(brokers)) for index, brokers in enumerate(topic.replicas)
     ]
-    asked = made.CreatableTopic(
+    creatable_topic = made.CreatableTopic(
         topic.topic,
         -1 if assignments else topic.partitions,
         -1 if assignments else topic.replication_factor,
         assignments,
-        [made.CreatableTopicConfig(*each) for each in topic.configs.items()],
+        [made.CreatableTopicConfig(*item) for item in topic.configs.items()],
     )
 
     def ask(broker: Connection) -> None:
-        answer = broker.call(made([asked], _TIMEOUT_MS, only_check), _version(broker, _CREATE))
-        _check(f"topic {topic.topic}", answer.topics[0])
+        response = broker.call(made([creatable_topic], _TIMEOUT_MS, only_check), _version(broker, _CREATE))
+        _check(f"topic {topic.topic}", response.topics[0])
 
     cluster.ask_controller(ask)
 
@@ -165,19 +165,19 @@ def configs(cluster: ClusterClient, topic: str) -> list[ConfigValue]:
 
     def ask(broker: Connection) -> Any:
         request = made([made.DescribeConfigsResource(_TOPIC, topic, None)])
-        (answer,) = broker.call(request, _version(broker, _DESCRIBE_CONFIGS)).results
-        _check(f"topic {topic}", answer)
-        return answer.configs
+        (result,) = broker.call(request, _version(broker, _DESCRIBE_CONFIGS)).results
+        _check(f"topic {topic}", result)
+        return result.configs
 
     return sorted(
         ConfigValue(
-            each.name,
-            each.value,
-            SOURCES.get(each.config_source, "unknown"),
-            each.is_sensitive,
-            each.read_only,
+            config.name,
+            config.value,
+            SOURCES.get(config.config_source, "unknown"),
+            config.is_sensitive,
+            config.read_only,
         )
-        for each in cluster.ask_any(ask)
+        for config in cluster.ask_any(ask)
     )
 
 
@@ -196,7 +196,7 @@ def alter_configs(
     cluster.ask_controller(ask)
 
 
-def _check(what: str, answer: Any) -> None:
-    if answer.error_code:
-        message = getattr(answer, "error_message", None)
-        raise RefusedError(f"{what}: {message.rstrip('.')}" if message else what, answer.error_code)
+def _check(what: str, response: Any) -> None:
+    if response.error_code:
+        message = getattr(response, "error_message", None)
+        raise RefusedError(f"{what}: {message.rstrip('.')}" if message else what, response.error_code)

@@ -80,14 +80,16 @@ def transactions(
                 f"transactions of broker {node}, by duration or pattern", ErrorCode.UNSUPPORTED_VERSION
             )
         request = messages.ListTransactionsRequest(list(states), list(producer_ids), longer_than_ms, pattern)
-        answer = broker.call(request, min(served, _PATTERN_VERSION))
-        if answer.error_code:
-            raise RefusedError(f"transactions of broker {node}", answer.error_code)
-        if answer.unknown_state_filters:
-            raise RefusedError(f"state {', '.join(answer.unknown_state_filters)}", ErrorCode.INVALID_REQUEST)
+        response = broker.call(request, min(served, _PATTERN_VERSION))
+        if response.error_code:
+            raise RefusedError(f"transactions of broker {node}", response.error_code)
+        if response.unknown_state_filters:
+            raise RefusedError(
+                f"state {', '.join(response.unknown_state_filters)}", ErrorCode.INVALID_REQUEST
+            )
         return [
-            ListedTransaction(each.transactional_id, node, each.producer_id, each.transaction_state)
-            for each in answer.transaction_states
+            ListedTransaction(state.transactional_id, node, state.producer_id, state.transaction_state)
+            for state in response.transaction_states
         ]
 
     return sorted(set(cluster.of_all_brokers(ask, refused)))
@@ -104,20 +106,22 @@ def describe(cluster: ClusterClient, transactional_id: str) -> TransactionFacts:
         if home.error_code:
             raise RefusedError(f"coordinator of {what}", home.error_code)
         coordinator, _ = cluster.broker(home.node_id)
-        (found,) = coordinator.call(
+        (state,) = coordinator.call(
             messages.DescribeTransactionsRequest([transactional_id]), 0
         ).transaction_states
-        if found.error_code:
-            raise RefusedError(what, found.error_code)
+        if state.error_code:
+            raise RefusedError(what, state.error_code)
         return TransactionFacts(
-            found.transactional_id,
+            state.transactional_id,
             home.node_id,
-            found.producer_id,
-            found.producer_epoch,
-            found.transaction_state,
-            found.transaction_timeout_ms,
-            found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
-            tuple(sorted((topic.topic, each) for topic in found.topics for each in topic.partitions)),
+            state.producer_id,
+            state.producer_epoch,
+            state.transaction_state,
+            state.transaction_timeout_ms,
+            state.transaction_start_time_ms if state.transaction_start_time_ms >= 0 else None,
+            tuple(
+                sorted((topic.topic, partition) for topic in state.topics for partition in topic.partitions)
+            ),
         )
 
     return cluster.ask_any(ask)
@@ -127,45 +131,51 @@ def producers(
     cluster: ClusterClient, places: Iterable[TopicPartition], refused: dict[TopicPartition, KafkaOffsetsError]
 ) -> dict[TopicPartition, list[ProducerFacts]]:
     """Return the producers of partitions, by their leaders; `refused` gets the error of each that is not known."""
-    found: dict[TopicPartition, list[ProducerFacts]] = {}
+    producers_by_partition: dict[TopicPartition, list[ProducerFacts]] = {}
     by_leader: dict[int, list[TopicPartition]] = {}
-    wanted = set(places)
-    leaders = cluster.leaders({topic for topic, _ in wanted})
-    for place in sorted(wanted):
-        if place not in leaders:
-            refused[place] = RefusedError(f"{place[0]}-{place[1]}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif leaders[place] < 0:
-            refused[place] = RefusedError(f"{place[0]}-{place[1]}", ErrorCode.LEADER_NOT_AVAILABLE)
+    topic_partitions = set(places)
+    leaders = cluster.leaders({topic for topic, _ in topic_partitions})
+    for partition in sorted(topic_partitions):
+        if partition not in leaders:
+            refused[partition] = RefusedError(
+                f"{partition[0]}-{partition[1]}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        elif leaders[partition] < 0:
+            refused[partition] = RefusedError(
+                f"{partition[0]}-{partition[1]}", ErrorCode.LEADER_NOT_AVAILABLE
+            )
         else:
-            by_leader.setdefault(leaders[place], []).append(place)
+            by_leader.setdefault(leaders[partition], []).append(partition)
     for leader, led in by_leader.items():
         for begin in range(0, len(led), _TOGETHER):
-            some = led[begin : begin + _TOGETHER]
+            chunk = led[begin : begin + _TOGETHER]
             try:
                 broker, _ = cluster.broker(leader)
-                _read_producers(broker, some, found, refused)
+                _read_producers(broker, chunk, producers_by_partition, refused)
             except KafkaOffsetsError as error:
-                refused.update(dict.fromkeys(some, error))
-    return found
+                refused.update(dict.fromkeys(chunk, error))
+    return producers_by_partition
 
 
 def _read_producers(
     broker: Connection,
-    places: Iterable[TopicPartition],
-    found: dict[TopicPartition, list[ProducerFacts]],
+    topic_partitions: Iterable[TopicPartition],
+    producers_by_partition: dict[TopicPartition, list[ProducerFacts]],
     refused: dict[TopicPartition, KafkaOffsetsError],
 ) -> None:
     made = messages.DescribeProducersRequest
     topics: dict[str, Any] = {}
-    for topic, partition in places:
+    for topic, partition in topic_partitions:
         topics.setdefault(topic, made.TopicRequest(topic)).partition_indexes.append(partition)
     for answered in broker.call(made(list(topics.values())), 0).topics:
-        for each in answered.partitions:
-            place = answered.name, each.partition_index
-            if each.error_code:
-                refused[place] = RefusedError(f"{place[0]}-{place[1]}", each.error_code)
+        for described in answered.partitions:
+            topic_partition = answered.name, described.partition_index
+            if described.error_code:
+                refused[topic_partition] = RefusedError(
+                    f"{topic_partition[0]}-{topic_partition[1]}", described.error_code
+                )
                 continue
-            found[place] = [
+            producers_by_partition[topic_partition] = [
                 ProducerFacts(
                     state.producer_id,
                     state.producer_epoch,
@@ -174,7 +184,7 @@ def _read_producers(
                     _known(state.last_timestamp),
                     _known(state.current_txn_start_offset),
                 )
-                for state in sorted(each.active_producers, key=lambda one: one.producer_id)
+                for state in sorted(described.active_producers, key=lambda one: one.producer_id)
             ]
 
 
@@ -184,11 +194,14 @@ def _known(number: int) -> int | None:
 
 def hanging(cluster: ClusterClient, opened: Iterable[OpenTransaction]) -> list[OpenTransaction]:
     """Return the open transactions of which their coordinators do not know in these partitions. Raises RefusedError."""
-    some = list(opened)
-    if not some:
+    open_transactions = list(opened)
+    if not open_transactions:
         return []
-    wanted = {each.producer.producer_id for each in some}
-    ids = {each.producer_id: each.transactional_id for each in transactions(cluster, producer_ids=wanted)}
+    producer_ids = {transaction.producer.producer_id for transaction in open_transactions}
+    ids = {
+        transaction.producer_id: transaction.transactional_id
+        for transaction in transactions(cluster, producer_ids=producer_ids)
+    }
     held: dict[int, tuple[TopicPartition, ...]] = {}
     for producer_id, transactional_id in ids.items():
         try:
@@ -199,7 +212,11 @@ def hanging(cluster: ClusterClient, opened: Iterable[OpenTransaction]) -> list[O
             continue
         if facts.producer_id == producer_id:
             held[producer_id] = facts.partitions
-    return [each for each in some if each.place not in held.get(each.producer.producer_id, ())]
+    return [
+        transaction
+        for transaction in open_transactions
+        if transaction.place not in held.get(transaction.producer.producer_id, ())
+    ]
 
 
 def abort(cluster: ClusterClient, place: TopicPartition, producer: ProducerFacts) -> None:
@@ -211,8 +228,8 @@ def abort(cluster: ClusterClient, place: TopicPartition, producer: ProducerFacts
     )
 
     def ask(broker: Connection) -> None:
-        (answer,) = broker.call(made([marker]), _MARKERS_VERSION).markers
-        code = answer.topics[0].partitions[0].error_code
+        (result,) = broker.call(made([marker]), _MARKERS_VERSION).markers
+        code = result.topics[0].partitions[0].error_code
         if code:
             raise RefusedError(
                 f"abort of the transaction of producer {producer.producer_id} in {place[0]}-{place[1]}", code

@@ -141,9 +141,9 @@ class ConsumerChannel:
         except OSError as error:
             self._protocol.lose(error.strerror or str(error))
             return
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
-        if self._selector.get_key(self._socket).events != wanted:
-            self._selector.modify(self._socket, wanted, data=self)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        if self._selector.get_key(self._socket).events != events:
+            self._selector.modify(self._socket, events, data=self)
 
     def _read(self, connected: socket.socket) -> None:
         """Take what has arrived."""

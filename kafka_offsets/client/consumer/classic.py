@@ -193,18 +193,18 @@ class ClassicMembership:
         assignments: list[messages.SyncGroupRequest.Assignment] = []
         if join.members:
             members = {
-                each.member_id: member_data.decode_subscription(
-                    join.protocol_name, each.metadata, each.group_instance_id
+                joined.member_id: member_data.decode_subscription(
+                    join.protocol_name, joined.metadata, joined.group_instance_id
                 )
-                for each in join.members
+                for joined in join.members
             }
-            wanted = frozenset().union(*(member.topics for member in members.values()))
-            is_known = topics.asked is None or wanted <= topics.asked
+            topic_names = frozenset().union(*(member.topics for member in members.values()))
+            is_known = topics.asked is None or topic_names <= topics.asked
             if self._metadata_version < 0:
                 self._metadata_version = topics.version
             if topics.version <= self._metadata_version or not is_known:
-                return Refresh(wanted)
-            self._group_topics, self._counts = wanted, topics.counts(wanted)
+                return Refresh(topic_names)
+            self._group_topics, self._counts = topic_names, topics.counts(topic_names)
             if not join.skip_assignment:
                 assigned = ASSIGNORS[join.protocol_name].assign(self._counts, members)
                 assignments = [

@@ -136,7 +136,7 @@ class Consumer:
         exclude topics: SubscriptionNotValid. ConfigError for topics without group.id.
         """
         self._check_open()
-        if len(arguments) in (2, 3) and all(type(each) is int for each in arguments[1:]):
+        if len(arguments) in (2, 3) and all(type(argument) is int for argument in arguments[1:]):
             self._subscription.add_partition(*arguments)
             topic, partition, *offset = arguments
             self._positions.add({(topic, partition): None})
@@ -201,26 +201,26 @@ class Consumer:
         if self._offsets is None:
             raise ConfigError("group.id is missing: offsets are committed for a group")
         if offsets is None:
-            wanted = self._positions.consumed()
+            to_commit = self._positions.consumed()
         else:
-            wanted = {(topic, partition): offset for topic, partition, offset in offsets}
+            to_commit = {(topic, partition): offset for topic, partition, offset in offsets}
             if sync and self._membership is not None:
-                self._check_assigned(wanted, InvalidPartitionsToCommitOffset)
+                self._check_assigned(to_commit, InvalidPartitionsToCommitOffset)
         if sync:
-            self._commit_and_wait(wanted)
-        elif wanted:
-            self._to_commit |= wanted
+            self._commit_and_wait(to_commit)
+        elif to_commit:
+            self._to_commit |= to_commit
             self._send_commits(_now_ms())
 
     def position(self, offsets: Iterable[Commit]) -> None:
         """Set the offset that `poll` continues at, for partitions that are consumed now; else SubscriptionNotValid."""
         self._check_open()
-        wanted = {(topic, partition): offset for topic, partition, offset in offsets}
-        self._check_assigned(wanted, SubscriptionNotValid)
-        for place, offset in wanted.items():
-            check_offset(place, offset)
-        for place, offset in wanted.items():
-            self._positions.table[place].move(offset)
+        next_offsets = {(topic, partition): offset for topic, partition, offset in offsets}
+        self._check_assigned(next_offsets, SubscriptionNotValid)
+        for topic_partition, offset in next_offsets.items():
+            check_offset(topic_partition, offset)
+        for topic_partition, offset in next_offsets.items():
+            self._positions.table[topic_partition].move(offset)
 
     def get_positions(self) -> dict[TopicPartition, int]:
         """Return the offset that `poll` continues at in each consumed partition; wait until they are known.
@@ -240,25 +240,25 @@ class Consumer:
 
     def get_offsets(self) -> dict[TopicPartition, int]:
         """Return the last committed offsets of the consumed partitions; OffsetUnknown if there is none."""
-        found = self._last_committed(self.get_partitions())
-        if not found:
+        committed = self._last_committed(self.get_partitions())
+        if not committed:
             raise OffsetUnknown(f"group {self._settings.group_id} has committed nothing of its partitions")
-        return found
+        return committed
 
     def get_offset(self, topic: str, partition: int) -> int:
         """Return the last committed offset of a consumed partition; OffsetUnknown if there is none.
 
         InvalidPartitionsToGetOffset for another partition, and without group.id.
         """
-        place = topic, partition
-        if place not in self.get_partitions():
+        topic_partition = topic, partition
+        if topic_partition not in self.get_partitions():
             raise InvalidPartitionsToGetOffset(f"{topic}-{partition} is not consumed")
-        found = self._last_committed([place])
-        if not found:
+        committed = self._last_committed([topic_partition])
+        if not committed:
             raise OffsetUnknown(
                 f"group {self._settings.group_id} has committed nothing of {topic}-{partition}"
             )
-        return found[place]
+        return committed[topic_partition]
 
     def unsubscribe(self) -> None:
         """Give up the partitions and leave the group, as `close` does; `subscribe` may follow."""
@@ -331,7 +331,7 @@ class Consumer:
             deadlines.append(self._link.deadline_ms(now_ms))
             if self._membership is not None and self._link.is_ready:
                 deadlines.append(self._membership.deadline_ms)
-        due_ms = min((each for each in deadlines if each is not None), default=until_ms)
+        due_ms = min((deadline for deadline in deadlines if deadline is not None), default=until_ms)
         return max(min(due_ms, until_ms) - now_ms, 1)
 
     def _wait(self, is_done: Callable[[], bool], what: str) -> None:
@@ -468,8 +468,8 @@ class Consumer:
         if not self._settings.enable_auto_commit or self._offsets is None or now_ms < self._auto_commit_ms:
             return
         self._auto_commit_ms = now_ms + self._settings.auto_commit_interval_ms
-        wanted = self._uncommitted(self._positions.consumed())
-        self._to_commit |= wanted
+        uncommitted = self._uncommitted(self._positions.consumed())
+        self._to_commit |= uncommitted
         self._send_commits(now_ms)
 
     def _send_commits(self, now_ms: int) -> None:
@@ -495,7 +495,7 @@ class Consumer:
         """Commit, again and again until the coordinator decides. CommitRefusedError if it refuses."""
         if not offsets and not self._to_commit:
             return
-        wanted = self._to_commit | offsets
+        to_commit = self._to_commit | offsets
         self._to_commit = {}
         outcome: list[Outcome] = []
         retry_ms = 0
@@ -514,36 +514,36 @@ class Consumer:
             nonlocal is_in_flight
             now_ms = _now_ms()
             if not outcome and not is_in_flight and now_ms >= retry_ms and self._offsets is not None:
-                is_in_flight = self._offsets.commit(wanted, now_ms, done)
+                is_in_flight = self._offsets.commit(to_commit, now_ms, done)
             return bool(outcome)
 
         self._wait(is_done, "a commit")
         if isinstance(outcome[0], CommitRefusedError):
             raise outcome[0]
-        self._committed |= wanted
+        self._committed |= to_commit
 
     def _last_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the committed offsets of those partitions that have one."""
         offsets = self._offsets
         if offsets is None:
             raise InvalidPartitionsToGetOffset("group.id is missing: without a group nothing is committed")
-        found: dict[TopicPartition, int] = {}
+        committed: dict[TopicPartition, int] = {}
         state = {"in flight": False, "retry": 0}
 
         def done(response: Mapping[TopicPartition, int] | None) -> None:
             state.update({"in flight": False, "retry": _now_ms() + self._settings.retry_backoff_ms})
-            found.update(response or {})
+            committed.update(response or {})
 
         def is_done() -> bool:
             """Fetch the missing offsets if that is due; return whether all are there."""
-            missing = [partition for partition in partitions if partition not in found]
+            missing = [partition for partition in partitions if partition not in committed]
             now_ms = _now_ms()
             if missing and not state["in flight"] and now_ms >= state["retry"]:
                 state["in flight"] = offsets.fetch(missing, now_ms, done)
             return not missing
 
         self._wait(is_done, "committed offsets")
-        return {partition: offset for partition, offset in found.items() if offset >= 0}
+        return {partition: offset for partition, offset in committed.items() if offset >= 0}
 
 
 def _commit_arguments(arguments: tuple[Any, ...]) -> tuple[Iterable[Commit] | None, bool]:

@@ -69,13 +69,13 @@ class CoordinatorLink:
         if response is None:
             self._retry_ms = now_ms + self._backoff_ms
             return
-        (found,) = response.coordinators
-        if found.error_code in OF_COORDINATOR:
+        (coordinator,) = response.coordinators
+        if coordinator.error_code in OF_COORDINATOR:
             self._retry_ms = now_ms + self._backoff_ms
-        elif found.error_code:
-            raise RefusedError(f"coordinator of group {self._group}", found.error_code)
+        elif coordinator.error_code:
+            raise RefusedError(f"coordinator of group {self._group}", coordinator.error_code)
         else:
-            self._address = found.host, found.port
+            self._address = coordinator.host, coordinator.port
             self._retry_ms = 0
 
     def send(

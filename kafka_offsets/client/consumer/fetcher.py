@@ -68,7 +68,7 @@ class RecordFetcher:
                 self._send(leader, positions, now_ms)
 
     def _has_two_responses(self, leader: Address) -> bool:
-        responses = {each.response for each in self._fetched if each.leader == leader}
+        responses = {fetched.response for fetched in self._fetched if fetched.leader == leader}
         return len(responses) > 1
 
     def _send(self, leader: Address, positions: list[Position], now_ms: int) -> None:
@@ -77,7 +77,7 @@ class RecordFetcher:
         first = self._turn % len(positions)
         settings, made = self._settings, messages.FetchRequest
         topics: list[messages.FetchRequest.FetchTopic] = []
-        asked: Asked = {}
+        positions_asked: Asked = {}
         for position in (*positions[first:], *positions[:first]):
             topic, partition = position.place
             if not topics or topics[-1].topic != topic:
@@ -91,7 +91,7 @@ class RecordFetcher:
                     partition_max_bytes=settings.max_partition_fetch_bytes,
                 )
             )
-            asked[position.place] = position, position.moves
+            positions_asked[position.place] = position, position.moves
         request = made(
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,
@@ -107,7 +107,7 @@ class RecordFetcher:
             request,
             _VERSION,
             now_ms,
-            lambda response: self._answered(leader, number, asked, response, now_ms),
+            lambda response: self._answered(leader, number, positions_asked, response, now_ms),
             timeout_ms,
         ):
             self._in_flight.add(leader)
@@ -122,7 +122,7 @@ class RecordFetcher:
         self,
         leader: Address,
         number: int,
-        asked: Asked,
+        positions_asked: Asked,
         response: messages.FetchResponse | None,
         now_ms: int,
     ) -> None:
@@ -133,17 +133,17 @@ class RecordFetcher:
         if response.error_code:
             raise RefusedError(f"fetch from {leader[0]}:{leader[1]}", response.error_code)
         for topic in response.responses:
-            for found in topic.partitions:
-                position, moves = asked[topic.topic, found.partition_index]
+            for data in topic.partitions:
+                position, moves = positions_asked[topic.topic, data.partition_index]
                 is_current = self._positions.table.get(position.place) is position and position.moves == moves
                 if not is_current:
                     continue
-                if found.error_code:
-                    self._refused(leader, position, found.error_code, now_ms)
-                elif found.diverging_epoch.end_offset >= 0:
-                    self._truncated(position, found.diverging_epoch.end_offset)
-                elif found.records:
-                    self._keep(leader, number, position, found)
+                if data.error_code:
+                    self._refused(leader, position, data.error_code, now_ms)
+                elif data.diverging_epoch.end_offset >= 0:
+                    self._truncated(position, data.diverging_epoch.end_offset)
+                elif data.records:
+                    self._keep(leader, number, position, data)
 
     def _refused(self, leader: Address, position: Position, code: int, now_ms: int) -> None:
         topic, partition = position.place
@@ -182,9 +182,9 @@ class RecordFetcher:
         leader: Address,
         number: int,
         position: Position,
-        found: messages.FetchResponse.PartitionData,
+        fetched: messages.FetchResponse.PartitionData,
     ) -> None:
-        data = found.records
+        data = fetched.records
         assert data is not None
         try:
             last = last_batch(data)
@@ -195,7 +195,10 @@ class RecordFetcher:
             return
         aborted = None
         if self._isolation:
-            aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
+            aborted = [
+                (transaction.producer_id, transaction.first_offset)
+                for transaction in fetched.aborted_transactions or ()
+            ]
         records = PartitionRecords(
             position.place, data, position.fetch_from, aborted, check_crcs=self._settings.check_crcs
         )
@@ -227,5 +230,5 @@ class RecordFetcher:
 
     def deadline_ms(self, now_ms: int) -> int | None:
         """When a leader may be asked again after a failure."""
-        waiting: Iterable[int] = (each for each in self._retry_ms.values() if each > now_ms)
+        waiting: Iterable[int] = (retry_ms for retry_ms in self._retry_ms.values() if retry_ms > now_ms)
         return min(waiting, default=None)

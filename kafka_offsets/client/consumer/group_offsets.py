@@ -123,15 +123,15 @@ class GroupOffsets:
             return None
         if group.error_code:
             raise RefusedError(f"offsets of group {self._group}", group.error_code)
-        found = {}
+        offsets = {}
         for topic in group.topics:
-            for each in topic.partitions:
-                if each.error_code in _NOT_YET:
+            for partition in topic.partitions:
+                if partition.error_code in _NOT_YET:
                     continue
-                if each.error_code:
+                if partition.error_code:
                     raise RefusedError(
-                        f"offset of group {self._group} in {topic.name}-{each.partition_index}",
-                        each.error_code,
+                        f"offset of group {self._group} in {topic.name}-{partition.partition_index}",
+                        partition.error_code,
                     )
-                found[topic.name, each.partition_index] = each.committed_offset
-        return found
+                offsets[topic.name, partition.partition_index] = partition.committed_offset
+        return offsets

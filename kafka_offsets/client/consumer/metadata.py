@@ -80,10 +80,10 @@ class Metadata:
     def leader(self, partition: TopicPartition) -> Address | None:
         """Return the address of the leader of a partition, None if it is not known; then metadata is refreshed."""
         topic = self.topics.get(partition[0])
-        found = None if topic is None else self._brokers.get(topic.leaders.get(partition[1], -1))
-        if found is None:
+        address = None if topic is None else self._brokers.get(topic.leaders.get(partition[1], -1))
+        if address is None:
             self.refresh()
-        return found
+        return address
 
     def leader_epoch(self, partition: TopicPartition) -> int:
         """Return the leader epoch of a partition, -1 if it is not known."""
@@ -121,12 +121,12 @@ class Metadata:
         due_ms = self.deadline_ms(now_ms)
         if due_ms is None or now_ms < due_ms:
             return
-        wanted = None if self._wanted is None else self._wanted | self._more
+        names = None if self._wanted is None else self._wanted | self._more
         made = messages.MetadataRequest
-        topics = None if wanted is None else [made.Topic(name=name) for name in sorted(wanted)]
-        request = made(topics, self._settings.allow_auto_create_topics and wanted is not None)
+        topics = None if names is None else [made.Topic(name=name) for name in sorted(names)]
+        request = made(topics, self._settings.allow_auto_create_topics and names is not None)
         self._is_in_flight = self.send_to_any(
-            request, _VERSION, now_ms, lambda response: self._answered(response, wanted, now_ms)
+            request, _VERSION, now_ms, lambda response: self._answered(response, names, now_ms)
         )
         if not self._is_in_flight:
             self._retry_ms = now_ms + self._settings.reconnect_backoff_ms
@@ -145,7 +145,7 @@ class Metadata:
         return False
 
     def _answered(
-        self, response: messages.MetadataResponse | None, wanted: frozenset[str] | None, now_ms: int
+        self, response: messages.MetadataResponse | None, names: frozenset[str] | None, now_ms: int
     ) -> None:
         self._is_in_flight = False
         self._is_stale = True
@@ -156,8 +156,8 @@ class Metadata:
             self._turn += 1
             return
         self.version += 1
-        self.asked = wanted
-        self._brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
+        self.asked = names
+        self._brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self.topics = {}
         is_whole = True
         for topic in response.topics:
@@ -166,15 +166,15 @@ class Metadata:
                 continue
             if topic.error_code:
                 raise RefusedError(f"topic {topic.name}", topic.error_code)
-            leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+            leaders = {partition.partition_index: partition.leader_id for partition in topic.partitions}
             is_whole &= min(leaders.values(), default=-1) >= 0
             assert topic.name is not None
-            epochs = {each.partition_index: each.leader_epoch for each in topic.partitions}
+            epochs = {partition.partition_index: partition.leader_epoch for partition in topic.partitions}
             self.topics[topic.name] = TopicMetadata(topic.topic_id, topic.is_internal, leaders, epochs)
         self._warn_of_missing(response)
         self._refresh_ms = now_ms + self._settings.metadata_max_age_ms
         current = None if self._wanted is None else self._wanted | self._more
-        if is_whole and wanted == current:
+        if is_whole and names == current:
             self._is_stale, self._failures = False, 0
             self._retry_ms = now_ms + self._settings.retry_backoff_ms
         elif is_whole:
@@ -183,7 +183,9 @@ class Metadata:
     def _warn_of_missing(self, response: messages.MetadataResponse) -> None:
         """Log a topic that is missing in two responses, once: the first request may have created it."""
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        missing = frozenset(each.name for each in response.topics if each.error_code == unknown and each.name)
+        missing = frozenset(
+            topic.name for topic in response.topics if topic.error_code == unknown and topic.name
+        )
         warned = missing & (self._warned | self._missing)
         for name in sorted(warned - self._warned):
             _logger.warning("the topic %s does not exist", name)

@@ -134,7 +134,7 @@ class ModernMembership:
             return self._calling
         if self._target is None or self.generation < 0 or self._is_reconciled:
             return None
-        wanted: set[TopicPartition] = set()
+        target: set[TopicPartition] = set()
         unknown = False
         for topic_id, partition in self._target:
             topic = topics.name_of(topic_id)
@@ -142,8 +142,8 @@ class ModernMembership:
                 unknown = True
             else:
                 self._ids[topic] = topic_id
-                wanted.add((topic, partition))
-        revoked, added = self.assigned - wanted, wanted - self.assigned
+                target.add((topic, partition))
+        revoked, added = self.assigned - target, target - self.assigned
         if revoked:
             self._steps.append(Deassign(tuple(sorted(revoked))))
         if added:

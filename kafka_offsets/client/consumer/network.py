@@ -54,11 +54,11 @@ class ConsumerNetwork:
     def channel(self, address: Address, purpose: str, now_ms: int) -> ConsumerChannel | None:
         """Return a connection, which may still be connecting; None shortly after it was lost."""
         key = address, purpose
-        found = self._channels.get(key)
-        if found is not None:
-            if not found.is_closed:
-                found.log_in_if_due(now_ms, self._timeout_ms)
-                return found
+        channel = self._channels.get(key)
+        if channel is not None:
+            if not channel.is_closed:
+                channel.log_in_if_due(now_ms, self._timeout_ms)
+                return channel
             self._remove(key, now_ms)
         if now_ms < self._failed.get(key, 0):
             return None
@@ -70,7 +70,10 @@ class ConsumerNetwork:
             return None
         made.log_in_if_due(now_ms, self._timeout_ms)
         made.send(
-            messages.ApiVersionsRequest(), 0, now_ms + self._timeout_ms, lambda found: _check(address, found)
+            messages.ApiVersionsRequest(),
+            0,
+            now_ms + self._timeout_ms,
+            lambda response: _check(address, response),
         )
         return made
 
@@ -96,7 +99,7 @@ class ConsumerNetwork:
     def deadline_ms(self) -> int | None:
         """When the first response is too late."""
         deadlines = [channel.deadline_ms for channel in self._channels.values()]
-        return min((each for each in deadlines if each is not None), default=None)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def run(self, now_ms: int, wait_ms: int) -> None:
         """Wait for responses, at most so long, and process them.
@@ -125,7 +128,7 @@ class ConsumerNetwork:
         self.last_error = f"{host}:{port}: {channel.error}"
         self._failed[key] = now_ms + self._backoff_ms
         if channel.has_answered:
-            self._warned = {each for each in self._warned if each[0] != channel.address}
+            self._warned = {warning for warning in self._warned if warning[0] != channel.address}
         else:
             self._attempts[key] = self._attempts.get(key, 0) + 1
             self._warn_once(channel)
@@ -152,7 +155,7 @@ def _check(address: Address, response: messages.ApiVersionsResponse | None) -> N
     where = f"{address[0]}:{address[1]}"
     if response.error_code:
         raise RefusedError(f"{where}: versions of APIs", response.error_code)
-    served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
+    served = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
     for key, version in _VERSIONS.items():
         least, most = served.get(key, (0, -1))
         if not least <= version <= most:

@@ -105,102 +105,118 @@ class Positions:
 
     def consumed(self) -> dict[TopicPartition, int]:
         """Return the known positions: all earlier records were returned."""
-        return {partition: each.offset for partition, each in self.table.items() if each.offset is not None}
+        return {
+            partition: position.offset
+            for partition, position in self.table.items()
+            if position.offset is not None
+        }
 
     def missing(self) -> list[Position]:
         """Return those whose offset is not known."""
-        return [each for each in self.table.values() if each.offset is None and each.error is None]
+        return [
+            position for position in self.table.values() if position.offset is None and position.error is None
+        ]
 
     def check(self) -> None:
         """Raise the error of a partition. It is forgotten: the partition is tried again."""
-        for each in self.table.values():
-            if each.error is not None:
-                error, each.error = each.error, None
+        for position in self.table.values():
+            if position.error is not None:
+                error, position.error = position.error, None
                 raise error
 
     def step(self, now_ms: int) -> None:
         """Send the requests for unknown positions; note an error where nothing says where to begin."""
-        due = [each for each in self.missing() if not each.is_in_flight and each.retry_ms <= now_ms]
+        due = [
+            position
+            for position in self.missing()
+            if not position.is_in_flight and position.retry_ms <= now_ms
+        ]
         if not due:
             return
-        committed = [each for each in due if self._offsets is not None and not each.must_reset]
+        committed = [position for position in due if self._offsets is not None and not position.must_reset]
         if committed:
             self._ask_group(committed, now_ms)
         by_leader: dict[Address, list[Position]] = {}
-        for each in due:
-            if self._offsets is not None and not each.must_reset:
+        for position in due:
+            if self._offsets is not None and not position.must_reset:
                 continue
             if self._reset is None:
-                topic, partition = each.place
-                each.error = ConsumeInitOffsetNotKnown(
+                topic, partition = position.place
+                position.error = ConsumeInitOffsetNotKnown(
                     f"{topic}-{partition}: no offset to begin at is known, and auto.offset.reset is none"
                 )
-            elif (leader := self._metadata.leader(each.place)) is not None:
-                by_leader.setdefault(leader, []).append(each)
+            elif (leader := self._metadata.leader(position.place)) is not None:
+                by_leader.setdefault(leader, []).append(position)
         for leader, positions in by_leader.items():
             self._ask_leader(leader, positions, now_ms)
 
     def _ask_group(self, positions: list[Position], now_ms: int) -> None:
         assert self._offsets is not None
-        asked = [(each, each.moves) for each in positions]
+        asked_positions = [(position, position.moves) for position in positions]
 
-        def done(found: Mapping[TopicPartition, int] | None) -> None:
+        def done(committed: Mapping[TopicPartition, int] | None) -> None:
             """Move each position to its committed offset; one without an offset is reset."""
-            for each, moves in asked:
-                each.is_in_flight = False
-                if each.moves != moves:
+            for position, moves in asked_positions:
+                position.is_in_flight = False
+                if position.moves != moves:
                     continue
-                offset = None if found is None else found.get(each.place)
+                offset = None if committed is None else committed.get(position.place)
                 if offset is None:
-                    each.retry_ms = now_ms + self._backoff_ms
+                    position.retry_ms = now_ms + self._backoff_ms
                 elif offset >= 0:
-                    each.move(offset)
+                    position.move(offset)
                 else:
-                    each.must_reset = True
+                    position.must_reset = True
 
-        if self._offsets.fetch([each.place for each in positions], now_ms, done):
-            for each in positions:
-                each.is_in_flight = True
+        if self._offsets.fetch([position.place for position in positions], now_ms, done):
+            for position in positions:
+                position.is_in_flight = True
 
     def _ask_leader(self, leader: Address, positions: list[Position], now_ms: int) -> None:
         assert self._reset is not None
         made = messages.ListOffsetsRequest
         topics: dict[str, messages.ListOffsetsRequest.ListOffsetsTopic] = {}
-        for each in positions:
-            topic, partition = each.place
-            wanted = made.ListOffsetsPartition(partition, timestamp=self._reset)
-            topics.setdefault(topic, made.ListOffsetsTopic(topic)).partitions.append(wanted)
-        asked = {each.place: (each, each.moves) for each in positions}
+        for position in positions:
+            topic, partition = position.place
+            list_partition = made.ListOffsetsPartition(partition, timestamp=self._reset)
+            topics.setdefault(topic, made.ListOffsetsTopic(topic)).partitions.append(list_partition)
+        positions_by_partition = {position.place: (position, position.moves) for position in positions}
 
         def done(response: messages.ListOffsetsResponse | None) -> None:
             """Move each position to the offset that its leader returned, or keep the leader's error."""
-            for each, _ in asked.values():
-                each.is_in_flight = False
-                each.retry_ms = now_ms + self._backoff_ms
+            for position, _ in positions_by_partition.values():
+                position.is_in_flight = False
+                position.retry_ms = now_ms + self._backoff_ms
             if response is None:
                 self._metadata.refresh()
                 return
             for topic in response.topics:
-                for found in topic.partitions:
-                    place = topic.name, found.partition_index
-                    each, moves = asked[place]
-                    if found.error_code in RETRIABLE_OF_LEADER:
+                for listed in topic.partitions:
+                    topic_partition = topic.name, listed.partition_index
+                    position, moves = positions_by_partition[topic_partition]
+                    if listed.error_code in RETRIABLE_OF_LEADER:
                         self._metadata.refresh()
-                    elif found.error_code:
-                        each.error = RefusedError(f"offsets of {place[0]}-{place[1]}", found.error_code)
-                    elif each.moves == moves:
-                        each.move(found.offset)
+                    elif listed.error_code:
+                        position.error = RefusedError(
+                            f"offsets of {topic_partition[0]}-{topic_partition[1]}", listed.error_code
+                        )
+                    elif position.moves == moves:
+                        position.move(listed.offset)
 
         request = made(-1, self._isolation, list(topics.values()))
         if self._network.send(leader, CONTROL, request, _VERSION, now_ms, done):
-            for each in positions:
-                each.is_in_flight = True
+            for position in positions:
+                position.is_in_flight = True
         else:
-            for each in positions:
-                each.retry_ms = now_ms + self._backoff_ms
+            for position in positions:
+                position.retry_ms = now_ms + self._backoff_ms
             self._metadata.refresh()
 
     def deadline_ms(self) -> int | None:
         """When `step` has something to do that depends on no response."""
-        waiting = [each.retry_ms for each in self.missing() if not each.is_in_flight and each.retry_ms]
+        waiting = [
+            position.retry_ms
+            for position in self.missing()
+            if not position.is_in_flight and position.retry_ms
+        ]
         return min(waiting, default=None)

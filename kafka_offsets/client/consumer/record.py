@@ -72,7 +72,9 @@ class PartitionRecords:
         self._data = data
         self._batches = batch_headers(data)
         self._batch: tuple[int, BatchHeader] | None = None
-        self._aborted = None if aborted is None else sorted(aborted, key=lambda each: each[1], reverse=True)
+        self._aborted = (
+            None if aborted is None else sorted(aborted, key=lambda transaction: transaction[1], reverse=True)
+        )
         self._open: set[int] = set()  # producers whose aborted transaction covers the current batch
         self._check_crcs = check_crcs
         self._ready: list[ConsumerRecord] = []
@@ -134,7 +136,9 @@ class PartitionRecords:
         return False
 
 
-def _records(place: TopicPartition, data: bytes, position: int, header: BatchHeader) -> list[ConsumerRecord]:
+def _records(
+    topic_partition: TopicPartition, data: bytes, position: int, header: BatchHeader
+) -> list[ConsumerRecord]:
     """Return the records of the batch at a position."""
     begin, end = position + HEADER_BYTES, position + header.size
     compression = header.compression
@@ -142,7 +146,7 @@ def _records(place: TopicPartition, data: bytes, position: int, header: BatchHea
         data = decompress(compression, data[begin:end], MAX_DECOMPRESSED_BYTES)
         begin, end = 0, len(data)
     check_room(header, begin, end)
-    topic, partition = place
+    topic, partition = topic_partition
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     new, record_type = tuple.__new__, ConsumerRecord
     records = [

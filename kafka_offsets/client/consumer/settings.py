@@ -102,10 +102,10 @@ def _assignors(value: object) -> tuple[str, ...]:
 
 def _assignor(name: str) -> str:
     """Return the assignor of a name, or of the name of Java's class."""
-    for known in ASSIGNORS:
-        java_name = known.replace("-", "") + "assignor"
-        if name == known or name.removeprefix(_JAVA_ASSIGNORS).lower() == java_name:
-            return known
+    for assignor in ASSIGNORS:
+        java_name = assignor.replace("-", "") + "assignor"
+        if name == assignor or name.removeprefix(_JAVA_ASSIGNORS).lower() == java_name:
+            return assignor
     raise ValueError(f"names {name}, which is none of {', '.join(ASSIGNORS)}")
 
 
@@ -160,16 +160,16 @@ def parse_settings(properties: Mapping[str, object]) -> ConsumerSettings:
     if unknown:
         named = ", ".join(f"{key}{nearest_name(key, KEYS)}" for key in sorted(map(str, unknown)))
         raise ConfigError(f"unknown keys of a consumer: {named}")
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, (parse, default) in KEYS.items():
         value = properties.get(key, default)
         if value is _REQUIRED:
             raise ConfigError(f"{key} is missing")
         try:
-            found[key.replace(".", "_")] = parse(value) if key in properties else value
+            fields[key.replace(".", "_")] = parse(value) if key in properties else value
         except ValueError as error:
             raise ConfigError(f"{key}={value!r}: {error}") from error
-    settings = ConsumerSettings(**found, security=security)
+    settings = ConsumerSettings(**fields, security=security)
     _check(settings, properties)
     return settings
 

@@ -33,14 +33,14 @@ class ConsumerSubscription:
 
     def add_topics(self, topics: Iterable[str | re.Pattern[str]]) -> None:
         """Add topics and patterns. SubscriptionNotValid if partitions are subscribed."""
-        wanted = list(topics)
-        if not wanted:
+        added = list(topics)
+        if not added:
             raise SubscriptionNotValid("no topic is named")
         if self.partitions:
             raise SubscriptionNotValid(
                 "single partitions are subscribed: topics cannot be subscribed as well"
             )
-        for topic in wanted:
+        for topic in added:
             if isinstance(topic, re.Pattern):
                 if not isinstance(topic.pattern, str):
                     raise TypeError("a pattern of bytes matches no name of a topic")
@@ -48,8 +48,8 @@ class ConsumerSubscription:
                 raise TypeError(f"{topic!r} is neither the name of a topic nor a pattern")
             elif not topic:
                 raise SubscriptionNotValid("a topic with an empty name")
-        self.topics |= {topic for topic in wanted if isinstance(topic, str)}
-        new = [topic for topic in wanted if isinstance(topic, re.Pattern) and topic not in self.patterns]
+        self.topics |= {topic for topic in added if isinstance(topic, str)}
+        new = [topic for topic in added if isinstance(topic, re.Pattern) and topic not in self.patterns]
         self.patterns += tuple(dict.fromkeys(new))
 
     def add_partition(self, topic: str, partition: int, offset: int | None = None) -> None:
@@ -60,17 +60,17 @@ class ConsumerSubscription:
             raise SubscriptionNotValid(f"{topic}-{partition} is no partition")
         if offset is not None:
             check_offset((topic, partition), offset)
-        known = self.partitions.get((topic, partition))
-        self.partitions[topic, partition] = known if offset is None else offset
+        earlier = self.partitions.get((topic, partition))
+        self.partitions[topic, partition] = earlier if offset is None else offset
 
     def matched(self, names: Iterable[str], internal: frozenset[str]) -> frozenset[str]:
         """Return the subscribed topics, given the names of all topics; patterns do not match `internal` ones."""
-        found = {
+        matches = {
             name
             for name in names
             if name not in internal and any(pattern.fullmatch(name) for pattern in self.patterns)
         }
-        return self.topics | found
+        return self.topics | matches
 
 
 def check_offset(partition: TopicPartition, offset: int) -> None:

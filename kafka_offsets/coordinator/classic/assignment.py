@@ -37,7 +37,7 @@ def is_outdated(shard: ShardState, group: ClassicGroup) -> bool:
         return False
     counts = _counts(shard, members)
     owned = [group.owned_partitions(member_id) or {} for member_id in group.members]
-    assigned = {(topic, index) for each in owned for topic, indexes in each.items() for index in indexes}
+    assigned = {(topic, index) for topics in owned for topic, indexes in topics.items() for index in indexes}
     return assigned != {(topic, index) for topic, count in counts.items() for index in range(count)}
 
 
@@ -58,5 +58,5 @@ def _subscriptions(group: ClassicGroup) -> dict[str, MemberSubscription] | None:
 def _counts(shard: ShardState, members: dict[str, MemberSubscription]) -> dict[str, int]:
     """Return the number of partitions of each topic that exists and has a subscriber."""
     topics = sorted({topic for member in members.values() for topic in member.topics})
-    found = {topic: shard.topics.id_and_partition_count(topic)[1] for topic in topics}
-    return {topic: count for topic, count in found.items() if count}
+    counts = {topic: shard.topics.id_and_partition_count(topic)[1] for topic in topics}
+    return {topic: count for topic, count in counts.items() if count}

@@ -33,7 +33,7 @@ def sync(shard: ShardState, request: messages.SyncGroupRequest, context: Request
         return draft.reply(context, rebalance.synced(group, member)).result()
     rebalance.park_sync(draft, member, context)
     if request.member_id == group.leader:
-        assignments = {given.member_id: given.assignment for given in request.assignments}
+        assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
         rebalance.store_assignments(draft, group, assignments)
     return draft.result()
 

@@ -61,13 +61,13 @@ def assign_range(spec: GroupSpec) -> dict[str, Target]:
     for member_id in order:
         for topic_id in spec.members[member_id].topic_ids:
             subscribers[topic_id] = subscribers.get(topic_id, 0) + 1
-    place = dict.fromkeys(subscribers, 0)
+    positions = dict.fromkeys(subscribers, 0)
     assigned: dict[str, Target] = {}
     for member_id in order:
         runs = {}
         for topic_id in spec.members[member_id].topic_ids:
-            start, end = _run(spec.partitions[topic_id], subscribers[topic_id], place[topic_id])
-            place[topic_id] += 1
+            start, end = _run(spec.partitions[topic_id], subscribers[topic_id], positions[topic_id])
+            positions[topic_id] += 1
             if start < end:
                 runs[topic_id] = frozenset(range(start, end))
         assigned[member_id] = runs
@@ -79,11 +79,11 @@ def _range_order(member_id: str, member: Subscriber) -> tuple[bool, bytes]:
     return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
 
-def _run(partition_count: int, members: int, place: int) -> tuple[int, int]:
-    """Return the start and end of the run for the member at `place` among a topic's subscribers."""
+def _run(partition_count: int, members: int, position: int) -> tuple[int, int]:
+    """Return the start and end of the run for the member at `position` among a topic's subscribers."""
     quota, extra = divmod(partition_count, members)
-    start = place * quota + min(place, extra)
-    return start, start + quota + (place < extra)
+    start = position * quota + min(position, extra)
+    return start, start + quota + (position < extra)
 
 
 def _partition_order(partitions: Iterable[int]) -> list[int]:
@@ -213,9 +213,9 @@ class _Balance:
         if not self.subscribers:
             return {}
         for index, member in enumerate(self.spec.members.values()):
-            wanted = set(member.topic_ids)
+            topic_ids = set(member.topic_ids)
             for topic_id, partitions in member.target.items():
-                if topic_id in wanted:
+                if topic_id in topic_ids:
                     self.loads[index] += len(partitions)
                     for partition in partitions:
                         self.owners[topic_id][partition] = index
@@ -343,8 +343,8 @@ class _Ranks:
         order[at], order[last] = order[last], order[at]
         self._high_end = last
 
-    def _load_at(self, place: int) -> int:
-        return self._loads[self._order[place]]
+    def _load_at(self, position: int) -> int:
+        return self._loads[self._order[position]]
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}

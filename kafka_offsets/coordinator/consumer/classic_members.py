@@ -84,13 +84,15 @@ def _join(
     old = _find_member(draft, request, member_id, is_unknown=is_unknown)
     replaced = group.static_member(request.group_instance_id)
     downgrades = replaced is not None and migration.may_downgrade(shard, group, [replaced], replaced=True)
-    said = _read_subscription(protocols)
-    updated = old._replace(subscription=_subscription(old.subscription, request, context, said, protocols))
+    subscription = _read_subscription(protocols)
+    updated = old._replace(
+        subscription=_subscription(old.subscription, request, context, subscription, protocols)
+    )
     names_changed = draft.update_subscription(old, updated)
     regex = draft.update_regex(old, updated)
     changed = names_changed or regex.changed
     epoch, alike = draft.update_epoch(old, updated, changed=changed)
-    owned = _owned(shard, said)
+    owned = _owned(shard, subscription)
     if downgrades and replaced is not None:
         return _downgrade(draft, updated, replaced, context, epoch, owned, changed=changed)
     target_epoch, target = draft.update_target(epoch, old, updated, alike=alike)
@@ -130,16 +132,16 @@ def _subscription(
     old: Subscription,
     request: messages.JoinGroupRequest,
     context: RequestContext,
-    said: messages.ConsumerProtocolSubscription,
+    subscription: messages.ConsumerProtocolSubscription,
     protocols: tuple[tuple[str, bytes], ...],
 ) -> Subscription:
     timeout_ms = request.session_timeout_ms if context.api_version == 0 else request.rebalance_timeout_ms
     return replace(
         old,
         instance_id=old.instance_id if request.group_instance_id is None else request.group_instance_id,
-        rack_id=said.rack_id or old.rack_id,
+        rack_id=subscription.rack_id or old.rack_id,
         rebalance_timeout_ms=old.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
-        topics=frozenset(said.topics),
+        topics=frozenset(subscription.topics),
         regex="",
         client_id=context.client_id,
         client_host=context.client_host,
@@ -147,9 +149,9 @@ def _subscription(
     )
 
 
-def _owned(shard: ShardState, said: messages.ConsumerProtocolSubscription) -> list[_OwnedTopic]:
+def _owned(shard: ShardState, subscription: messages.ConsumerProtocolSubscription) -> list[_OwnedTopic]:
     owned = []
-    for topic in said.owned_partitions:
+    for topic in subscription.owned_partitions:
         topic_id, count = shard.topics.id_and_partition_count(topic.topic)
         if count:
             owned.append(_OwnedTopic(topic_id, topic.partitions))
@@ -304,14 +306,14 @@ def leave(
         leaving[member.member_id] = member
         draft.reply(context, response())
         return migration.remove_members(shard, draft, leaving.values())
-    answers = []
+    members = []
     for identity in request.members:
-        found = _leaving(group, identity.member_id, identity.group_instance_id)
-        error = found if isinstance(found, ErrorCode) else ErrorCode.NONE
-        answers.append(response.MemberResponse(identity.member_id, identity.group_instance_id, error))
-        if not isinstance(found, ErrorCode):
-            leaving[found.member_id] = found
-    draft.reply(context, response(members=answers))
+        member_or_error = _leaving(group, identity.member_id, identity.group_instance_id)
+        error = member_or_error if isinstance(member_or_error, ErrorCode) else ErrorCode.NONE
+        members.append(response.MemberResponse(identity.member_id, identity.group_instance_id, error))
+        if not isinstance(member_or_error, ErrorCode):
+            leaving[member_or_error.member_id] = member_or_error
+    draft.reply(context, response(members=members))
     return migration.remove_members(shard, draft, leaving.values())
 
 

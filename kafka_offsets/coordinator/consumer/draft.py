@@ -213,17 +213,17 @@ class ConsumerDraft:
         for expression, by in ((before, -1), (after, 1)):
             if expression:
                 expressions[expression] = expressions.get(expression, 0) + by
-        wanted = sum(1 for count in expressions.values() if count > 0)
+        expression_count = sum(1 for count in expressions.values() if count > 0)
         is_due = (
             is_unresolved
-            or wanted != len(group.regexes)
+            or expression_count != len(group.regexes)
             or group.resolved_version != self.shard.topics.created_version
             or (
                 last is not None
                 and not self._is_less_than(settings.consumer_regex_refresh_interval_ms + 1, last.timestamp_ms)
             )
         )
-        if is_due and wanted:
+        if is_due and expression_count:
 
             def resolve() -> None:
                 group.is_resolving, group.sender = True, self.sender
@@ -297,8 +297,8 @@ class ConsumerDraft:
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
         """Return the metadata hash of the topics that exist."""
-        found = ((name, *self.shard.topics.id_and_partition_count(name)) for name in topics)
-        return group_hash((name, topic_hash(name, id_, count)) for name, id_, count in found if count)
+        topic_facts = ((name, *self.shard.topics.id_and_partition_count(name)) for name in topics)
+        return group_hash((name, topic_hash(name, id_, count)) for name, id_, count in topic_facts if count)
 
     # ---- assignments ---------------------------------------------------------------------------------------------
 
@@ -361,14 +361,14 @@ class ConsumerDraft:
         if replaced is not None and replaced.member_id != new.member_id:
             order.remove(replaced.member_id)
         partitions: dict[bytes, int] = {}
-        known: dict[tuple[frozenset[str], str | None], tuple[bytes, ...]] = {}
+        topic_ids_by_key: dict[tuple[frozenset[str], str | None], tuple[bytes, ...]] = {}
         members = {}
         for member_id in hash_order(order, _hash_of):
             subscription = subscriptions[member_id]
             key = subscription.topics, subscription.regex
-            topic_ids = known.get(key)
+            topic_ids = topic_ids_by_key.get(key)
             if topic_ids is None:
-                topic_ids = known[key] = self._topic_ids(subscription, partitions)
+                topic_ids = topic_ids_by_key[key] = self._topic_ids(subscription, partitions)
             holder = replaced.member_id if member_id == new.member_id and replaced is not None else member_id
             members[member_id] = Subscriber(
                 subscription.instance_id, topic_ids, group.targets.get(holder, {})
@@ -383,7 +383,7 @@ class ConsumerDraft:
             sets.append(_java_set(resolved.topics))
             sets.sort(key=len, reverse=True)
         topic_ids = []
-        for name in dict.fromkeys(name for each in sets for name in each):
+        for name in dict.fromkeys(name for names in sets for name in names):
             topic_id, count = self.shard.topics.id_and_partition_count(name)
             if count:
                 partitions[topic_id] = count

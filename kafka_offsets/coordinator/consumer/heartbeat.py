@@ -377,21 +377,21 @@ def _note_resolved(shard: ShardState, group: ConsumerGroup, resolution: Resoluti
     draft = ConsumerDraft(shard, group, now)
     topics = dict(group.topics)
     changed = False
-    for expression, found in resolution.found.items():
+    for expression, matches in resolution.found.items():
         if expression not in group.regex_members:
             continue  # its last member has left in the meantime
         if group.sender.is_restricted:  # as in Kafka: what it may not describe does not exist for it
             sees = partial(group.sender.sees, AclOperation.DESCRIBE, ResourceType.TOPIC)
-            found = frozenset(filter(sees, found))
-        known = group.regexes.get(expression)
-        before = frozenset() if known is None else known.topics
-        if found != before:
+            matches = frozenset(filter(sees, matches))
+        resolved = group.regexes.get(expression)
+        before = frozenset() if resolved is None else resolved.topics
+        if matches != before:
             changed = True
             for topic in before:
                 count_topic(topics, topic, by_regex=-1)
-            for topic in found:
+            for topic in matches:
                 count_topic(topics, topic, by_regex=1)
-        draft.write(records.REGEX, expression, ResolvedRegex(found, resolution.version, now.wall_ms))
+        draft.write(records.REGEX, expression, ResolvedRegex(matches, resolution.version, now.wall_ms))
     hash_ = draft.metadata_hash(topics)
     seen_version = shard.topics.version
     if changed or hash_ != group.group_epoch.metadata_hash:
@@ -427,15 +427,17 @@ def describe(shard: ShardState, group_id: str) -> messages.ConsumerGroupDescribe
     response = messages.ConsumerGroupDescribeResponse
     if not group_id:
         return response.DescribedGroup(error_code=ErrorCode.INVALID_GROUP_ID)
-    found = shard.readable(group_id)
-    if not isinstance(found, ConsumerGroup):
+    readable = shard.readable(group_id)
+    if not isinstance(readable, ConsumerGroup):
         message = (
-            f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
+            f"Group {group_id} not found."
+            if readable is None
+            else f"Group {group_id} is not a consumer group."
         )
         return response.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message, group_id=group_id
         )
-    group = found.committed()
+    group = readable.committed()
     return response.DescribedGroup(
         group_id=group_id,
         group_state=group.state.value,

@@ -80,20 +80,20 @@ def group_for_joining(shard: ShardState, group_id: str, now: Now, others: list[R
 
     others  collects replies to the parked requests of the classic group: they are sent even if the member is refused
     """
-    found = shard.groups.keep(group_id)
-    if isinstance(found, ConsumerGroup):
-        return ConsumerDraft(shard, found, now)
+    group = shard.groups.keep(group_id)
+    if isinstance(group, ConsumerGroup):
+        return ConsumerDraft(shard, group, now)
     draft = ConsumerDraft(shard, ConsumerGroup(group_id), now)
-    if found is None:
+    if group is None:
         return draft
-    if found.state is ClassicGroupState.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         draft.records.append(stored.group_tombstone(group_id))
-        draft.afterwards.append(lambda: found.drop_timers(shard.timers))
+        draft.afterwards.append(lambda: group.drop_timers(shard.timers))
         return draft
-    _check_upgrade(shard, found)
-    others += _refuse_waiting(shard, found, now)
+    _check_upgrade(shard, group)
+    others += _refuse_waiting(shard, group, now)
     draft.replies += others
-    _upgrade(shard, draft, found)
+    _upgrade(shard, draft, group)
     return draft
 
 
@@ -190,15 +190,15 @@ def _read_assignment(shard: ShardState, old: ClassicGroup, data: bytes) -> Targe
     if not data:
         return {}
     cls = messages.ConsumerProtocolAssignment
-    read, _ = messages.decode(cls, data, min(_read_version(data), cls.SCHEMA.versions.last), 2)
-    if read.user_data:
+    assignment, _ = messages.decode(cls, data, min(_read_version(data), cls.SCHEMA.versions.last), 2)
+    if assignment.user_data:
         raise _cannot_upgrade(
             old,
             "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
             "default assignor before re-attempting the upgrade.",
         )
     target = {}
-    for topic in read.assigned_partitions:
+    for topic in assignment.assigned_partitions:
         topic_id, count = shard.topics.id_and_partition_count(topic.topic)
         if count:
             # A leader may have assigned partitions that a recreated topic no longer has; assignors do not know these.
@@ -280,8 +280,12 @@ def downgrade(
     group = ClassicGroup(old.group_id, now.wall_ms)
     gone = {member.member_id for member in leaving}
     # The first member that is added becomes the leader.
-    found = {member.member_id: member for member in old.members()}
-    members = [found[member_id] for member_id in timeline_order(found, updated=True) if member_id not in gone]
+    members_by_id = {member.member_id: member for member in old.members()}
+    members = [
+        members_by_id[member_id]
+        for member_id in timeline_order(members_by_id, updated=True)
+        if member_id not in gone
+    ]
     staying = {member.member_id: member.member_id for member in members}
     if joining is not None:
         members.append(joining)

@@ -105,12 +105,12 @@ class Step:
         free: dict[bytes, dict[int, int]] = {}
         waits = False
         for topic_id in dict.fromkeys([*self.target, *current.assigned]):
-            wanted = self.target.get(topic_id, frozenset()) if self.subscribed(topic_id) else frozenset()
+            target = self.target.get(topic_id, frozenset()) if self.subscribed(topic_id) else frozenset()
             has = current.assigned.get(topic_id, {})
-            kept = {partition: got for partition, got in has.items() if partition in wanted}
-            lost = {partition: got for partition, got in has.items() if partition not in wanted}
+            kept = {partition: got for partition, got in has.items() if partition in target}
+            lost = {partition: got for partition, got in has.items() if partition not in target}
             given_up = current.revoking.get(topic_id, {})
-            for partition in wanted - has.keys():
+            for partition in target - has.keys():
                 if partition not in given_up and self.is_held(topic_id, partition):
                     waits = True
                 else:

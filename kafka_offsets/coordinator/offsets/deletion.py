@@ -46,10 +46,10 @@ class _AnsweredRows(Rows):
         rows, at = bytearray(), places[_ERROR]
         for partitions, error in self._runs:
             code = error.to_bytes(_ERROR_BYTES, "big", signed=True)
-            found = array("i", partitions)
+            indexes_in_frame = array("i", partitions)
             if sys.byteorder == "little":
-                found.byteswap()
-            indexes = Numbers(found.tobytes(), 0, _INDEX_BYTES, _INDEX_BYTES, places[_INDEX])
+                indexes_in_frame.byteswap()
+            indexes = Numbers(indexes_in_frame.tobytes(), 0, _INDEX_BYTES, _INDEX_BYTES, places[_INDEX])
             rows += filled_rows(row[:at] + code + row[at + _ERROR_BYTES :], len(partitions), [indexes])
         return rows
 
@@ -71,20 +71,22 @@ def delete(
     if error is not _NONE:
         return reply_with(context, refuse(request, error, context.api_version))
     merged: dict[str, list[_Run]] = {}
-    rest: list[tuple[str, _Run]] = []
+    existing_runs: list[tuple[str, _Run]] = []
     records: list[CoordinatorRecord] = []
     for topic in request.topics:
         _, count = shard.topics.id_and_partition_count(topic.name)
         end = _ANY_PARTITION if shard.settings.offsets_commit_unknown_topics else count
-        known, unknown = _split(_indexes(topic.partitions), end)
-        if unknown or (not count and not known):
+        existing, unknown = _split(_indexes(topic.partitions), end)
+        if unknown or (not count and not existing):
             merged.setdefault(topic.name, []).append((unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        if known:
-            rest.append((topic.name, (known, _delete(shard, request.group_id, topic.name, known, records))))
+        if existing:
+            existing_runs.append(
+                (topic.name, (existing, _delete(shard, request.group_id, topic.name, existing, records)))
+            )
     shard.meters.offset_deletions += len(records)
     if not merged:
-        return reply_with(context, _response((name, [run]) for name, run in rest), records)
-    for name, run in rest:
+        return reply_with(context, _response((name, [run]) for name, run in existing_runs), records)
+    for name, run in existing_runs:
         merged.setdefault(name, []).append(run)
     return reply_with(context, _response(merged.items()), records)
 
@@ -100,7 +102,7 @@ def _check_deletion(shard: ShardState, group_id: str) -> ErrorCode:
 
 def _indexes(partitions: Any) -> Sequence[int]:
     if type(partitions) is not PlainRows or not partitions.are_bytes:
-        return [each.partition_index for each in partitions]
+        return [partition.partition_index for partition in partitions]
     indexes = array("i", partitions.column(_INDEX))
     if sys.byteorder == "little":
         indexes.byteswap()
@@ -111,10 +113,10 @@ def _split(indexes: Sequence[int], end: int) -> tuple[Sequence[int], Sequence[in
     """Return the partitions that exist, up to `end`, and the others."""
     if not end:
         return (), indexes
-    known = [index for index in indexes if 0 <= index < end]
-    if len(known) == len(indexes):
+    existing = [index for index in indexes if 0 <= index < end]
+    if len(existing) == len(indexes):
         return indexes, ()
-    return known, [index for index in indexes if not 0 <= index < end]
+    return existing, [index for index in indexes if not 0 <= index < end]
 
 
 def _delete(

@@ -84,8 +84,8 @@ class _ExpiryDraft:
         undos = self.undos
 
         def undo() -> None:
-            for each in reversed(undos):
-                each()
+            for revert in reversed(undos):
+                revert()
 
         return ExpiryStep(Result(tuple(self.records), undo=undo), len(self.gone))
 

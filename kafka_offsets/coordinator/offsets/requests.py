@@ -233,25 +233,25 @@ def _commit_if(
         response: messages.OffsetCommitResponse = refuse(request, _NONE, context.api_version)
     else:
         response = reply.response
-    answers = [(t, p) for t in response.topics for p in t.partitions]
-    is_whole = all(answer.error_code == _NONE for _, answer in answers)
+    partitions = [(t, p) for t in response.topics for p in t.partitions]
+    is_whole = all(partition.error_code == _NONE for _, partition in partitions)
     if is_whole:
-        for topic, answer in answers:
-            condition = expected.get((topic.name, topic.topic_id, answer.partition_index))
+        for topic, partition in partitions:
+            condition = expected.get((topic.name, topic.topic_id, partition.partition_index))
             if condition is None:
                 continue
             name = topic.name or shard.topics.topic_name(topic.topic_id) or ""
-            found = _latest_offset(shard, request.group_id, name, answer.partition_index)
-            answer.unknown_tags = conditions.found_tag(found)
-            if found != condition:
-                answer.error_code = ErrorCode.COMMITTED_OFFSET_MISMATCH
+            latest = _latest_offset(shard, request.group_id, name, partition.partition_index)
+            partition.unknown_tags = conditions.found_tag(latest)
+            if latest != condition:
+                partition.error_code = ErrorCode.COMMITTED_OFFSET_MISMATCH
                 is_whole = False
     if is_whole:
         return reply_with(context, response, plain.records)
     shard.meters.offset_commits -= len(plain.records)
-    for _, answer in answers:
-        if answer.error_code == _NONE:
-            answer.error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
+    for _, partition in partitions:
+        if partition.error_code == _NONE:
+            partition.error_code = ErrorCode.OPERATION_NOT_ATTEMPTED
     return reply_with(context, response)
 
 
@@ -277,22 +277,26 @@ def _commit_response(
     """
     response = messages.OffsetCommitResponse
     merged: dict[tuple[str, bytes], list[messages.OffsetCommitResponse.Partition]] = {}
-    rest = []
+    existing = []
     for topic in request.topics:
         key = topic.name, topic.topic_id
-        answers = [response.Partition(p.partition_index, refused.get(id(p), _NONE)) for p in topic.partitions]
-        unknown = [answer for answer in answers if answer.error_code in _UNKNOWN] if refused else []
-        if unknown or (not answers and not _resolve(shard, topic, api_version)[2]):
+        partitions = [
+            response.Partition(p.partition_index, refused.get(id(p), _NONE)) for p in topic.partitions
+        ]
+        unknown = (
+            [partition for partition in partitions if partition.error_code in _UNKNOWN] if refused else []
+        )
+        if unknown or (not partitions and not _resolve(shard, topic, api_version)[2]):
             merged.setdefault(key, []).extend(unknown)
-        if len(unknown) < len(answers):
+        if len(unknown) < len(partitions):
             if unknown:
-                answers = [answer for answer in answers if answer.error_code not in _UNKNOWN]
-            rest.append((key, answers))
+                partitions = [partition for partition in partitions if partition.error_code not in _UNKNOWN]
+            existing.append((key, partitions))
     if not merged:
-        return response(0, [response.Topic(*key, answers) for key, answers in rest])
-    for key, answers in rest:
-        merged.setdefault(key, []).extend(answers)
-    return response(0, [response.Topic(*key, answers) for key, answers in merged.items()])
+        return response(0, [response.Topic(*key, partitions) for key, partitions in existing])
+    for key, partitions in existing:
+        merged.setdefault(key, []).extend(partitions)
+    return response(0, [response.Topic(*key, partitions) for key, partitions in merged.items()])
 
 
 def _resolve(
@@ -350,7 +354,7 @@ def _existing(
 
 def first_error(check: CheckPartition, partitions: Iterable[tuple[bytes, int]]) -> ErrorCode:
     """Return the first error of these partitions; as in Kafka, all existing partitions get it."""
-    return next((error for each in partitions if (error := check(*each)) is not _NONE), _NONE)
+    return next((error for partition in partitions if (error := check(*partition)) is not _NONE), _NONE)
 
 
 def is_too_long(metadata: str | None, settings: GroupSettings) -> bool:
@@ -380,18 +384,18 @@ def fetch(
         topics = all_topics(shard, group_id, api_version)
     fetched, unknown = [], []
     for name, topic_id, partitions in topics:
-        found = name if api_version < _TOPIC_IDS_SINCE else shard.topics.topic_name(topic_id)
-        if found is None:
-            answers = [FetchedPartition(p, None, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
-            unknown.append(FetchedTopic(name, topic_id, answers))
+        topic = name if api_version < _TOPIC_IDS_SINCE else shard.topics.topic_name(topic_id)
+        if topic is None:
+            results = [FetchedPartition(p, None, ErrorCode.UNKNOWN_TOPIC_ID) for p in partitions]
+            unknown.append(FetchedTopic(name, topic_id, results))
         else:
             is_plain = in_rows and len(partitions) >= FEWEST and not (require_stable and shard.pending)
-            rows = shard.offsets.plain_rows(group_id, found, partitions) if is_plain else None
+            rows = shard.offsets.plain_rows(group_id, topic, partitions) if is_plain else None
             if rows is not None:
                 fetched.append(FetchedTopic(name, topic_id, [], FetchedRows(partitions, rows)))
                 continue
-            answers = [_look_up(shard, group_id, found, p, require_stable) for p in partitions]
-            fetched.append(FetchedTopic(name, topic_id, answers))
+            results = [_look_up(shard, group_id, topic, p, require_stable) for p in partitions]
+            fetched.append(FetchedTopic(name, topic_id, results))
     return fetched + unknown
 
 

@@ -247,16 +247,16 @@ class Shape:
                 return None
             numbers, metadata, texts = pieces[1::2], None, None
         else:
-            gaps, sizes, known = self._gaps
+            gaps, sizes, own_texts = self._gaps
             if pieces[::4] != gaps or pieces[2::4] != sizes:
                 return None
             numbers, metadata, texts = pieces[1::4], self._metadata, self._texts
-            if (given := pieces[3::4]) != known:
+            if (texts_in_frame := pieces[3::4]) != own_texts:
                 try:
-                    metadata = [text.decode() for text in given]
+                    metadata = [text.decode() for text in texts_in_frame]
                 except UnicodeDecodeError:
                     return None
-                texts = [size + text for size, text in zip(self._sizes, given, strict=True)]
+                texts = [size + text for size, text in zip(self._sizes, texts_in_frame, strict=True)]
         if self._version < _EPOCHS_SINCE:
             numbers = [offset + _NO_EPOCH for offset in numbers]
         return numbers, metadata, texts
@@ -336,12 +336,12 @@ def learn(
         return None  # a size that takes more bytes than it needs
     pieces: tuple[bytes, ...] = cut.unpack_from(frame, at)
     shape = Shape(version, cut, pieces, request, names, response)
-    found = shape.cut(frame, at)
+    first_cut = shape.cut(frame, at)
     numbers = [_NUMBERS.pack(p.committed_offset, p.committed_leader_epoch) for p in partitions]
-    if found is None or [*found[0]] != numbers:
+    if first_cut is None or [*first_cut[0]] != numbers:
         return None
     texts = [p.committed_metadata or "" for p in partitions]
-    return shape if (found[1] or [""] * len(texts)) == texts else None
+    return shape if (first_cut[1] or [""] * len(texts)) == texts else None
 
 
 def _cut_of(request: messages.OffsetCommitRequest, version: int) -> struct.Struct:
@@ -415,7 +415,7 @@ class ShapedRecords(_Records):
     def nbytes(self) -> int:
         """About as many bytes as the records take in a batch, and no fewer."""
         more = 3 * len(self.group) + _MOST_BEFORE_GROUP
-        return sum(sum(each.rests) + len(each.rests) * more for each in self._templates)
+        return sum(sum(template.rests) + len(template.rests) * more for template in self._templates)
 
     def encode(self, first_delta: int) -> bytes:
         """Return the records, as they are in a batch.

@@ -60,12 +60,12 @@ def commit(
     refused: dict[_Partition, ErrorCode] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            place = topic.name, partition.partition_index
+            topic_partition = topic.name, partition.partition_index
             metadata = partition.committed_metadata or ""
             if partition.partition_index not in known.get(topic.name, ()):
                 continue
             if is_too_long(metadata, shard.settings):
-                refused[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                refused[topic_partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             entry = OffsetAndMetadata(
                 partition.committed_offset,
@@ -76,7 +76,7 @@ def commit(
                 NO_TOPIC_ID,
                 -1,
             )
-            records.append(stored.offset_record(request.group_id, *place, entry))
+            records.append(stored.offset_record(request.group_id, *topic_partition, entry))
     shard.meters.offset_commits += len(records)
     response = answer(request, known, ErrorCode.NONE, refused)
     return TransactionalResult(*producer, records=records, replies=(Reply(context, response),))
@@ -119,22 +119,22 @@ def answer(
     response = messages.TxnOffsetCommitResponse
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     merged: dict[str, list[messages.TxnOffsetCommitResponse.Partition]] = {}
-    rest = []
+    existing_topics = []
     for topic in request.topics:
-        missing, found = [], []
+        missing, existing = [], []
         for partition in topic.partitions:
             index = partition.partition_index
-            place = topic.name, index
+            topic_partition = topic.name, index
             if known is not None and index not in known.get(topic.name, ()):
                 missing.append(response.Partition(index, unknown))
             else:
-                found.append(response.Partition(index, (refused or {}).get(place, error)))
+                existing.append(response.Partition(index, (refused or {}).get(topic_partition, error)))
         if missing or (known is not None and topic.name not in known):
             merged.setdefault(topic.name, []).extend(missing)
-        if found:
-            rest.append((topic.name, found))
+        if existing:
+            existing_topics.append((topic.name, existing))
     if not merged:
-        return response(topics=[response.Topic(*item) for item in rest])
-    for name, found in rest:
-        merged.setdefault(name, []).extend(found)
+        return response(topics=[response.Topic(*item) for item in existing_topics])
+    for name, existing in existing_topics:
+        merged.setdefault(name, []).extend(existing)
     return response(topics=[response.Topic(*item) for item in merged.items()])

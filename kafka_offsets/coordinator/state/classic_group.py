@@ -515,19 +515,19 @@ class ClassicGroup:
         self.protocol = value.protocol
         self.leader = value.leader
         self.state_since_ms = value.current_state_timestamp
-        for known in value.members:
-            rebalance_timeout_ms = known.rebalance_timeout
+        for stored_member in value.members:
+            rebalance_timeout_ms = stored_member.rebalance_timeout
             if rebalance_timeout_ms == -1:  # a record of version 0 has none
-                rebalance_timeout_ms = known.session_timeout
+                rebalance_timeout_ms = stored_member.session_timeout
             member = ClassicGroupMember(
-                known.member_id,
-                known.group_instance_id,
-                known.client_id,
-                known.client_host,
+                stored_member.member_id,
+                stored_member.group_instance_id,
+                stored_member.client_id,
+                stored_member.client_host,
                 rebalance_timeout_ms,
-                known.session_timeout,
-                {value.protocol or "": known.subscription},
-                known.assignment,
+                stored_member.session_timeout,
+                {value.protocol or "": stored_member.subscription},
+                stored_member.assignment,
             )
             self.add(member)
         self.state = ClassicGroupState.STABLE if self.members else ClassicGroupState.EMPTY

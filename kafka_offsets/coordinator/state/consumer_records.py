@@ -165,8 +165,10 @@ def parse_key(type_: int, key: bytes) -> ConsumerKey:
 
 def parse_value(type_: int, value: bytes) -> Value:
     """Parse the value of a record; raise ProtocolError if it is not valid."""
-    name, read = _DECODERS[type_]
-    parsed: Value = read(messages.decode_value(messages.find(name), value, f"a value of record type {type_}"))
+    name, parse = _DECODERS[type_]
+    parsed: Value = parse(
+        messages.decode_value(messages.find(name), value, f"a value of record type {type_}")
+    )
     return parsed
 
 
@@ -285,21 +287,21 @@ def _read_assignment(
     topics: list[messages.ConsumerGroupCurrentMemberAssignmentValue.TopicPartitions], member_epoch: int
 ) -> Assignment:
     """Read partitions with their epochs; brokers before 4.3 stored none: the member epoch is used instead."""
-    read = {}
+    assignment = {}
     for topic in topics:
         epochs = topic.assignment_epochs
         if epochs is None or len(epochs) != len(topic.partitions):
             epochs = [max(member_epoch, 0)] * len(topic.partitions)
-        read[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
-    return read
+        assignment[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
+    return assignment
 
 
 def _read_current(value: messages.ConsumerGroupCurrentMemberAssignmentValue) -> Current:
-    known = value.state in MemberState.__members__.values()
+    is_known = value.state in MemberState.__members__.values()
     return Current(
         value.member_epoch,
         value.previous_member_epoch,
-        MemberState(value.state) if known else MemberState.UNKNOWN,
+        MemberState(value.state) if is_known else MemberState.UNKNOWN,
         _read_assignment(value.assigned_partitions, value.member_epoch),
         _read_assignment(value.partitions_pending_revocation, value.member_epoch),
     )

@@ -29,20 +29,20 @@ def hash_order(items: Iterable[T], hash_of: Callable[[T], int], *, at_once: bool
 
     at_once  the set is constructed from a collection, so its table has the final size
     """
-    found = list(items)
-    if len(found) < 2:
-        return found
+    ordered = list(items)
+    if len(ordered) < 2:
+        return ordered
     size = _SMALLEST_TABLE
-    wanted = max(int(len(found) / _LOAD_FACTOR) + 1, size) if at_once else 0
-    while size < wanted or len(found) > size * _LOAD_FACTOR:
+    least_size = max(int(len(ordered) / _LOAD_FACTOR) + 1, size) if at_once else 0
+    while size < least_size or len(ordered) > size * _LOAD_FACTOR:
         size *= 2
 
     def bucket(item: T) -> int:
         hashed = hash_of(item)
         return (hashed ^ hashed >> 16) & size - 1
 
-    found.sort(key=bucket)
-    return found
+    ordered.sort(key=bucket)
+    return ordered
 
 
 def timeline_order(
@@ -63,10 +63,10 @@ def timeline_order(
             hashed -= 1 << 32
         return (hashed * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 64 - bits
 
-    found = list(items)
-    found.reverse()
-    found.sort(key=slot)
-    return found
+    ordered = list(items)
+    ordered.reverse()
+    ordered.sort(key=slot)
+    return ordered
 
 
 class OrderedByHash(Generic[T]):

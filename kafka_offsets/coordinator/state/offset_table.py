@@ -344,16 +344,16 @@ class OffsetTable:
 
     def log_offsets(self) -> list[int]:
         """The log offsets of all entries, in no order; a twentieth of a microsecond each in full pages."""
-        found: list[int] = []
+        offsets: list[int] = []
         for group in self._groups:
             for topic, held in self._held_topics(group):
                 if type(held) is Page:
                     for page in held.pages():
-                        found.extend(chain.from_iterable(LOG_OFFSET.iter_unpack(page.rows)))
+                        offsets.extend(chain.from_iterable(LOG_OFFSET.iter_unpack(page.rows)))
                 else:
                     assert type(held) is Block
-                    found += LOG_OFFSET.unpack_from(held, self._place(group, topic))
-        return found
+                    offsets += LOG_OFFSET.unpack_from(held, self._place(group, topic))
+        return offsets
 
     def copy_of(self, group: str) -> "OffsetTable":
         """Return a table that has the entries of this group alone; a microsecond for 128 of them."""

@@ -187,8 +187,8 @@ class ShardState:
         Source: GroupMetadataManager.group(groupId, committedOffset).
         """
         group = self.groups.get(group_id)
-        known = [*self.retiring.get(group_id, ()), *([] if group is None else [group])]
-        return next((each for each in known if each.is_known), None)
+        groups = [*self.retiring.get(group_id, ()), *([] if group is None else [group])]
+        return next((candidate for candidate in groups if candidate.is_known), None)
 
     def decided(self, group_id: str) -> Group | None:
         """Return the group that decisions see: its first offsets may not have taken effect yet."""
@@ -233,7 +233,7 @@ class ShardState:
         """Forget a retired group: its tombstone is in effect, or was refused."""
         if group is None:
             return
-        left = [each for each in self.retiring.pop(group.group_id, ()) if each is not group]
+        left = [retired for retired in self.retiring.pop(group.group_id, ()) if retired is not group]
         if left:
             self.retiring[group.group_id] = left
 

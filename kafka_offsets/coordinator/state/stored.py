@@ -214,8 +214,8 @@ def parse_offset_value(value: bytes, log_offset: int) -> OffsetAndMetadata:
 
     log_offset  offset of the record in the log
     """
-    if len(value) == PLAIN.size and (found := read_plain(value, 0)) is not None:
-        offset, leader_epoch, timestamp, topic_id = found
+    if len(value) == PLAIN.size and (fields := read_plain(value, 0)) is not None:
+        offset, leader_epoch, timestamp, topic_id = fields
         return OffsetAndMetadata(offset, leader_epoch, "", timestamp, -1, topic_id, log_offset)
     if len(value) > PLAIN.size and value[:2] == _COMPACT and 0 < value[_LENGTH_AT] <= LONGEST_COMPACT:
         _, offset, leader_epoch, length = HEAD.unpack_from(value)

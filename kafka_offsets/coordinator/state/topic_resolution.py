@@ -57,9 +57,9 @@ class Resolution:
 def _match(pattern: Pattern, names: Iterable[str]) -> Generator[int, None, frozenset[str]]:
     """Return the names that match; yield the cost of each part of the work."""
     yield pattern.cost
-    found = []
+    matches = []
     for name in names:
         if pattern.matches(name):
-            found.append(name)
+            matches.append(name)
         yield pattern.cost_of(name)
-    return frozenset(found)
+    return frozenset(matches)

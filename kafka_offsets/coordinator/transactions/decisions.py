@@ -171,12 +171,12 @@ def init_producer_id(
     return _refuse(ErrorCode.PRODUCER_FENCED)
 
 
-def _may_recover(found: Transaction, producer_id: int, epoch: int) -> bool:
+def _may_recover(transaction: Transaction, producer_id: int, epoch: int) -> bool:
     """Whether a client's producer id is the current one, or was until its epochs were exhausted."""
     return (
-        found.producer_epoch == NO_EPOCH
-        or producer_id == found.producer_id
-        or (producer_id == found.previous_producer_id and epoch >= LAST_EPOCH)
+        transaction.producer_epoch == NO_EPOCH
+        or producer_id == transaction.producer_id
+        or (producer_id == transaction.previous_producer_id and epoch >= LAST_EPOCH)
     )
 
 
@@ -188,13 +188,13 @@ def fence(transaction: Transaction, new_producer_id: NewProducerId, now: Now) ->
 # -- partitions
 
 
-def _error_of(found: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
+def _error_of(transaction: Transaction | None, producer_id: int, epoch: int) -> ErrorCode:
     """Check that this is the producer of a transactional id, and that no transaction of it is ending."""
-    if found is None or found.producer_id != producer_id:
+    if transaction is None or transaction.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if found.producer_epoch != epoch:
+    if transaction.producer_epoch != epoch:
         return ErrorCode.PRODUCER_FENCED
-    return ErrorCode.CONCURRENT_TRANSACTIONS if found.is_prepared else ErrorCode.NONE
+    return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.is_prepared else ErrorCode.NONE
 
 
 def add_partitions(
@@ -231,7 +231,9 @@ def verify_partitions(
         return dict.fromkeys(partitions, error)
     assert found is not None
     absent = ErrorCode.TRANSACTION_ABORTABLE
-    return {each: ErrorCode.NONE if each in found.partitions else absent for each in partitions}
+    return {
+        partition: ErrorCode.NONE if partition in found.partitions else absent for partition in partitions
+    }
 
 
 # -- the end
@@ -274,41 +276,45 @@ def end(
     return Decision(ErrorCode.NONE, empty._replace(start_ms=now.wall_ms))
 
 
-def _is_valid_epoch(found: Transaction, epoch: int, asks_again: bool) -> bool:
-    if found.is_prepared:
+def _is_valid_epoch(transaction: Transaction, epoch: int, asks_again: bool) -> bool:
+    if transaction.is_prepared:
         return asks_again
-    if found.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
-        return asks_again or epoch == found.producer_epoch
-    return epoch == found.producer_epoch
+    if transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
+        return asks_again or epoch == transaction.producer_epoch
+    return epoch == transaction.producer_epoch
 
 
-def _end_of_old_client(found: Transaction, producer_id: int, epoch: int, commit: bool, now: Now) -> Decision:
+def _end_of_old_client(
+    transaction: Transaction, producer_id: int, epoch: int, commit: bool, now: Now
+) -> Decision:
     """Decide about a client that keeps its epoch: ending a transaction is idempotent."""
-    if found.producer_id != producer_id:
+    if transaction.producer_id != producer_id:
         return _refuse(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if found.producer_epoch != epoch:
+    if transaction.producer_epoch != epoch:
         return _refuse(ErrorCode.PRODUCER_FENCED)
-    if found.state is TransactionState.ONGOING:
+    if transaction.state is TransactionState.ONGOING:
         target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
-        prepared = _moved(found, target, now)._replace(next_producer_id=NO_PRODUCER_ID, client_version=0)
+        prepared = _moved(transaction, target, now)._replace(
+            next_producer_id=NO_PRODUCER_ID, client_version=0
+        )
         return Decision(ErrorCode.NONE, prepared)
-    if found.state is TransactionState.EMPTY or found.commits != commit:
+    if transaction.state is TransactionState.EMPTY or transaction.commits != commit:
         return _refuse(ErrorCode.INVALID_TXN_STATE)
-    return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if found.is_prepared else ErrorCode.NONE)
+    return _refuse(ErrorCode.CONCURRENT_TRANSACTIONS if transaction.is_prepared else ErrorCode.NONE)
 
 
 def _prepare(
-    found: Transaction,
+    transaction: Transaction,
     target: TransactionState,
     client_version: int,
     new_producer_id: NewProducerId,
     now: Now,
 ) -> Transaction:
     """Return the prepared transaction, with the next epoch."""
-    next_id = new_producer_id() if found.is_exhausted else NO_PRODUCER_ID
-    return _moved(found, target, now)._replace(
-        producer_epoch=min(found.producer_epoch + 1, GREATEST_EPOCH),
-        last_producer_epoch=found.producer_epoch,
+    next_id = new_producer_id() if transaction.is_exhausted else NO_PRODUCER_ID
+    return _moved(transaction, target, now)._replace(
+        producer_epoch=min(transaction.producer_epoch + 1, GREATEST_EPOCH),
+        last_producer_epoch=transaction.producer_epoch,
         next_producer_id=next_id,
         client_version=client_version,
     )
@@ -330,8 +336,9 @@ def timed_out(transactions: Mapping[str, Transaction], now: Now) -> list[str]:
     """Return the ids whose transaction has been open for longer than its timeout."""
     return [
         name
-        for name, found in transactions.items()
-        if found.state is TransactionState.ONGOING and found.start_ms + found.timeout_ms < now.wall_ms
+        for name, transaction in transactions.items()
+        if transaction.state is TransactionState.ONGOING
+        and transaction.start_ms + transaction.timeout_ms < now.wall_ms
     ]
 
 
@@ -339,8 +346,8 @@ def expired(transactions: Mapping[str, Transaction], expiration_ms: int, now: No
     """Return the ids that have not been used for `expiration_ms` and have no open transaction."""
     return [
         name
-        for name, found in transactions.items()
-        if found.state in _SETTLED and found.updated_ms <= now.wall_ms - expiration_ms
+        for name, transaction in transactions.items()
+        if transaction.state in _SETTLED and transaction.updated_ms <= now.wall_ms - expiration_ms
     ]
 
 
@@ -350,8 +357,8 @@ def expired(transactions: Mapping[str, Transaction], expiration_ms: int, now: No
 def known_states(titles: Iterable[str]) -> tuple[frozenset[TransactionState], list[str]]:
     """Return the states with these names, and the names that are unknown."""
     named = list(titles)
-    found = frozenset(_BY_TITLE[title] for title in named if title in _BY_TITLE)
-    return found, [title for title in dict.fromkeys(named) if title not in _BY_TITLE]
+    states = frozenset(_BY_TITLE[title] for title in named if title in _BY_TITLE)
+    return states, [title for title in dict.fromkeys(named) if title not in _BY_TITLE]
 
 
 def is_listed(

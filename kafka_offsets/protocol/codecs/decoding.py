@@ -157,25 +157,25 @@ class Decoding(CodecWriter):
             self.ahead = 1
         out.add(f"{target}.unknown_tags = None")
         out.add(f"if {count}:")
-        read = self.later(struct_) if self.tagged_fields(struct_) else "read_unknown_tags"
-        out.add(f"    p = {read}(buf, p, {target})")
+        reader = self.later(struct_) if self.tagged_fields(struct_) else "read_unknown_tags"
+        out.add(f"    p = {reader}(buf, p, {target})")
 
     def defaults(self, absent: list[Field], target: str) -> None:
         """Write the values of fields that are not there."""
-        places: dict[str, list[str]] = {}
+        targets_by_default: dict[str, list[str]] = {}
         for field in absent:
-            place = f"{target}.{field.name}"
+            target_field = f"{target}.{field.name}"
             if isinstance(field.default, Struct):
                 inner = self.out.fresh("o")
                 made = f"new({self.class_of(field.default)})"
-                self.out.add(f"{place} = {inner} = {made}")
+                self.out.add(f"{target_field} = {inner} = {made}")
                 self.defaults(field.default.fields, inner)
                 self.out.add(f"{inner}.unknown_tags = None")
             elif isinstance(field.default, list):
-                self.out.add(f"{place} = []")
+                self.out.add(f"{target_field} = []")
             else:
-                places.setdefault(repr(field.default), []).append(place)
-        for value, same in places.items():
+                targets_by_default.setdefault(repr(field.default), []).append(target_field)
+        for value, same in targets_by_default.items():
             self.out.add(f"{' = '.join(same)} = {value}")
 
     def field(self, field: Field, place: str, run: list[tuple[str, str]]) -> None:
@@ -309,8 +309,8 @@ class Decoding(CodecWriter):
             else:
                 self.structs(field.struct, place, exact)
         else:
-            read = "uuids" if field.type == "uuid" else "strings" if compact else "plain_strings"
-            out.add(f"{place}, p = {read}(buf, {self.at()}, {exact}, {field.name!r})")
+            reader = "uuids" if field.type == "uuid" else "strings" if compact else "plain_strings"
+            out.add(f"{place}, p = {reader}(buf, {self.at()}, {exact}, {field.name!r})")
             self.ahead = 0
 
     def structs(self, struct_: Struct, place: str, count: str) -> None:
@@ -327,9 +327,9 @@ class Decoding(CodecWriter):
         out = self.out
         layout = RowLayout(struct_, self.version)
         out.names["layout"] = layout
-        read = self.share(struct_)
+        reader = self.share(struct_)
         out.add(
-            f"r = {count} >= {FEWEST} and PlainRows(buf, {self.at()}, {count}, layout, {read}, {self.meeting})"
+            f"r = {count} >= {FEWEST} and PlainRows(buf, {self.at()}, {count}, layout, {reader}, {self.meeting})"
         )
         out.add("if not r:")
         with self.way(self.meeting):
@@ -404,14 +404,17 @@ class BriefDecoding(Decoding):
         kind = "nullable" if self.is_nullable(field) else "brief"
         out, more = self.out, ""
         if field.struct is not None:
-            read, more = "structs", f", {self.share(field.struct)}, {self.minimal_size(field)}"
+            reader, more = "structs", f", {self.share(field.struct)}, {self.minimal_size(field)}"
         elif not field.array:
-            read = "string" if field.type == "string" else "octets"
+            reader = "string" if field.type == "string" else "octets"
         elif field.type == "string":
-            read = "strings"
+            reader = "strings"
         else:
-            read, more = "numbers", f", {out.array('unpack', FIXED[field.type])}, {self.minimal_size(field)}"
-        out.add(f"{place}, p = {kind}_{read}(buf, {self.at()}, {field.name!r}{more})")
+            reader, more = (
+                "numbers",
+                f", {out.array('unpack', FIXED[field.type])}, {self.minimal_size(field)}",
+            )
+        out.add(f"{place}, p = {kind}_{reader}(buf, {self.at()}, {field.name!r}{more})")
         self.ahead = self.meeting if field.struct is not None else 0
 
     def tags(self, struct_: Struct, target: str, run: list[tuple[str, str]]) -> None:

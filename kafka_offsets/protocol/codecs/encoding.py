@@ -196,9 +196,9 @@ class Encoding(CodecWriter):
             out.add(f"{buffer} += {packs}[len({values})](*{values})")
             return
         if field.struct is not None and self.takes_rows(field):
-            row, places = self.row(field.struct)
+            row, offsets_in_row = self.row(field.struct)
             out.add(f"if type({values}) is not list and {values}.are_bytes:")
-            out.add(f"    {buffer} += {values}.mirrored({row!r}, {places!r})")
+            out.add(f"    {buffer} += {values}.mirrored({row!r}, {offsets_in_row!r})")
             out.add("else:")
             out.depth += 1
             self.each(field, values, buffer)
@@ -212,15 +212,15 @@ class Encoding(CodecWriter):
 
     def row(self, struct_: Struct) -> tuple[bytes, dict[str, int]]:
         """Return an element with defaults and empty strings, and where its numbers are."""
-        row, places = bytearray(), {}
+        row, offsets_in_row = bytearray(), {}
         for field in self.plain_fields(struct_):
             if field.type in FIXED:
-                places[field.name] = len(row)
+                offsets_in_row[field.name] = len(row)
                 row += struct.pack(">" + FIXED[field.type], field.default)
             else:
                 assert field.type == "string", field
                 row += b"\x01" if self.is_compact(field) else b"\0\0"
-        return bytes(row) + b"\0" * self.flexible, places
+        return bytes(row) + b"\0" * self.flexible, offsets_in_row
 
     def each(self, field: Field, values: str, buffer: str) -> None:
         """Write a loop over the elements of an array."""
@@ -256,12 +256,12 @@ class Encoding(CodecWriter):
         out = self.out
         out.add("tags = dict(m.unknown_tags or ())")
         for field in self.tagged_fields(struct_):
-            place, part = f"m.{field.name}", out.fresh("b")
-            out.add(f"if {self.differs(field, place)}:")
+            value, part = f"m.{field.name}", out.fresh("b")
+            out.add(f"if {self.differs(field, value)}:")
             out.depth += 1
             out.add(f"{part} = bytearray()")
             run: list[tuple[str, str]] = []
-            self.field(field, place, part, run)
+            self.field(field, value, part, run)
             self.flush(run, part)
             out.add(f"tags[{field.tag}] = {part}")
             out.depth -= 1

@@ -91,29 +91,29 @@ def length(buffer: bytes, position: int, first: int, ahead: int, field: str) -> 
 
 def strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list[str], int]:
     """Read so many strings with compact lengths; return them and the position after them."""
-    found = []
+    values = []
     for _ in range(number):
         size = buffer[position]
         if not size or size > 127:
             size, position = length(buffer, position, size, 1, field)
-        found.append(buffer[position + 1 : (position := position + size)].decode("utf-8", "replace"))
+        values.append(buffer[position + 1 : (position := position + size)].decode("utf-8", "replace"))
     if position > len(buffer):
         raise ProtocolError(f"{field} extends past the end of the message", position)
-    return found, position
+    return values, position
 
 
 def plain_strings(buffer: bytes, position: int, number: int, field: str) -> tuple[list[str], int]:
     """Read so many strings with lengths of two bytes; return them and the position after them."""
-    found = []
+    values = []
     for _ in range(number):
         size = buffer[position] << 8 | buffer[position + 1]
         position += 2
         if size > 0x7FFF:
             raise null(field, position)
-        found.append(buffer[position : (position := position + size)].decode("utf-8", "replace"))
+        values.append(buffer[position : (position := position + size)].decode("utf-8", "replace"))
     if position > len(buffer):
         raise ProtocolError(f"{field} extends past the end of the message", position)
-    return found, position
+    return values, position
 
 
 def uuids(buffer: bytes, position: int, number: int, field: str) -> tuple[list[bytes], int]:
@@ -184,21 +184,21 @@ def nullable_structs(
     number, position = _count(buffer, position, field, minimal)
     if number < 0:
         return None, position
-    found = []
+    values = []
     for _ in range(number):
         value, position = read(buffer, position)
-        found.append(value)
-    return found, position
+        values.append(value)
+    return values, position
 
 
 def brief_structs(
     buffer: bytes, position: int, field: str, read: ReadStruct, minimal: int
 ) -> tuple[list[Any], int]:
     """Read an array of structs, as `nullable_structs` does."""
-    found, position = nullable_structs(buffer, position, field, read, minimal)
-    if found is None:
+    values, position = nullable_structs(buffer, position, field, read, minimal)
+    if values is None:
         raise null(field, position + 1)
-    return found, position
+    return values, position
 
 
 def nullable_strings(buffer: bytes, position: int, field: str) -> tuple[list[str] | None, int]:
@@ -209,10 +209,10 @@ def nullable_strings(buffer: bytes, position: int, field: str) -> tuple[list[str
 
 def brief_strings(buffer: bytes, position: int, field: str) -> tuple[list[str], int]:
     """Read an array of strings; return it and the position after it."""
-    found, position = nullable_strings(buffer, position, field)
-    if found is None:
+    values, position = nullable_strings(buffer, position, field)
+    if values is None:
         raise null(field, position)
-    return found, position
+    return values, position
 
 
 def nullable_numbers(
@@ -233,10 +233,10 @@ def brief_numbers(
     buffer: bytes, position: int, field: str, unpacks: Unpacks, size: int
 ) -> tuple[list[Any], int]:
     """Read an array of a fixed type, as `nullable_numbers` does."""
-    found, position = nullable_numbers(buffer, position, field, unpacks, size)
-    if found is None:
+    values, position = nullable_numbers(buffer, position, field, unpacks, size)
+    if values is None:
         raise null(field, position)
-    return found, position
+    return values, position
 
 
 def brief_tags(buffer: bytes, position: int, value: Any) -> int:
@@ -332,8 +332,8 @@ class UnknownTags(Mapping[int, bytes]):
         return cls(bytes(out))
 
     def __getitem__(self, tag: int) -> bytes:
-        for known, value in self._items():
-            if known == tag:
+        for known_tag, value in self._items():
+            if known_tag == tag:
                 return value
         raise KeyError(tag)
 
@@ -390,8 +390,8 @@ def read_unknown_tags(buffer: bytes, position: int, value: Any) -> int:
         is_sorted = is_sorted and tag > last
         last = tag
     if number:  # a count of 0 may take more than one byte
-        found = UnknownTags(buffer[position:end])
-        value.unknown_tags = found if is_sorted else UnknownTags.of(dict(found._items()))
+        tags = UnknownTags(buffer[position:end])
+        value.unknown_tags = tags if is_sorted else UnknownTags.of(dict(tags._items()))
     return end - 1
 
 

@@ -115,8 +115,8 @@ def filled_rows(row: bytes, count: int, numbers: Iterable[Numbers]) -> bytearray
     rows, size = first * count, len(row)
     for source, begin, step, width, at in numbers:
         end = begin + count * step
-        for place in range(begin, begin + width):
-            column = source[place:end:step]
+        for offset_in_row in range(begin, begin + width):
+            column = source[offset_in_row:end:step]
             if column != column[:1] * count:
                 rows[at::size] = column
             at += 1
@@ -148,10 +148,10 @@ class PlainRows(Rows):
         return bytes(filled_rows(bytes(width), self._count, [numbers]))
 
     def _made(self) -> list[Any]:
-        at, read, buffer = self._at - self._offset, self._read, self._buffer
+        at, read_row, buffer = self._at - self._offset, self._read, self._buffer
         rows = []
         for _ in range(self._count):
-            row, at = read(buffer, at)
+            row, at = read_row(buffer, at)
             rows.append(row)
         return rows
 

@@ -301,14 +301,14 @@ def _options(words: list[str]) -> dict[str, str]:
 
 def _field_options(words: list[str]) -> dict[str, str]:
     options: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
+    options_left = iter(words)
+    for word in options_left:
         if word in ("ignorable", "inflexible", "secret"):
             options[word] = ""
         elif word == "tag":
-            options["tag"] = next(rest, "")
+            options["tag"] = next(options_left, "")
         elif word == "=":
-            options["default"] = next(rest, "")
+            options["default"] = next(options_left, "")
         elif "versions" not in options:
             options["versions"] = word
         else:

@@ -19,10 +19,10 @@ class _Echoing(Encoding):
         self._mirror(response.struct, request.struct)
 
     def _mirror(self, struct_: Struct, request: Struct) -> None:
-        found = pairs(struct_, request, self.version)
+        array_pairs = pairs(struct_, request, self.version)
         names = {field.name for field in repeated(struct_, request, self.version)}
-        self.repeats[struct_.name] = names | {pair.answered.name for pair in found}
-        for pair in found:
+        self.repeats[struct_.name] = names | {pair.answered.name for pair in array_pairs}
+        for pair in array_pairs:
             assert pair.asked.struct is not None and pair.answered.struct is not None
             assert pair.asked.name == pair.answered.name, "an echo reads the array by the response's name"
             self._mirror(pair.answered.struct, pair.asked.struct)
@@ -32,8 +32,8 @@ class _Echoing(Encoding):
         repeats = self.repeats[struct_.name]
         run: list[tuple[str, str]] = []
         for field in self.plain_fields(struct_):
-            place = f"{value}.{field.name}" if field.name in repeats else repr(field.default)
-            self.field(field, place, buffer, run)
+            source = f"{value}.{field.name}" if field.name in repeats else repr(field.default)
+            self.field(field, source, buffer, run)
         if self.flexible and not run:
             self.out.add(f"{buffer}.append(0)")
         elif self.flexible:

@@ -71,8 +71,8 @@ class Named:
     @property
     def kinds(self) -> set[str]:
         """Return the fields that distinguish requests: GROUP_ID, TRANSACTIONAL_ID, "topic"."""
-        found = {kind for kind in (GROUP_ID, TRANSACTIONAL_ID) if self._has(kind)}
-        return found | {"topic" for field in self._holders if _names_topics(field)}
+        kinds = {kind for kind in (GROUP_ID, TRANSACTIONAL_ID) if self._has(kind)}
+        return kinds | {"topic" for field in self._holders if _names_topics(field)}
 
     def _has(self, kind: str) -> bool:
         if self._keys is not None:
@@ -86,16 +86,16 @@ class Named:
 
     def ids(self, request: Any, kind: str) -> list[str]:
         """Return the groups or the transactional ids that a request names."""
-        found = []
+        ids = []
         for field in self._fields:
             value = getattr(request, field.name)
             if field.struct is not None and field.array:
-                found += [getattr(each, kind) for each in value or () if kind in each.__slots__]
+                ids += [getattr(element, kind) for element in value or () if kind in element.__slots__]
             elif not field.array and field.type == "string" and field.name.endswith(kind):
-                found.append(value)
+                ids.append(value)
         if self._keys is not None and self._keys.asked_key is None and self._keys.answered_key == kind:
-            found += self.keys(request)
-        return [each for each in found if each is not None]
+            ids += self.keys(request)
+        return [id_ for id_ in ids if id_ is not None]
 
     def keys(self, request: Any) -> list[str]:
         """Return the keys of a request for several, each with its own answer; none for any other request."""
@@ -154,12 +154,16 @@ class Named:
         where = self._keys
         answered: dict[str, list[Any]] = {}
         for part in (one, other):
-            for each in getattr(part, where.answered):
-                answered.setdefault(getattr(each, where.answered_key), []).append(each)
-        found = (answered[key] for key in self.keys(request) if key in answered)
+            for element in getattr(part, where.answered):
+                answered.setdefault(getattr(element, where.answered_key), []).append(element)
+        elements = (answered[key] for key in self.keys(request) if key in answered)
         joined = copy.copy(other)
         # A key that is named twice has two answers, or one.
-        setattr(joined, where.answered, [each.pop(0) if len(each) > 1 else each[0] for each in found])
+        setattr(
+            joined,
+            where.answered,
+            [matching.pop(0) if len(matching) > 1 else matching[0] for matching in elements],
+        )
         return joined
 
     def split_by_partition(self, request: Any, wants: Wants, name_of: NameOf) -> Split:
@@ -171,7 +175,9 @@ class Named:
             topics = []
             for topic in getattr(request, where.asked):
                 name, partitions = name_of(topic), getattr(topic, where.asked_partitions)
-                chosen = [each for each in partitions if wants(name, index_of(each)) is is_meant]
+                chosen = [
+                    partition for partition in partitions if wants(name, index_of(partition)) is is_meant
+                ]
                 if chosen:
                     topics.append(copy.copy(topic))
                     setattr(topics[-1], where.asked_partitions, chosen)
@@ -182,13 +188,13 @@ class Named:
         """Join the answers to both parts of a request, in request order."""
         assert self._topics is not None
         where = self._topics
-        found: dict[tuple[Any, ...], list[Any]] = {}
+        topics_by_key: dict[tuple[Any, ...], list[Any]] = {}
         for part in (one, other):
             for topic in getattr(part, where.answered):
-                found.setdefault(_identity(topic, where), []).append(topic)
+                topics_by_key.setdefault(_identity(topic, where), []).append(topic)
         joined = copy.copy(other)
         topics = [
-            _joined(topic, found.get(_identity(topic, where), []), where)
+            _joined(topic, topics_by_key.get(_identity(topic, where), []), where)
             for topic in getattr(request, where.asked)
         ]
         setattr(joined, where.answered, topics)
@@ -272,11 +278,13 @@ def _identity(topic: Any, where: _TopicArrays) -> tuple[Any, ...]:
     return tuple(getattr(topic, name) for name in where.identity)
 
 
-def _joined(asked: Any, answers: list[Any], where: _TopicArrays) -> Any:
-    joined = copy.copy(answers[0])
+def _joined(asked: Any, topics: list[Any], where: _TopicArrays) -> Any:
+    joined = copy.copy(topics[0])
     by_index = {
-        index_of(each): each for response in answers for each in getattr(response, where.answered_partitions)
+        index_of(partition): partition
+        for response in topics
+        for partition in getattr(response, where.answered_partitions)
     }
-    order = dict.fromkeys(index_of(each) for each in getattr(asked, where.asked_partitions))
+    order = dict.fromkeys(index_of(partition) for partition in getattr(asked, where.asked_partitions))
     setattr(joined, where.answered_partitions, [by_index[index] for index in order])
     return joined

@@ -41,16 +41,16 @@ def repeated(struct: Struct, request: Struct, version: int) -> list[Field]:
     Excluded are fields whose default is not zero or empty, such as the -1 of an offset: they hold a result, and the
     default means that there is none.
     """
-    asked = {field.name: field for field in request.fields if version in field.versions}
+    request_fields = {field.name: field for field in request.fields if version in field.versions}
     return [
         field
         for field in struct.fields
         if version in field.versions
         and not field.array
         and field.struct is None
-        and field.name in asked
-        and not asked[field.name].array
-        and field.type == asked[field.name].type
+        and field.name in request_fields
+        and not request_fields[field.name].array
+        and field.type == request_fields[field.name].type
         and field.default is not None
         and not (any(field.default) if isinstance(field.default, bytes) else field.default)
     ]
@@ -62,21 +62,21 @@ def pairs(struct: Struct, request: Struct, version: int) -> list[Pair]:
     An array answers the array of its name, or else, if it has errors, the first array. An array without errors answers
     only an array that it repeats completely.
     """
-    asked = [field for field in request.fields if field.array and version in field.versions]
-    by_name = {field.name: field for field in asked}
-    found = []
+    request_arrays = [field for field in request.fields if field.array and version in field.versions]
+    by_name = {field.name: field for field in request_arrays}
+    array_pairs = []
     for field in struct.fields:
         if not field.array or field.struct is None or version not in field.versions:
             continue
         if carries_errors(field.struct, version):
-            same = by_name.get(field.name) or (asked[0] if asked else None)
+            same = by_name.get(field.name) or (request_arrays[0] if request_arrays else None)
         else:
             same = by_name.get(field.name)
             if same is not None and not _repeats_whole(field.struct, same, version):
                 same = None
         if same is not None:
-            found.append(Pair(same, field))
-    return found
+            array_pairs.append(Pair(same, field))
+    return array_pairs
 
 
 def key_of(answered: Struct, asked: Field, version: int) -> Field:

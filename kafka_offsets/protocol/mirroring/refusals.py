@@ -60,17 +60,17 @@ def refuse_throughout(request: Any, error: ErrorCode, version: int) -> R:  # typ
     return _refusal(request, error, version, ErrorLevel.BOTH)
 
 
-def _refusal(request: Any, error: ErrorCode, version: int, place: ErrorLevel) -> R:  # type: ignore[type-var]
-    response: R = _compiled(request.SCHEMA.name, version, place)(request, error)
+def _refusal(request: Any, error: ErrorCode, version: int, level: ErrorLevel) -> R:  # type: ignore[type-var]
+    response: R = _compiled(request.SCHEMA.name, version, level)(request, error)
     return response
 
 
 @cache
-def _compiled(request: str, version: int, place: ErrorLevel) -> Callable[[Any, ErrorCode], Any]:
+def _compiled(request: str, version: int, level: ErrorLevel) -> Callable[[Any, ErrorCode], Any]:
     """Make the function (request, error) -> response, on the first refusal of a version."""
     name = request.removesuffix("Request") + "Response"
     response = messages.find(name)
-    text = _RefusalWriter(version, place).message(
+    text = _RefusalWriter(version, level).message(
         response.SCHEMA.struct, messages.find(request).SCHEMA.struct
     )
     made: Callable[[Any, ErrorCode], Any] = eval(  # noqa: S307 - our own text, made from schemas
@@ -91,13 +91,13 @@ class _RefusalWriter:
 
     def _struct(self, struct: Struct, request: Struct, value: str, same: list[Field]) -> str:
         """Write a struct that answers the struct `request`, which is `value`; `same` are the repeated fields."""
-        found = pairs(struct, request, self.version)
+        array_pairs = pairs(struct, request, self.version)
         if self.place is ErrorLevel.FIRST and has_error(struct, self.version):
-            found = [pair for pair in found if not _carries(pair, self.version)]
-        is_above = any(_carries(pair, self.version) for pair in found)
+            array_pairs = [pair for pair in array_pairs if not _carries(pair, self.version)]
+        is_above = any(_carries(pair, self.version) for pair in array_pairs)
         names = {field.name: f"{value}.{field.name}" for field in same}
         names |= self._plain(struct, is_refused=not (is_above and self.place is ErrorLevel.EACH))
-        for pair in found:
+        for pair in array_pairs:
             names[pair.answered.name] = self._array(pair, value)
         return self._call(struct, names)
 
@@ -116,16 +116,16 @@ class _RefusalWriter:
         return names
 
     def _array(self, pair: Pair, value: str) -> str:
-        each = f"{value}_"
+        element_name = f"{value}_"
         answered = pair.answered.struct
         assert answered is not None
         if pair.asked.struct is not None:
             same = repeated(answered, pair.asked.struct, self.version)
-            element = self._struct(answered, pair.asked.struct, each, same)
+            element = self._struct(answered, pair.asked.struct, element_name, same)
         else:
             key = key_of(answered, pair.asked, self.version)
-            element = self._call(answered, {key.name: each} | self._plain(answered, is_refused=True))
-        return f"[{element} for {each} in {value}.{pair.asked.name} or ()]"
+            element = self._call(answered, {key.name: element_name} | self._plain(answered, is_refused=True))
+        return f"[{element} for {element_name} in {value}.{pair.asked.name} or ()]"
 
     def _call(self, struct: Struct, names: dict[str, str]) -> str:
         return f"{struct.name}({', '.join(f'{name}={place}' for name, place in names.items())})"

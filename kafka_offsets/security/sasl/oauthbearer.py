@@ -42,10 +42,10 @@ class OAuthBearerServer:
         """Check the token. Raises AuthenticationFailedError."""
         if self._refused and token == _CONFIRMATION:
             raise AuthenticationFailedError("the token was refused", self._refused)
-        found = _FIRST.fullmatch(token.decode("utf-8", "replace"))
-        pairs = dict(each.split("=", 1) for each in found[2].split("\x01") if each) if found else {}
+        match = _FIRST.fullmatch(token.decode("utf-8", "replace"))
+        pairs = dict(pair.split("=", 1) for pair in match[2].split("\x01") if pair) if match else {}
         bearer = _BEARER.fullmatch(pairs.get("auth", ""))
-        if found is None or bearer is None:
+        if match is None or bearer is None:
             raise AuthenticationFailedError("Invalid OAUTHBEARER client first message")
         try:
             claims = self._check(bearer[1])
@@ -55,9 +55,9 @@ class OAuthBearerServer:
         except ValueError:
             self._refused = _INVALID
             return self._refused.encode()
-        if found[1] not in (None, claims.name):
+        if match[1] not in (None, claims.name):
             message = (
-                f"Authentication failed: Client requested an authorization id ({found[1]}) that is different from "
+                f"Authentication failed: Client requested an authorization id ({match[1]}) that is different from "
                 f"the token's principal name ({claims.name})"
             )
             raise AuthenticationFailedError(message, message)

@@ -47,9 +47,9 @@ class PlainServer:
         return b""
 
 
-def _is_same(given: str, expected: str | None) -> bool:
+def _is_same(password: str, expected: str | None) -> bool:
     """Compare in a time that depends neither on where they differ, nor on whether the user is known."""
-    same = hmac.compare_digest(_digest(given), _digest(expected or ""))
+    same = hmac.compare_digest(_digest(password), _digest(expected or ""))
     return same and expected is not None
 
 

@@ -10,17 +10,17 @@ _PAIR = re.compile(r"((?:[^\\,=]|\\.)*)=((?:[^\\,]|\\.)*)(?:,|$)", re.DOTALL)
 
 def parse_users(text: str) -> dict[str, str]:
     """Return the users of a value of `sasl.users` with their passwords. Raises ConfigError, which shows none."""
-    found: dict[str, str] = {}
+    passwords: dict[str, str] = {}
     position = 0
     while position < len(text):
         match = _PAIR.match(text, position)
         if match is None or not match[1] or not match[2]:
             raise ConfigError("sasl.users: NAME=PASSWORD is needed, separated by commas, not this value")
         name, password = (re.sub(r"\\(.)", r"\1", part) for part in match.groups())
-        if found.setdefault(name.strip(), password) != password:
+        if passwords.setdefault(name.strip(), password) != password:
             raise ConfigError(f"sasl.users: {name.strip()} has two passwords")
         position = match.end()
-    return found
+    return passwords
 
 
 def users_text(users: Mapping[str, str]) -> str:

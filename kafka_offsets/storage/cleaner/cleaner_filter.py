@@ -115,8 +115,12 @@ class CleanerFilter:
         self._horizon = horizon
         self._upper_bound = upper_bound
         self._producers = offset_map.active_producers(horizon.wall_ms, producer_expiration_ms)
-        self._aborted = {producer_id: iter(found) for producer_id, found in offset_map.aborted.items()}
-        self._next_aborted = {producer_id: next(found) for producer_id, found in self._aborted.items()}
+        self._aborted = {
+            producer_id: iter(transactions) for producer_id, transactions in offset_map.aborted.items()
+        }
+        self._next_aborted = {
+            producer_id: next(transactions) for producer_id, transactions in self._aborted.items()
+        }
         self._seen: set[int] = set()  # producers with a batch since their last marker
 
     def filter_batches(
@@ -136,7 +140,7 @@ class CleanerFilter:
         if self._columns is None:
             return None
         first_offset = int.from_bytes(buffer[:8])
-        found = self._columns.decisions(
+        decisions = self._columns.decisions(
             self._offset_map.table,
             self._offset_map.offsets,
             buffer,
@@ -145,13 +149,15 @@ class CleanerFilter:
             self._upper_bound,
             verify=first_offset < self._offset_map.first_dirty,
         )
-        if found is None:
+        if decisions is None:
             return None
         counts, unpack = self.counts, _HEADER.unpack_from
         pieces: list[bytes | bytearray] = []
         placed: list[BatchAt] = []
         written = copied_from = copied_to = 0
-        for at, untouched, part in zip(found.positions, found.untouched, found.parts, strict=True):
+        for at, untouched, part in zip(
+            decisions.positions, decisions.untouched, decisions.parts, strict=True
+        ):
             fields = unpack(buffer, at)
             size, max_timestamp = fields[1] + LOG_OVERHEAD, fields[7]
             left: bytes | bytearray | None = None
@@ -183,10 +189,10 @@ class CleanerFilter:
             placed.append(BatchAt(written, size, fields[0], last_offset, fields[2], max_timestamp))
             written += size
         pieces.append(buffer[copied_from:copied_to])
-        counts.records_read += found.records
-        counts.bytes_read += found.size
+        counts.records_read += decisions.records
+        counts.bytes_read += decisions.size
         counts.bytes_kept += written
-        return found.size, [piece for piece in pieces if piece], placed
+        return decisions.size, [piece for piece in pieces if piece], placed
 
     def _filter_each(
         self, buffer: bytes, path: str, position: int
@@ -372,14 +378,14 @@ class CleanerFilter:
     def _is_aborted(self, header: BatchHeader) -> bool:
         """Record a batch of a transaction; return whether the transaction was aborted."""
         self._seen.add(header.producer_id)
-        found = self._next_aborted.get(header.producer_id)
-        while found is not None and found.marker_offset < header.base_offset:
-            found = next(self._aborted[header.producer_id], None)
-            if found is None:
+        transaction = self._next_aborted.get(header.producer_id)
+        while transaction is not None and transaction.marker_offset < header.base_offset:
+            transaction = next(self._aborted[header.producer_id], None)
+            if transaction is None:
                 del self._next_aborted[header.producer_id]
             else:
-                self._next_aborted[header.producer_id] = found
-        return found is not None and found.first_offset <= header.base_offset
+                self._next_aborted[header.producer_id] = transaction
+        return transaction is not None and transaction.first_offset <= header.base_offset
 
     def _filter_marker(
         self, data: bytes, at: int, header: BatchHeader, is_last: bool, path: str, position: int

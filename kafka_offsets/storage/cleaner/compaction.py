@@ -268,8 +268,10 @@ class Compaction:
         if self.log.closed or self._is_truncated:  # another log may have its name by now
             return
         end_offset = min(offset_map.latest + 1, self._until) if offset_map.is_full else self._until
-        read = sum(map(len, groups))
-        self.result = _result(cleaner_filter.counts, end_offset, not offset_map.is_full, read, segments_kept)
+        segments_read = sum(map(len, groups))
+        self.result = _result(
+            cleaner_filter.counts, end_offset, not offset_map.is_full, segments_read, segments_kept
+        )
 
     @property
     def _is_truncated(self) -> bool:
@@ -353,8 +355,8 @@ class Compaction:
         try:
             while position < stop:
                 self._check_unchanged(group or [segment])
-                wanted = max(self._chunk_bytes, HEADER_BYTES)
-                buffer = read_exactly(file, position, min(wanted, stop - position))
+                chunk_bytes = max(self._chunk_bytes, HEADER_BYTES)
+                buffer = read_exactly(file, position, min(chunk_bytes, stop - position))
                 size = _first_size(buffer)
                 if size > stop - position:
                     raise DamagedBatchError("the file ends within a batch", segment.path, position)
@@ -398,8 +400,8 @@ class Compaction:
                 is_changed |= cleaner_filter.counts.bytes_kept - before != segment.size
             if is_changed:
                 aborted = encode_aborted(
-                    (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
-                    for each in cleaner_filter.aborted_kept
+                    (entry.producer_id, entry.first_offset, entry.marker_offset, entry.stable_offset)
+                    for entry in cleaner_filter.aborted_kept
                 )
                 self._check_unchanged(group)
                 yield from swap_in(log, cleaned, group, aborted)

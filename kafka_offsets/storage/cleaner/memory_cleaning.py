@@ -144,7 +144,7 @@ def clean_in_memory(
     if in_force is not None:
         until = min(until, in_force.end_offset)
         _record_cleaned(in_force, runs)
-    others = [run for found in runs for run in found if not run.is_judged]
+    others = [run for runs_of_group in runs for run in runs_of_group if not run.is_judged]
     offset_map, until = _map_keys(others, until, config, columns)
     cleaner_filter = CleanerFilter(
         offset_map,
@@ -153,8 +153,8 @@ def clean_in_memory(
         config.producer_expiration_ms,
         columns,
     )
-    for group, found in zip(groups, runs, strict=True):
-        _rewrite(log, group, found, cleaner_filter, until)
+    for group, runs_of_group in zip(groups, runs, strict=True):
+        _rewrite(log, group, runs_of_group, cleaner_filter, until)
     return min(offset_map.latest + 1, until) if offset_map.is_full else until
 
 
@@ -247,8 +247,8 @@ def _record_cleaned(in_force: OffsetsInForce, runs: Sequence[Sequence[_Run]]) ->
     starts: list[int] = []
     ends: list[int] = []
     is_open = False
-    for found in runs:
-        for run in found:
+    for runs_of_group in runs:
+        for run in runs_of_group:
             if run.is_judged and is_open:
                 ends[-1] = run.batches[-1].last_offset + 1
             elif run.is_judged:
@@ -277,8 +277,8 @@ def _map_keys(
             data = run.read(before)
             at = 0
             while at < len(data):
-                read = offset_map.skim if offset_map.is_full else offset_map.read
-                at += read(data[at:], path, before[0].position + at)
+                read_batch = offset_map.skim if offset_map.is_full else offset_map.read
+                at += read_batch(data[at:], path, before[0].position + at)
             if after:
                 offset_map.skim(run.read(after), path, after[0].position)
         unstable = offset_map.first_unstable_offset
@@ -312,8 +312,8 @@ def _rewrite(
             for batch in kept:
                 cleaned.record(batch, shift)
     aborted = encode_aborted(
-        (each.producer_id, each.first_offset, each.marker_offset, each.stable_offset)
-        for each in cleaner_filter.aborted_kept
+        (entry.producer_id, entry.first_offset, entry.marker_offset, entry.stable_offset)
+        for entry in cleaner_filter.aborted_kept
     )
     for job in swap_in(log, cleaned, group, aborted):
         job()

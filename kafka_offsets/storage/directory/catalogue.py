@@ -123,12 +123,12 @@ def decode_catalogue(data: bytes, path: str) -> Catalogue:
 
 def partition_folders(names: Iterable[str]) -> list[tuple[str, int, str]]:
     """Return topic, partition and name of each folder of a partition."""
-    found = []
+    folders = []
     for name in names:
         match = _PARTITION_DIRECTORY.fullmatch(name)
         if match and match[1] != CLUSTER_METADATA_TOPIC:
-            found.append((match[1], int(match[2]), name))
-    return found
+            folders.append((match[1], int(match[2]), name))
+    return folders
 
 
 def deleted_name(topic: str, partition: int, unique: bytes) -> str:

@@ -155,7 +155,7 @@ def decode_credentials(data: bytes, path: str) -> Credentials:
     """Read the file of credentials; StorageError with the position of the line that is damaged."""
     _, rows = decode_lines(data, path, "credentials")
     try:
-        found = {
+        credentials = {
             (str(row["user"]), int(row["mechanism"])): ScramCredential(
                 int(row["iterations"]),
                 *(b64decode(row[name], validate=True) for name in ("salt", "stored_key", "server_key")),
@@ -164,9 +164,9 @@ def decode_credentials(data: bytes, path: str) -> Credentials:
         }
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
-    if len(found) != len(rows):
+    if len(credentials) != len(rows):
         raise StorageError("a credential occurs twice", path, 0)
-    return MappingProxyType(found)
+    return MappingProxyType(credentials)
 
 
 def encode_quotas(quotas: Quotas) -> bytes:
@@ -183,15 +183,15 @@ def decode_quotas(data: bytes, path: str) -> Quotas:
     """Read the file of quotas; StorageError with the position of the line that is damaged."""
     _, rows = decode_lines(data, path, "entities")
     try:
-        found = {
+        quotas = {
             frozenset(row["entity"].items()): {str(key): float(value) for key, value in row["quotas"].items()}
             for row in rows
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
-    if len(found) != len(rows):
+    if len(quotas) != len(rows):
         raise StorageError("an entity occurs twice", path, 0)
-    return MappingProxyType(found)
+    return MappingProxyType(quotas)
 
 
 def encode_acls(acls: Acls) -> bytes:
@@ -205,12 +205,12 @@ def decode_acls(data: bytes, path: str) -> Acls:
     """Read the file of ACLs; StorageError with the position of the line that is damaged."""
     _, rows = decode_lines(data, path, "acls")
     try:
-        found = frozenset(acl_of_texts(row) for row in rows)
+        acls = frozenset(acl_of_texts(row) for row in rows)
     except (KeyError, TypeError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
-    if len(found) != len(rows):
+    if len(acls) != len(rows):
         raise StorageError("an ACL occurs twice", path, 0)
-    return found
+    return acls
 
 
 def encode_tokens(tokens: Tokens) -> bytes:
@@ -224,12 +224,12 @@ def decode_tokens(data: bytes, path: str) -> Tokens:
     """Read the file of delegation tokens; StorageError with the position of the line that is damaged."""
     _, rows = decode_lines(data, path, "tokens")
     try:
-        found = {token.token_id: token for token in map(token_of_form, rows)}
+        tokens = {token.token_id: token for token in map(token_of_form, rows)}
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(f"a field is missing or wrong: {error}", path, 0) from error
-    if len(found) != len(rows):
+    if len(tokens) != len(rows):
         raise StorageError("a delegation token occurs twice", path, 0)
-    return MappingProxyType(found)
+    return MappingProxyType(tokens)
 
 
 def encode_listener_stores(keys: Mapping[str, str]) -> bytes:
@@ -243,9 +243,9 @@ def decode_listener_stores(data: bytes, path: str) -> Mapping[str, str]:
     """Read the file of changed keys; StorageError with the position of the line that is damaged, and no value."""
     _, rows = decode_lines(data, path, "keys")
     try:
-        found = {str(row["name"]): str(row["value"]) for row in rows}
+        stores = {str(row["name"]): str(row["value"]) for row in rows}
     except KeyError as error:
         raise StorageError(f"a field is missing: {error}", path, 0) from error
-    if len(found) != len(rows):
+    if len(stores) != len(rows):
         raise StorageError("a key occurs twice", path, 0)
-    return MappingProxyType(found)
+    return MappingProxyType(stores)

@@ -161,7 +161,7 @@ class DataDirectory:
                 "this directory belongs to a cluster, not to one broker: name another --data-dir",
                 CLUSTER_METADATA,
             )
-        for name in (*(each + TEMPORARY_SUFFIX for each in _REPLACED), WRITE_CHECK):
+        for name in (*(replaced_name + TEMPORARY_SUFFIX for replaced_name in _REPLACED), WRITE_CHECK):
             if name in names:  # a crash came before the rename
                 self.files.remove(name)
         self._open_meta_properties(META_PROPERTIES in names, node_id, cluster_id, has_replicas)
@@ -195,8 +195,8 @@ class DataDirectory:
         """Return the segments of the last stop, if it was clean and no other program has written here since."""
         if CLOSED_SEGMENTS not in names or not (self.stopped_cleanly and self._checkpoints.are_gaps_covered):
             return {}
-        start, found = decode_closed(self.files.read_all(CLOSED_SEGMENTS), CLOSED_SEGMENTS)
-        return found if start == self._start - 1 else {}
+        start, sizes = decode_closed(self.files.read_all(CLOSED_SEGMENTS), CLOSED_SEGMENTS)
+        return sizes if start == self._start - 1 else {}
 
     def _open_meta_properties(
         self, exists: bool, node_id: int | None, cluster_id: str | None, has_replicas: bool | None
@@ -282,15 +282,15 @@ class DataDirectory:
         """
         topics = dict(self.topics)
         for topic in changed:
-            known = topics.get(topic.name)
+            existing = topics.get(topic.name)
             if (
-                known is None
-                or known.topic_id != topic.topic_id
-                or known.partition_count > topic.partition_count
+                existing is None
+                or existing.topic_id != topic.topic_id
+                or existing.partition_count > topic.partition_count
             ):
-                raise ValueError(f"{topic} cannot replace {known}")
-            is_larger = topic.partition_count > known.partition_count
-            topics[topic.name] = topic.begun(known.partition_count, self._start) if is_larger else topic
+                raise ValueError(f"{topic} cannot replace {existing}")
+            is_larger = topic.partition_count > existing.partition_count
+            topics[topic.name] = topic.begun(existing.partition_count, self._start) if is_larger else topic
         self._store_topics(topics)
 
     def delete_topic(self, name: str) -> None:
@@ -383,22 +383,22 @@ class DataDirectory:
                 )
             if topic in self.topics:
                 continue
-            found = self._topic_id(directory)
-            if found is not None and ids.setdefault(topic, found) != found:
+            topic_id = self._topic_id(directory)
+            if topic_id is not None and ids.setdefault(topic, topic_id) != topic_id:
                 raise StorageError(
-                    f"topic {topic} has two ids: {encode_uuid(found)} here, {encode_uuid(ids[topic])} before",
+                    f"topic {topic} has two ids: {encode_uuid(topic_id)} here, {encode_uuid(ids[topic])} before",
                     join(directory, PARTITION_METADATA),
                 )
         topics = dict(self.topics)
         for name, count in counts.items():
-            known = topics.get(name)
-            if known is None:
+            entry = topics.get(name)
+            if entry is None:
                 configs = dict(self._adopted_configs(name))
-                known = CatalogueTopic(name, ids.get(name) or self._new_id(), 0, configs)
-            if count > known.partition_count:
+                entry = CatalogueTopic(name, ids.get(name) or self._new_id(), 0, configs)
+            if count > entry.partition_count:
                 origin = start_count.origin_after(self._start, epochs.get(name, NO_EPOCH))
-                known = known.begun(known.partition_count, origin)._replace(partition_count=count)
-            topics[name] = known
+                entry = entry.begun(entry.partition_count, origin)._replace(partition_count=count)
+            topics[name] = entry
         if uncovered:
             self._checkpoints.cover_gaps(uncovered, topics)
         if topics != self.topics:
@@ -482,15 +482,15 @@ class DataDirectory:
         log = self._logs.get(key)
         if log is not None:
             return lambda: log
-        known = self.topics[topic]
-        if not 0 <= partition < known.partition_count:
-            raise IndexError(f"{topic} has {known.partition_count} partitions, no partition {partition}")
+        entry = self.topics[topic]
+        if not 0 <= partition < entry.partition_count:
+            raise IndexError(f"{topic} has {entry.partition_count} partitions, no partition {partition}")
         open_log = partial(
             Log.open,
             self.files,
             f"{topic}-{partition}",
             config,
-            topic_id=known.topic_id,
+            topic_id=entry.topic_id,
             log_start_offset=self._checkpoints.log_starts.get(key, 0),
             clean_end_offset=self._ended.get(key),
             synced_offset=self._checkpoints.recovery_points.get(key, 0),
@@ -549,10 +549,12 @@ class DataDirectory:
 
     def unopened(self) -> list[tuple[str, int]]:
         """Return topic and partition of each folder that may hold a log of the catalogue that is not open."""
-        found = partition_folders(self.files.list_directory(""))
-        known = {(topic, partition) for topic, partition, _ in found if topic in self.topics}
+        folders = partition_folders(self.files.list_directory(""))
+        known_partitions = {(topic, partition) for topic, partition, _ in folders if topic in self.topics}
         return sorted(
-            key for key in known - self._logs.keys() if key[1] < self.topics[key[0]].partition_count
+            key
+            for key in known_partitions - self._logs.keys()
+            if key[1] < self.topics[key[0]].partition_count
         )
 
     def log_bytes(self, topic: str, partition: int) -> int:
@@ -678,13 +680,13 @@ class DataDirectory:
 
     def _write_closed_segments(self) -> None:
         """Write the segments of all logs; one that was not opened in this run has those of the last clean stop."""
-        found = self._closed_segments | {
+        sizes_by_log = self._closed_segments | {
             key: {segment.base_offset: segment.size for segment in log.segments[:-1]}
             for key, log in self._logs.items()
         }
-        found = {key: sizes for key, sizes in found.items() if sizes and key[0] in self.topics}
-        if found or self.files.exists(CLOSED_SEGMENTS):
-            self.files.replace_atomically(CLOSED_SEGMENTS, encode_closed(self._start, found))
+        sizes_by_log = {key: sizes for key, sizes in sizes_by_log.items() if sizes and key[0] in self.topics}
+        if sizes_by_log or self.files.exists(CLOSED_SEGMENTS):
+            self.files.replace_atomically(CLOSED_SEGMENTS, encode_closed(self._start, sizes_by_log))
 
 
 def decode_meta_properties(data: bytes, path: str) -> dict[str, str]:

@@ -72,14 +72,14 @@ class OffsetCheckpoints:
 
     def write(self, name: str, offsets: Offsets, topics: Container[str], *, sync: bool = True) -> None:
         """Write a checkpoint if it has changed, without the partitions of other topics. Raises StorageError."""
-        known = {key: offset for key, offset in offsets.items() if key[0] in topics}
+        stored = {key: offset for key, offset in offsets.items() if key[0] in topics}
         if name == RECOVERY_POINT_CHECKPOINT and self.are_gaps_covered:
-            known[GAPS_BEFORE] = 1
-        content = encode_offsets(known)
+            stored[GAPS_BEFORE] = 1
+        content = encode_offsets(stored)
         if self._content.get(name) != content:
             self._files.replace_atomically(name, content, sync=sync)
             self._content[name] = content
-            self._stored[name] = known
+            self._stored[name] = stored
 
     @contextmanager
     def moving(self, topics: Container[str]) -> Iterator[Offsets]:

@@ -69,7 +69,7 @@ def decode_counted_from(row: Row) -> CountedFrom:
 
 def leader_epoch(start: int, counted_from: CountedFrom, partition: int, stored: int) -> int:
     """Return the leader epoch of a partition in a start: later than `stored`, the last one in its log, -1 for none."""
-    origin = max((each for each in counted_from if each[0] <= partition), default=(0, 0))[1]
+    origin = max((counted for counted in counted_from if counted[0] <= partition), default=(0, 0))[1]
     return max(_EPOCHS_A_START * (start - origin), stored + 1)
 
 

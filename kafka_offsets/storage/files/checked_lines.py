@@ -103,8 +103,8 @@ def _checked_head(rows: list[Row], path: str, counted: str, versions: tuple[int,
     head = rows[0]
     if head.get("version") not in versions or not isinstance(head.get(counted), int):
         named = " or ".join(map(str, versions))
-        found = f"version {head.get('version')!r} with {head.get(counted)!r} {counted}"
+        head_text = f"version {head.get('version')!r} with {head.get(counted)!r} {counted}"
         raise StorageError(
-            f"the first line has {found}, not a number of {counted} and version {named}", path, 0
+            f"the first line has {head_text}, not a number of {counted} and version {named}", path, 0
         )
     return head

@@ -157,16 +157,16 @@ class Log(ReadableLog):
             )
         if has_swaps or self._keep_valid:
             names = self._files.list_directory(self.directory)
-        found = tidy(self._files, self.directory, names)
+        base_offsets = tidy(self._files, self.directory, names)
         self.topic_id = restore_topic_id(self._files, self.directory, names, topic_id)
-        if found:
-            self._load_segments(found, hint)
+        if base_offsets:
+            self._load_segments(base_offsets, hint)
         self.damages = in_swaps + self.damages
         self._check_end(hint, log_start_offset)
         if not self._segments:
             self._create_segment(log_start_offset)
         self._set_start(log_start_offset)
-        synced = not found or clean_end_offset is not None
+        synced = not base_offsets or clean_end_offset is not None
         known_synced = self.log_end_offset if synced else max(self.log_start_offset, synced_offset or 0)
         self._unsynced.recovery_point = known_synced
         ended = [segment for segment in self._segments[:-1] if segment.end_offset > self.recovery_point]
@@ -258,8 +258,8 @@ class Log(ReadableLog):
 
     def set_aside(self) -> list[tuple[int, bytes]]:
         """Return the damaged bytes that any opening removed, each with the first offset that they may hold."""
-        found = damaged_files(self._files.list_directory(self.directory))
-        return [(first, self._files.read_large(join(self.directory, name))) for first, name in found]
+        damaged = damaged_files(self._files.list_directory(self.directory))
+        return [(first, self._files.read_large(join(self.directory, name))) for first, name in damaged]
 
     # --- writing
 
@@ -314,14 +314,14 @@ class Log(ReadableLog):
         StorageError as from `append`. The log is then unchanged. Source: UnifiedLog.appendAsFollower.
         """
         self._check_usable()
-        found = replicated(batches, self.log_end_offset)
-        last_offset = found[-1].last_offset
+        replicated_batches = replicated(batches, self.log_end_offset)
+        last_offset = replicated_batches[-1].last_offset
         if last_offset - self.log_end_offset > MAX_RELATIVE_OFFSET:
             raise ValueError(f"offset {last_offset} is too far from the log end {self.log_end_offset}")
-        self._epochs.follow(found, self.log_end_offset)
+        self._epochs.follow(replicated_batches, self.log_end_offset)
         active = self._write(batches, last_offset)
         position = active.size
-        for batch in found:
+        for batch in replicated_batches:
             active.record(batch, position)
         self.log_end_offset = last_offset + 1
 

@@ -95,11 +95,11 @@ class Loaded(NamedTuple):
 
 def tidy(files: Files, directory: str, names: Sequence[str]) -> list[int]:
     """Remove the remains of interrupted operations and earlier versions, rename old names; return the base offsets."""
-    found = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
-    segments = sorted(int(match[1]) for _, match in found if match and match[2] == LOG_SUFFIX)
-    known = set(segments)
-    for name, match in found:
-        orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in known
+    matches = [(name, _SEGMENT_FILE.fullmatch(name)) for name in names]
+    segments = sorted(int(match[1]) for _, match in matches if match and match[2] == LOG_SUFFIX)
+    base_offsets = set(segments)
+    for name, match in matches:
+        orphan = match is not None and match[2] in INDEX_SUFFIXES and int(match[1]) not in base_offsets
         if orphan or name.endswith(_LEFTOVERS):
             files.remove(join(directory, name))
         elif name.endswith(LOG_SUFFIX + NEW_SUFFIX):
@@ -151,7 +151,7 @@ def load_segments(
             if not keep_valid:
                 raise StorageError(gap.reason, gap.path, gap.position)
             loaded.damages.append(gap)
-        known = SegmentExpectations(
+        expected = SegmentExpectations(
             verify_from=MAX_OFFSET if is_clean and not keep_valid else hint.verified_to,
             synced_offset=hint.synced_offset,
             limit=SegmentLimit(following[0].base_offset, True) if following else hint.limit,
@@ -160,9 +160,9 @@ def load_segments(
             is_abandoned=is_abandoned,
         )
         if keep_valid:
-            recovery = _load_what_is_valid(files, segment, may_be_torn, is_clean, known, loaded.damages)
+            recovery = _load_what_is_valid(files, segment, may_be_torn, is_clean, expected, loaded.damages)
         else:
-            recovery = segment.load(last=may_be_torn, clean=is_clean, known=known)
+            recovery = segment.load(last=may_be_torn, clean=is_clean, known=expected)
         was_damaged = any(damage.path == segment.path for damage in loaded.damages)
         if following:
             segment.forget_recent()
@@ -238,17 +238,22 @@ def _remove_after_gap(files: Files, loaded: Loaded, segments: Sequence[Segment])
 
 
 def _load_what_is_valid(
-    files: Files, segment: Segment, last: bool, clean: bool, known: SegmentExpectations, damages: list[Damage]
+    files: Files,
+    segment: Segment,
+    last: bool,
+    clean: bool,
+    expected: SegmentExpectations,
+    damages: list[Damage],
 ) -> Recovery | None:
     """Load a segment; a damaged one is rewritten without the damage, which is added to `damages`."""
-    known = known._replace(verify_from=0)
+    expected = expected._replace(verify_from=0)
     try:
-        return segment.load(last=last, clean=clean, known=known)
+        return segment.load(last=last, clean=clean, known=expected)
     except StorageError:  # a disk that refuses reads does so again
         damages += recover_valid(
-            files, segment.path, segment.base_offset, limit=known.limit, least_epoch=known.least_epoch
+            files, segment.path, segment.base_offset, limit=expected.limit, least_epoch=expected.least_epoch
         )
-    return segment.load(last=last, clean=clean, known=known._replace(epochs_may_fall=True))
+    return segment.load(last=last, clean=clean, known=expected._replace(epochs_may_fall=True))
 
 
 def missing_at_end(
@@ -259,19 +264,19 @@ def missing_at_end(
     After a clean stop that is its end at the stop; after any other, at or after the recovery point.
     """
     clean_end, synced = hint.clean_end_offset, hint.synced_offset
-    known = "had been synced" if clean_end is None else "when it was closed"
+    when = "had been synced" if clean_end is None else "when it was closed"
     if not loaded.segments:
         expected = max(clean_end or 0, synced)
         if expected <= log_start_offset:
             return None
-        problem = f"the log has no segment, and ended at offset {expected} {known}"
+        problem = f"the log has no segment, and ended at offset {expected} {when}"
         return Damage(directory, 0, 0, log_start_offset, expected, problem), expected
     expected = synced if clean_end is None else clean_end
     active = loaded.segments[-1]
     end_offset = active.end_offset
     if end_offset == expected or (clean_end is None and end_offset > expected):
         return None
-    problem = f"the log ends at offset {end_offset}, {expected} {known}"
+    problem = f"the log ends at offset {end_offset}, {expected} {when}"
     position = active.position_of(expected)
     return Damage(active.path, position, 0, end_offset, max(end_offset, expected), problem), expected
 
@@ -300,7 +305,7 @@ def restore_topic_id(
     if stored.rstrip(b"\n") == expected:
         return topic_id
     if stored.strip(b"\0") and not expected.startswith(stored):
-        found = encode_partition_metadata(decode_partition_metadata(stored, path))
-        raise StorageError(f"the id of another topic: {found!r}, not {expected!r}", path, 0)
+        stored_id = encode_partition_metadata(decode_partition_metadata(stored, path))
+        raise StorageError(f"the id of another topic: {stored_id!r}, not {expected!r}", path, 0)
     files.replace_atomically(path, expected, sync=False)
     return topic_id

@@ -149,14 +149,14 @@ def leave_producer_state(
             return
         bases = [segment.base_offset for segment in log.segments]
         by_segment: dict[int, list[AbortedEntry]] = {base: [] for base in bases}
-        for each in aborted:
-            slot = bisect_right(bases, each.marker_offset) - 1
+        for entry in aborted:
+            slot = bisect_right(bases, entry.marker_offset) - 1
             if slot >= 0:
-                by_segment[bases[slot]].append(each)
-        for base, found in by_segment.items():
+                by_segment[bases[slot]].append(entry)
+        for base, entries_of_segment in by_segment.items():
             path = join(log.directory, segment_name(base, TRANSACTION_INDEX_SUFFIX))
-            if found or log.files.exists(path):
-                _write(log.files, path, encode_aborted(found))
+            if entries_of_segment or log.files.exists(path):
+                _write(log.files, path, encode_aborted(entries_of_segment))
 
 
 def producer_state_writer(log: Log, known: bytes) -> Callable[[], None]:

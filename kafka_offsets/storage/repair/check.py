@@ -199,23 +199,23 @@ class Checker:
         names = self._files.list_directory("")
         yield from self._leftovers("", names)
         yield from self._not_served(names)
-        found: list[Finding] = []
+        findings: list[Finding] = []
         # Never synced, and not required: without it the next cleaning of a log begins at its start.
-        self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, found)
-        found = [finding._replace(kind=Severity.ADVICE) for finding in found]
-        self._parsed(META_PROPERTIES, names, decode_meta_properties, found)
-        points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, found) or {}
-        starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, found) or {}
-        watermarks = self._parsed(HIGH_WATERMARK_CHECKPOINT, names, decode_offsets, found) or {}
-        topics = self._parsed(CATALOGUE, names, _topics, found) or {}
-        self._parsed(CREDENTIALS, names, decode_credentials, found)
-        self._parsed(QUOTAS, names, decode_quotas, found)
-        self._parsed(ACLS, names, decode_acls, found)
-        self._parsed(TOKENS, names, decode_tokens, found)
-        self._parsed(STORES, names, decode_listener_stores, found)
-        start = self._parsed(STARTS, names, decode_starts, found) or 0
-        closed_at, closed = self._parsed(CLOSED_SEGMENTS, names, decode_closed, found) or (start, {})
-        yield from found
+        self._parsed(CLEANER_CHECKPOINT, names, decode_offsets, findings)
+        findings = [finding._replace(kind=Severity.ADVICE) for finding in findings]
+        self._parsed(META_PROPERTIES, names, decode_meta_properties, findings)
+        points = self._parsed(RECOVERY_POINT_CHECKPOINT, names, decode_offsets, findings) or {}
+        starts = self._parsed(LOG_START_CHECKPOINT, names, decode_offsets, findings) or {}
+        watermarks = self._parsed(HIGH_WATERMARK_CHECKPOINT, names, decode_offsets, findings) or {}
+        topics = self._parsed(CATALOGUE, names, _topics, findings) or {}
+        self._parsed(CREDENTIALS, names, decode_credentials, findings)
+        self._parsed(QUOTAS, names, decode_quotas, findings)
+        self._parsed(ACLS, names, decode_acls, findings)
+        self._parsed(TOKENS, names, decode_tokens, findings)
+        self._parsed(STORES, names, decode_listener_stores, findings)
+        start = self._parsed(STARTS, names, decode_starts, findings) or 0
+        closed_at, closed = self._parsed(CLOSED_SEGMENTS, names, decode_closed, findings) or (start, {})
+        yield from findings
         clean = CLEAN_SHUTDOWN in names
         if closed_at != start or GAPS_BEFORE not in points:  # another program has written here since
             closed = {}
@@ -243,38 +243,38 @@ class Checker:
                 )
 
     def _parsed(
-        self, path: str, names: Sequence[str], decode: Callable[[bytes, str], T], found: list[Finding]
+        self, path: str, names: Sequence[str], decode: Callable[[bytes, str], T], findings: list[Finding]
     ) -> T | None:
-        """Read a small file; if it does not parse, add the problem to `found` and return None."""
+        """Read a small file; if it does not parse, add the problem to `findings` and return None."""
         if path.rpartition("/")[2] not in names:
             return None
         try:
             return decode(self._files.read_all(path), path)
         except StorageError as error:
-            found.append(_of_error(error, path))
+            findings.append(_of_error(error, path))
             return None
 
     def _against_catalogue(
         self, topic: str, partition: int, folder: str, topics: Mapping[str, CatalogueTopic]
     ) -> Iterator[Finding]:
-        known = topics.get(topic)
-        if known is None:
+        entry = topics.get(topic)
+        if entry is None:
             yield _advice(
                 folder, None, "not in the catalogue of topics: adopted when the directory is opened"
             )
             return
-        if partition >= known.partition_count:
+        if partition >= entry.partition_count:
             yield _advice(
                 folder,
                 None,
-                f"the catalogue has {known.partition_count} partitions: adopted when it is opened",
+                f"the catalogue has {entry.partition_count} partitions: adopted when it is opened",
             )
         names = self._files.list_directory(folder)
         path = join(folder, PARTITION_METADATA)
         topic_id = self._parsed(path, names, decode_partition_metadata, [])
-        if topic_id is not None and topic_id != known.topic_id:
+        if topic_id is not None and topic_id != entry.topic_id:
             yield _damage(
-                path, 0, f"topic id {encode_uuid(topic_id)}, {encode_uuid(known.topic_id)} in the catalogue"
+                path, 0, f"topic id {encode_uuid(topic_id)}, {encode_uuid(entry.topic_id)} in the catalogue"
             )
 
     def _leftovers(self, directory: str, names: Sequence[str]) -> Iterator[Finding]:
@@ -291,7 +291,7 @@ class Checker:
     def _not_served(self, names: Sequence[str]) -> Iterator[Finding]:
         """Name the folders of a Kafka that a broker of ours leaves alone."""
         for name in names:
-            meaning = next((each for form, each in _NOT_SERVED.items() if form.fullmatch(name)), None)
+            meaning = next((text for form, text in _NOT_SERVED.items() if form.fullmatch(name)), None)
             if meaning is not None and self._files.is_directory(name):
                 yield Finding(Severity.NOT_SERVED, name, None, f"{meaning}, which is not read here")
 
@@ -305,16 +305,16 @@ class Checker:
         suffixes = {int(match[1]): match[2] or "" for match in matches if match is not None}
         self.counts.partitions += 1
         yield from self._leftovers(folder, names)
-        found: list[Finding] = []
-        swapped = self._swapped(folder, names, found)
+        findings: list[Finding] = []
+        swapped = self._swapped(folder, names, findings)
         gone = replaced(names, *swapped)
         kept = {base_offset for base_offset in suffixes if segment_name(base_offset) not in gone}
         suffixes |= dict.fromkeys(swapped[0].logs, SWAP_SUFFIX)
         segments = sorted({*kept, *swapped[0].logs})
         if swapped[0].logs:  # they replace segments of the stop
             expected = expected._replace(closed=NONE_KNOWN)
-        self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, found)
-        yield from found
+        self._parsed(join(folder, PARTITION_METADATA), names, _topic_id, findings)
+        yield from findings
         reader = _LogReader(self._files, folder, segments, expected, self._record_check(folder), self.counts)
         reader.suffixes = suffixes
         producers = self._saved_producers(folder) if PRODUCER_STATE in names else None
@@ -339,13 +339,13 @@ class Checker:
                 f"its high watermark, {expected.high_watermark}, is after its end offset, {reader.end_offset}",
             )
 
-    def _swapped(self, folder: str, names: Sequence[str], found: list[Finding]) -> tuple[Swaps, int]:
+    def _swapped(self, folder: str, names: Sequence[str], findings: list[Finding]) -> tuple[Swaps, int]:
         """Return the interrupted swaps that opening the log will complete, and where the swapped segments end."""
         swaps = Swaps.among(names)
         try:
             return swaps, verified_end(self._files, folder, swaps, _INTERVAL_BYTES)
         except StorageError as error:
-            found.append(_of_error(error, folder))
+            findings.append(_of_error(error, folder))
             return Swaps({}, [], []), 0
 
     def _saved_producers(self, folder: str) -> SavedState | str:
@@ -404,9 +404,9 @@ class Checker:
     def _epochs(self, folder: str, names: Sequence[str], reader: "_LogReader") -> Iterator[Finding]:
         """Check the checkpoint, which is rebuilt from the batches when it is wrong."""
         path = join(folder, LEADER_EPOCH_CHECKPOINT)
-        found: list[Finding] = []
-        entries = self._parsed(path, names, decode_epochs, found)
-        yield from (finding._replace(kind=Severity.ADVICE) for finding in found)
+        findings: list[Finding] = []
+        entries = self._parsed(path, names, decode_epochs, findings)
+        yield from (finding._replace(kind=Severity.ADVICE) for finding in findings)
         if not entries:
             return
         start = entries[0].start_offset  # that of the log, which may be within a segment
@@ -486,14 +486,14 @@ class _LogReader:
     def _end(self) -> Iterator[Finding]:
         """Compare the end of the log with its expected end; damaged batches have been reported already."""
         clean_end, synced = self._expected.clean_end, self._expected.synced
-        known = synced if clean_end is None else clean_end
-        is_short = self.end_offset < known if self._segments else known > self._expected.start
+        expected_end = synced if clean_end is None else clean_end
+        is_short = self.end_offset < expected_end if self._segments else expected_end > self._expected.start
         if is_short:
             when = "had been synced" if clean_end is None else "when it was closed"
             yield _damage(
                 self._last_path(),
                 self._last_size(),
-                f"the log ends at offset {self.end_offset}, {known} {when}",
+                f"the log ends at offset {self.end_offset}, {expected_end} {when}",
             )
         elif self._segments and clean_end is not None and self.end_offset > clean_end:
             yield _damage(
@@ -534,16 +534,16 @@ class _LogReader:
         try:
             self._counts.segments += 1
             self._counts.bytes += file.size
-            for found in scan(file, base_offset, limit):
-                if isinstance(found, Damage):
-                    tail.append(found)
+            for scanned in scan(file, base_offset, limit):
+                if isinstance(scanned, Damage):
+                    tail.append(scanned)
                     continue
                 yield from (_of_damage(damage) for damage in tail)
                 tail = []
-                yield from self._batch(path, found)
-                index.record(found.at)
-                times.record(found.at)
-                aborted.record(found)
+                yield from self._batch(path, scanned)
+                index.record(scanned.at)
+                times.record(scanned.at)
+                aborted.record(scanned)
         finally:
             file.close()
         for damage in tail:

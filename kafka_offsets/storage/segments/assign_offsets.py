@@ -64,9 +64,9 @@ def replicated(batches: bytes, log_end_offset: int) -> list[BatchAt]:
     Gaps between them are those of a compacted log. ProtocolError for a wrong checksum; ValueError when the buffer is
     not a sequence of whole batches, at least one, or when their offsets do not rise from `log_end_offset` on.
     """
-    found: list[BatchAt] = []
+    batch_positions: list[BatchAt] = []
     position, end, next_offset = 0, len(batches), log_end_offset
-    while position < end or not found:
+    while position < end or not batch_positions:
         if position + HEADER_BYTES > end:
             raise ValueError(f"no whole record batch at byte {position}")
         base_offset, length, leader_epoch, magic, last_delta, max_timestamp = _HEADER.unpack_from(
@@ -80,7 +80,7 @@ def replicated(batches: bytes, log_end_offset: int) -> list[BatchAt]:
         if not has_valid_crc(batches, position, size):
             raise ProtocolError(f"{WRONG_CHECKSUM}, of offset {base_offset}", position=position)
         last_offset = base_offset + last_delta
-        found.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
+        batch_positions.append(BatchAt(position, size, base_offset, last_offset, leader_epoch, max_timestamp))
         next_offset = last_offset + 1
         position += size
-    return found
+    return batch_positions

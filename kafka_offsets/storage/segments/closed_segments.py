@@ -63,16 +63,16 @@ def changed_segments(
 
     present  the base offsets of the segments that there are
     """
-    found, there = {}, frozenset(present)
+    damages, there = {}, frozenset(present)
     for base_offset, size in closed.items():
         path = join(directory, segment_name(base_offset))
         if base_offset not in there:
             reason = f"the segment is missing, it had {size} bytes when the log was closed"
-            found[base_offset] = Damage(path, 0, 0, base_offset, None, reason)
+            damages[base_offset] = Damage(path, 0, 0, base_offset, None, reason)
             continue
         file = files.open(path)
         file.close()
         if file.size != size:
             reason = f"the segment has {file.size} bytes, {size} when the log was closed"
-            found[base_offset] = Damage(path, min(file.size, size), 0, base_offset, None, reason)
-    return found
+            damages[base_offset] = Damage(path, min(file.size, size), 0, base_offset, None, reason)
+    return damages

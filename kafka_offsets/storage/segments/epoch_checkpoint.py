@@ -80,13 +80,13 @@ class EpochCheckpoint(LeaderEpochs):
         An epoch without records gives way to that of the batches, as in Kafka.
         ValueError, and nothing has changed, when a batch has an earlier epoch than the previous one.
         """
-        found = LeaderEpochs(self.entries)
-        found.truncate_end(log_end_offset)
+        epochs = LeaderEpochs(self.entries)
+        epochs.truncate_end(log_end_offset)
         for batch in batches:
-            if batch.leader_epoch < found.latest:
+            if batch.leader_epoch < epochs.latest:
                 raise ValueError(
-                    f"leader epoch {batch.leader_epoch} after {found.latest} at offset {batch.base_offset}"
+                    f"leader epoch {batch.leader_epoch} after {epochs.latest} at offset {batch.base_offset}"
                 )
-            found.assign(batch.leader_epoch, batch.base_offset)
-        if found.entries != self.entries:
-            self.entries, self.has_new = found.entries, True
+            epochs.assign(batch.leader_epoch, batch.base_offset)
+        if epochs.entries != self.entries:
+            self.entries, self.has_new = epochs.entries, True

@@ -47,7 +47,7 @@ def _in_rows(*columns: "array[int]") -> bytes:
 
 def encode_aborted(transactions: Iterable[Sequence[int]]) -> bytes:
     """Return entries of a transaction index; of each its producer, first offset, marker and stable offset."""
-    return b"".join(_TRANSACTION.pack(0, *each) for each in transactions)
+    return b"".join(_TRANSACTION.pack(0, *transaction) for transaction in transactions)
 
 
 def aborted_before(index: bytes, offset: int) -> bytes:

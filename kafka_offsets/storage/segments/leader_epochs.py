@@ -91,8 +91,8 @@ class LeaderEpochs:
         if epoch == self.latest:
             return epoch, log_end_offset
         following = next(i for i, entry in enumerate(self.entries) if entry.epoch > epoch)
-        found = self.entries[following - 1].epoch if following else epoch
-        return found, self.entries[following].start_offset
+        latest_epoch = self.entries[following - 1].epoch if following else epoch
+        return latest_epoch, self.entries[following].start_offset
 
     def truncate_end(self, offset: int) -> None:
         """Remove the epochs that begin at `offset` or later."""

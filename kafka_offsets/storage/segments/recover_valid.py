@@ -176,11 +176,11 @@ def recover_valid(
     kept: list[tuple[int, int]] = []
     file = files.open(path)
     try:
-        for found in scan(file, base_offset, limit):
-            if isinstance(found, Damage):
-                damages.append(found)
+        for scanned in scan(file, base_offset, limit):
+            if isinstance(scanned, Damage):
+                damages.append(scanned)
                 continue
-            batch = found.at
+            batch = scanned.at
             if batch.leader_epoch < least_epoch:
                 reason = f"leader epoch {batch.leader_epoch} after {least_epoch}"
                 damages.append(Damage(path, batch.position, 0, batch.base_offset, batch.base_offset, reason))
@@ -236,5 +236,5 @@ def _rewrite(files: Files, file: File, kept: list[tuple[int, int]]) -> None:
 
 def damaged_files(names: list[str]) -> list[tuple[int, str]]:
     """Return, of the names in a partition's folder, those of damaged bytes, each with its first offset."""
-    found = ((_DAMAGED_FILE.fullmatch(name), name) for name in names)
-    return [(int(match[1]), name) for match, name in found if match is not None]
+    matches = ((_DAMAGED_FILE.fullmatch(name), name) for name in names)
+    return [(int(match[1]), name) for match, name in matches if match is not None]

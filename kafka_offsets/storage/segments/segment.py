@@ -212,9 +212,9 @@ def find_batch(
             at = magic.start() - MAGIC_POSITION
             if at + HEADER_BYTES > len(buffer):
                 break
-            found = _batch_at(file, buffer, at, position, stop, is_possible)
-            if found is not None:
-                return found
+            batch = _batch_at(file, buffer, at, position, stop, is_possible)
+            if batch is not None:
+                return batch
         position += _SCAN_BYTES
     return None
 
@@ -464,25 +464,27 @@ class Segment:
         finally:
             self.close()
 
-    def _load(self, last: bool, clean: bool, known: SegmentExpectations, stop: int | None) -> Recovery | None:
+    def _load(
+        self, last: bool, clean: bool, expectations: SegmentExpectations, stop: int | None
+    ) -> Recovery | None:
         file = self.file
         stop = file.size if stop is None else stop
         before = self.base_offset, 0
-        verify_from = 0 if last else known.verify_from
+        verify_from = 0 if last else expectations.verify_from
         in_order_to = self.base_offset + MAX_RELATIVE_OFFSET + 1
-        if known.limit is not None:
-            in_order_to = min(in_order_to, known.limit.offset)
-        least_epoch = _LOWEST_EPOCH if known.epochs_may_fall else known.least_epoch
+        if expectations.limit is not None:
+            in_order_to = min(in_order_to, expectations.limit.offset)
+        least_epoch = _LOWEST_EPOCH if expectations.epochs_may_fall else expectations.least_epoch
         latest_epoch, last_buffer = _LOWEST_EPOCH - 1, b""
         try:
             for batch, buffer, at in walk(file, 0, stop):
                 position, size, base_offset, last_offset, epoch, max_timestamp = batch
                 if buffer is not last_buffer:
                     last_buffer = buffer
-                    if known.is_abandoned():
+                    if expectations.is_abandoned():
                         raise OpeningAbandonedError(self.path)
                 if base_offset < self.end_offset or last_offset >= in_order_to:
-                    problem = order_problem(batch, self.base_offset, self.end_offset, known.limit)
+                    problem = order_problem(batch, self.base_offset, self.end_offset, expectations.limit)
                     if problem is not None:
                         raise DamagedBatchError(problem, self.path, position)
                 if last_offset >= verify_from and not has_valid_crc(buffer, at, size):
@@ -490,7 +492,7 @@ class Segment:
                 if epoch != latest_epoch:
                     if epoch < least_epoch:
                         raise StorageError(f"leader epoch {epoch} after {least_epoch}", self.path, position)
-                    least_epoch = least_epoch if known.epochs_may_fall else epoch
+                    least_epoch = least_epoch if expectations.epochs_may_fall else epoch
                     self._end_epoch(latest_epoch)
                     self._begin_epoch(epoch, base_offset)
                     latest_epoch = epoch
@@ -499,7 +501,7 @@ class Segment:
         except DamagedBatchError as damage:
             if not last or clean:
                 raise
-            return self._cut_torn_tail(file, damage, *before, known)
+            return self._cut_torn_tail(file, damage, *before, expectations)
         finally:
             self._end_epoch(latest_epoch)
         return None
@@ -520,7 +522,7 @@ class Segment:
         damage: DamagedBatchError,
         previous_end: int,
         previous_position: int,
-        known: SegmentExpectations,
+        expectations: SegmentExpectations,
     ) -> Recovery:
         """Truncate the file at its first bad batch, unless what follows shows that the batch was whole once.
 
@@ -543,9 +545,9 @@ class Segment:
             and _has_hole(file, position, following.position, self.end_offset)
         ):
             problem = None
-            if self.end_offset < known.synced_offset:
-                problem = f"and it was on the disk with all before offset {known.synced_offset}"
-            elif following is None and not self._looks_torn(file, damage) and known.is_followed():
+            if self.end_offset < expectations.synced_offset:
+                problem = f"and it was on the disk with all before offset {expectations.synced_offset}"
+            elif following is None and not self._looks_torn(file, damage) and expectations.is_followed():
                 problem = "and whole batches follow in the next segment"
             if problem is not None:
                 raise DamagedBatchError(f"{damage.message}, {problem}", self.path, position)

@@ -65,9 +65,9 @@ def offset_for_timestamp(
     """Return timestamp and offset of the first record with at least that timestamp, or None."""
     for segment in segments:
         if segment.max_timestamp >= timestamp and segment.end_offset > log_start_offset:
-            found = _search(segment, log_start_offset, timestamp)
-            if found is not None:
-                return found
+            timed_offset = _search(segment, log_start_offset, timestamp)
+            if timed_offset is not None:
+                return timed_offset
     return None
 
 
@@ -77,10 +77,10 @@ def max_timestamp(segments: Sequence[Segment]) -> tuple[int, int] | None:
     If all records are without a timestamp, that is -1 and the first of them, as in Kafka. None if there are no records.
     """
     latest = max(segments, key=lambda segment: segment.max_timestamp)
-    found = _search(latest, latest.base_offset, latest.max_timestamp)
-    if found is None and latest.max_timestamp >= 0:
+    timed_offset = _search(latest, latest.base_offset, latest.max_timestamp)
+    if timed_offset is None and latest.max_timestamp >= 0:
         return latest.max_timestamp, latest.max_timestamp_offset  # compaction kept the batch, not the record
-    return found
+    return timed_offset
 
 
 def _search(segment: Segment, start_offset: int, timestamp: int) -> tuple[int, int] | None:
@@ -90,9 +90,9 @@ def _search(segment: Segment, start_offset: int, timestamp: int) -> tuple[int, i
         position = max(start, segment.position_of_timestamp(timestamp))
         for batch, buffer, at in walk(file, position, segment.size):
             if batch.max_timestamp >= timestamp:
-                for found in timestamps_of(buffer[at : at + batch.size], file, batch):
-                    if found[0] >= timestamp and found[1] >= start_offset:
-                        return found
+                for timed_offset in timestamps_of(buffer[at : at + batch.size], file, batch):
+                    if timed_offset[0] >= timestamp and timed_offset[1] >= start_offset:
+                        return timed_offset
     finally:
         file.close()
     return None

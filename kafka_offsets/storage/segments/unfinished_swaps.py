@@ -107,7 +107,7 @@ def replaced(names: Iterable[str], swaps: Swaps, end_offset: int) -> list[str]:
 
     A segment with the name of a swapped one is excluded: the swapped one replaces it.
     """
-    found = []
+    replaced_names = []
     for name in names:
         base_offset = base_offset_of(name)
         if base_offset is None or name.endswith(SWAP_SUFFIX) or not swaps.logs:
@@ -116,8 +116,8 @@ def replaced(names: Iterable[str], swaps: Swaps, end_offset: int) -> list[str]:
         if min(swaps.logs) <= base_offset < end_offset and (
             base_offset not in swaps.logs or is_index_of_swapped
         ):
-            found.append(name)
-    return found
+            replaced_names.append(name)
+    return replaced_names
 
 
 def _mend(files: Files, directory: str, swaps: Swaps, names: Sequence[str]) -> list[Damage]:
@@ -125,17 +125,19 @@ def _mend(files: Files, directory: str, swaps: Swaps, names: Sequence[str]) -> l
     damages: list[Damage] = []
     for base_offset, name in list(swaps.logs.items()):
         path = join(directory, name)
-        found, whole = _read(files, path, base_offset)
-        if not found:
+        damage, whole = _read(files, path, base_offset)
+        if not damage:
             continue
-        if _is_all_in(_originals(files, directory, base_offset, names), found, whole):
-            for each in [each for each in swaps.valid if base_offset_of(each) == base_offset]:
-                swaps.valid.remove(each)
-                swaps.void.append(each)
+        if _is_all_in(_originals(files, directory, base_offset, names), damage, whole):
+            for index_name in [
+                index_name for index_name in swaps.valid if base_offset_of(index_name) == base_offset
+            ]:
+                swaps.valid.remove(index_name)
+                swaps.void.append(index_name)
             del swaps.logs[base_offset]
-            reason = f"{found[0].reason}; the segments that it was made of are there"
-            first_offset = found[0].first_offset
-            damages.append(Damage(path, found[0].position, 0, first_offset, first_offset, reason))
+            reason = f"{damage[0].reason}; the segments that it was made of are there"
+            first_offset = damage[0].first_offset
+            damages.append(Damage(path, damage[0].position, 0, first_offset, first_offset, reason))
         else:
             damages += recover_valid(files, path, base_offset, limit=None)
     return damages
@@ -146,11 +148,11 @@ def _read(files: Files, path: str, base_offset: int) -> tuple[list[Damage], list
     damages, whole = [], []
     file = files.open(path)
     try:
-        for found in scan(file, base_offset):
-            if isinstance(found, WholeBatch):
-                whole.append(found.at)
+        for scanned in scan(file, base_offset):
+            if isinstance(scanned, WholeBatch):
+                whole.append(scanned.at)
             else:
-                damages.append(found)
+                damages.append(scanned)
     finally:
         file.close()
     return damages, whole
@@ -160,8 +162,8 @@ def _originals(files: Files, directory: str, base_offset: int, names: Sequence[s
     """Return the batches of the segments from `base_offset` on; none when they are damaged as well."""
     batches = []
     for name in sorted(names):
-        found = base_offset_of(name)
-        if found is None or found < base_offset or not name.endswith(LOG_SUFFIX):
+        offset = base_offset_of(name)
+        if offset is None or offset < base_offset or not name.endswith(LOG_SUFFIX):
             continue
         file = files.open(join(directory, name))
         try:
@@ -178,8 +180,8 @@ def _is_all_in(originals: list[BatchAt], damages: list[Damage], whole: list[Batc
 
     Compaction keeps base offsets: each whole batch has its original, and each damaged one another in its place.
     """
-    known = {batch.base_offset for batch in originals}
-    if not all(batch.base_offset in known for batch in whole):
+    base_offsets = {batch.base_offset for batch in originals}
+    if not all(batch.base_offset in base_offsets for batch in whole):
         return False
     return all(
         damage.end_offset is not None

@@ -359,7 +359,7 @@ def test_a_broker_that_is_silent_is_waited_for_once(
     silent: int,
 ) -> None:
     """A paused process: its port accepts connections, and nothing is answered. It may be the one asked first."""
-    monkeypatch.setattr(group_rows, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(group_rows, "PATIENCE_S", 1.0)
     names = [f"g{n}" for n in range(9)]
     with Cluster({"default.replication.factor": 1, "offsets.topic.replication.factor": 3}) as cluster:
         cluster.create_topic("orders", 3)

@@ -431,10 +431,10 @@ def test_the_error_of_each_address_is_told_in_their_order(broker: Broker) -> Non
 
 
 def test_addresses_that_are_all_slow_are_waited_for(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(connection, "PATIENCE_S", 0.3)
     host, port = parse_address(broker.bootstrap_servers)
     settings = ConnectionSettings(((host, port), ("localhost", port)))
-    with broker.faults.delay("ApiVersions", ms=200) as fault, settings.any_broker() as found:
+    with broker.faults.delay("ApiVersions", ms=1200) as fault, settings.any_broker() as found:
         assert found.latest_version(0) > 0
     assert fault.hits == 2, "the second address is the same broker, and not waited for again"
 
@@ -534,7 +534,7 @@ class Watch:
         cluster.create_topic("orders", 1)
         self.group = next(name for name in map(str, range(99)) if cluster.coordinator(name) != self.first)
         cluster.commit(self.group, {ORDERS: 0})
-        monkeypatch.setattr(rows, "PATIENCE_S", 0.3)
+        monkeypatch.setattr(rows, "PATIENCE_S", 1.0)
         self._monkeypatch = monkeypatch
 
     def __call__(self, bootstrap: str, tables: int, between: Callable[[], object] = lambda: None) -> None:

@@ -19,7 +19,7 @@ from kafka_offsets.protocol.topic_partition import TopicPartition
 EARLIEST, LATEST = -2, -1
 """Special timestamps of ListOffsets: the first offset of a partition, and the next one to be written."""
 
-_METADATA_VERSION, _LIST_OFFSETS_VERSION = 4, 2
+_METADATA, _METADATA_VERSION, _LIST_OFFSETS_VERSION = 3, 4, 2
 _PRODUCE_VERSION, _ALL_REPLICAS = 7, -1
 _FETCH_VERSION, _FETCH_BYTES, _FETCH_WAIT_MS = 11, 4 << 20, 500
 _LIST_GROUPS, _LIST_GROUPS_TYPED = 16, 5
@@ -212,6 +212,10 @@ class ClusterClient:
             )
 
         return self._retrying(attempt, passes)
+
+    def check(self) -> None:
+        """Ask some broker for the versions that it serves. Raises what keeps this client from being served."""
+        self._retrying(lambda: self.any_broker().latest_version(_METADATA))
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics that this client may see, sorted."""

@@ -21,6 +21,8 @@ _OPTIONS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-gpu-watchdog",  # on a busy machine it ends the browser
+    "--disable-hang-monitor",
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--mute-audio",

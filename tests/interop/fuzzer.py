@@ -9,8 +9,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-# A request may rightly stay unanswered: it is parked, or announces more bytes than it has.
+from tests.drivers import wire
+
+# A request may rightly stay unanswered: it is parked, or announces more bytes than it has. Then one that came after it
+# is answered first.
 PATIENCE_S = 0.05
+LATER_S = 60.0
 IN_FLIGHT = 16
 
 
@@ -29,6 +33,8 @@ class Fuzzer:
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
+        self._address = address
+        self._is_late = False
         self._peer = host, int(port)
         self._selector = selectors.DefaultSelector()
         # In the order of their deadlines, since all are given the same time.
@@ -77,6 +83,13 @@ class Fuzzer:
             except ConnectionError:
                 self._end(shot, "closed")
         now = time.monotonic()
+        if self._shots and next(iter(self._shots)).deadline <= now and not self._is_late:
+            self._is_late = True
+            with wire.Connection(self._address, LATER_S) as later:
+                later.api_versions()
+            self._settle()
+            self._is_late = False
+            return
         while self._shots and (oldest := next(iter(self._shots))).deadline <= now:
             self._end(oldest, "silent")
 

@@ -41,6 +41,7 @@ def produce(options: argparse.Namespace) -> int:
     connections: ConnectionSettings = options.connections
     with ExitStack() as connected, _input(options) as lines:
         cluster = connected.enter_context(connections.cluster())
+        cluster.check()  # whoever may not connect is told before the first line is typed
         batches: _BatchMaker | None = None
         used_s = time.monotonic()
         delimiter = None if options.delimiter is None else unescaped(options.delimiter)

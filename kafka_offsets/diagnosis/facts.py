@@ -6,7 +6,7 @@ a client. What a gatherer cannot know is None or absent, and no rule guesses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -100,7 +100,8 @@ class Group:
     since_ms     of the state; None: not known
     delay_ms     for so long it waits for more members (group.initial.rebalance.delay.ms); None: it does not
     offsets      committed ones
-    held         partitions whose offset an open transaction has committed -> its producer id
+    held         partitions whose offset an open transaction has committed -> its producer id; -1: not known
+    untold       partitions of which the coordinator does not tell whether they have an offset
     moved_back   commits that moved an offset back, since which nothing has passed the offset before
     last_left    the last member that left; None: not known
     unavailable  why nothing is known of it, such as that its coordinator loads
@@ -115,6 +116,7 @@ class Group:
     delay_ms: int | None = None
     offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
     held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    untold: Set[TopicPartition] = frozenset()
     moved_back: tuple[Back, ...] = ()
     last_left: Departed | None = None
     unavailable: str = ""

@@ -131,7 +131,7 @@ def _transaction(facts: Facts, producer_id: int) -> str:
     """Say whose transaction this is, since when it is open, and until when at most."""
     found = _of_producer(facts, producer_id)
     if found is None:
-        return f"the transaction of producer {producer_id}"
+        return "an open transaction" if producer_id < 0 else f"the transaction of producer {producer_id}"
     said = f"the transaction of {found.transactional_id!r} (producer {producer_id}, {found.state})"
     if found.started_ms < 0:
         return said
@@ -225,6 +225,25 @@ def never_committed(facts: Facts, now: int) -> Iterator[Finding]:
             said = listed(f"{place(partition)} up to {position.last}" for partition, position in parts)
             sentence = f"{left.client} has read {said} as a member of {group} and left: it has committed nothing there"
             yield of_group(group, sentence, *(partition for partition, _ in parts))
+    yield from _owned_and_not_committed(facts)
+
+
+def _owned_and_not_committed(facts: Facts) -> Iterator[Finding]:
+    """Yield partitions with records that are owned and have no offset, of asked groups of which no Fetch is known."""
+    for group in facts.groups:
+        if group.state != "Stable" or group.group_id not in facts.asked:
+            continue
+        for member in (each for each in group.members if each.positions is None):
+            counts = {
+                partition: log.readable - log.start
+                for partition in member.partitions
+                if not {partition} & (group.offsets.keys() | group.held.keys() | group.untold)
+                and (log := facts.logs.get(partition)) is not None
+                and log.readable > log.start
+            }
+            if counts:
+                said = f"{listed(map(place, counts))}, with {counted(sum(counts.values()), 'record')}"
+                yield of_group(group, f"{group} has committed nothing in {said}, owned by {member}", *counts)
 
 
 def _uncommitted(group: Group, member: Member) -> list[tuple[TopicPartition, Position]]:

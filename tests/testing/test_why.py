@@ -18,6 +18,7 @@ from kafka_offsets.protocol import messages
 from kafka_offsets.testing import Broker, ManualClock, allow, committed, group_stable, member_joined
 from kafka_offsets.testing.server.facts import gather
 from kafka_offsets.testing.server.recording import RecordedRequest
+from tests.broker.fault_requests import connect, fetch
 from tests.testing.why_clients import CONFIG, consumer, found_at, is_stable, joined, producer, said, until
 
 pytestmark = pytest.mark.slow
@@ -172,7 +173,12 @@ def test_a_consumer_has_read_and_left_without_a_commit(broker: Broker, protocol:
     broker.produce("orders", ["a", "b"])
     others = joined(broker, "others", group_protocol=protocol)  # by the same client id
     reader = joined(broker, group_protocol=protocol)
-    until(lambda: (reader.poll(0.05) and False) or any(each.last == 2 for each in _read_positions(broker)))
+    until(
+        lambda: (
+            (reader.poll(0.05) and False)
+            or any((each.first, each.last) == (0, 2) for each in _read_positions(broker))
+        )
+    )
     reader.close()
     sentence = "'w1' at 127.0.0.1 has read orders-0 up to 2 as a member of group 'billing' and left"
     assert said(broker, "never-committed") == f"{sentence}: it has committed nothing there"
@@ -427,14 +433,16 @@ def test_the_rules_have_different_names() -> None:
 def test_a_disk_that_refuses_does_not_hide_what_is_awaited() -> None:
     """The error of the disk was raised in place of TimeoutError and AssertionError."""
     with Broker(CONFIG, record=True) as broker:
-        broker.create_topic("orders", 1)
-        broker.produce("orders", ["a", "b", "c"])
-        broker.commit("billing", {("orders", 0): 2})
-        with broker.faults.disk_error("read", path="orders-0/"):
+        broker.create_topic("t", 1)
+        broker.produce("t", ["a", "b", "c"])
+        broker.commit("billing", {("t", 0): 2})
+        with broker.faults.disk_error("read", path="t-0/"):
+            with connect(broker) as client:
+                fetch(client, 0)
             with pytest.raises(TimeoutError, match="disk_error"):
                 broker.wait_for(group_stable("billing"), timeout=0.01)
             with pytest.raises(AssertionError, match="1 fewer"):
-                broker.assert_committed("billing", {("orders", 0): 3})
+                broker.assert_committed("billing", {("t", 0): 3})
             assert any("billing" in line for line in broker.report())
 
 

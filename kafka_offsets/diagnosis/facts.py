@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from kafka_offsets.incidents import Incident
 
 TopicPartition = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """The offsets of the first and the last Fetch of a partition since it was assigned to the member."""
 
     first: int
     last: int
+
+
+Positions = Mapping[TopicPartition, Position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,18 @@ class Member:
     silent_ms: int | None = None
     removed_in_ms: int | None = None
     awaited: str = ""
-    positions: Mapping[TopicPartition, Position] | None = None
+    positions: Positions | None = None
 
     def __str__(self) -> str:
-        name = (
-            f"instance {self.instance_id!r}" if self.instance_id else repr(self.client_id or self.member_id)
-        )
-        return f"{name} at {self.host}" if self.host else name
+        instance, name = self.instance_id, self.client_id or self.member_id
+        said = f"instance {instance!r}" if instance else repr(name)
+        return f"{said} at {self.host}" if self.host else said
+
+    @property
+    def fetched(self) -> dict[TopicPartition, Position]:
+        """What it fetches of its assignment, as far as that is known."""
+        known = self.positions or {}
+        return {each: known[each] for each in self.partitions if each in known}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +80,7 @@ class Offset:
     unread_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(NamedTuple):
     """A commit that moved an offset back."""
 
     partition: TopicPartition
@@ -83,12 +90,11 @@ class Back:
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Departed:
+class Departed(NamedTuple):
     """The last member that left a group, as client and address, and what it had fetched of its partitions."""
 
     client: str
-    positions: Mapping[TopicPartition, Position]
+    positions: Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,11 @@ class Group:
                 return None
             names |= member.topics
         return frozenset(names)
+
+    def uncommitted(self, positions: Positions) -> dict[TopicPartition, Position]:
+        """Return the positions where it has no offset, not in a transaction either."""
+        known = self.offsets.keys() | self.held.keys()
+        return {each: positions[each] for each in sorted(positions) if each not in known}
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
@@ -184,8 +195,7 @@ class Transaction:
         return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A fault of the test that is active.
 
     what  as the test wrote it
@@ -226,7 +236,17 @@ class Facts:
             if log is not None and not log.problem:
                 yield partition, entry, log
 
+    def behind(self) -> Iterator[tuple[Group, TopicPartition, Offset, Log]]:
+        """Yield the committed offsets that have a lag."""
+        for group in self.groups:
+            for partition, entry, log in self.offsets_of(group):
+                if log.start <= entry.offset < log.end:
+                    yield group, partition, entry, log
+
     @cached_property
-    def by_id(self) -> dict[str, Group]:
-        """The groups by their ids."""
+    def _by_id(self) -> dict[str, Group]:
         return {group.group_id: group for group in self.groups}
+
+    def group_of(self, incident: Incident) -> Group | None:
+        """Return the group of an incident."""
+        return self._by_id.get(incident.text("group"))

@@ -15,6 +15,9 @@ from kafka_offsets.incidents import Incident
 
 TopicPartition = tuple[str, int]
 
+SETTLED_MS = 8_000
+"""A group that is stable for so long has fetched, and committed once: clients do so every 5 s by default."""
+
 
 class Position(NamedTuple):
     """The offsets of the first and the last Fetch of a partition since it was assigned to the member."""
@@ -235,6 +238,11 @@ class Facts:
             log = self.logs.get(partition)
             if log is not None and not log.problem:
                 yield partition, entry, log
+
+    def is_settled(self, group: Group, now: int) -> bool:
+        """Whether a group is stable for long enough to have assigned, fetched and committed what there is."""
+        is_stable = group.state == "Stable" and group.since_ms is not None
+        return is_stable and not self.is_time_still and now - (group.since_ms or 0) >= SETTLED_MS
 
     def behind(self) -> Iterator[tuple[Group, TopicPartition, Offset, Log]]:
         """Yield the committed offsets that have a lag."""

@@ -16,6 +16,7 @@ from kafka_offsets.diagnosis.findings import (
     listed,
     of_client,
     of_group,
+    place,
     refused,
     span,
     when,
@@ -85,6 +86,16 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
                 continue
             sentence = f"topic {name} does not exist, and {who(incident)} asked for it {when(incident)}{near}"
             yield Finding("", "topic", name, sentence)
+
+
+def creation_refused(facts: Facts, now: int) -> Iterator[Finding]:
+    """A client asked to create it with what the broker refuses."""
+    for each in refused(facts):
+        name = each.text("topic")
+        is_missing = facts.topics is not None and name not in facts.topics
+        if each.text("api") == "CreateTopics" and is_missing and each.last_ms >= now - ASKED_WITHIN_MS:
+            said = f"topic {name} was not created for {who(each)}, {when(each)}: {error_of(each)}"
+            yield Finding("", "topic", name, said)
 
 
 def subscription_matches_nothing(facts: Facts, now: int) -> Iterator[Finding]:
@@ -249,6 +260,18 @@ def rebalances_repeat(facts: Facts, now: int) -> Iterator[Finding]:
         by = listed(f"{counted(each.count, 'time')} since {each.text('reason')}" for each in mine)
         count, first = sum(each.count for each in mine), min(each.first_ms for each in mine)
         yield of_group(group, f"{group} has rebalanced {count} times since {clock(first)}: {by}")
+
+
+def partitions_unassigned(facts: Facts, now: int) -> Iterator[Finding]:
+    """The leader did not know them when it assigned, or its assignor leaves them out."""
+    for group in facts.groups:
+        owned, topics, known = group.owners, group.topics, facts.topics
+        if not owned or not topics or known is None or not facts.is_settled(group, now):
+            continue
+        left = [(name, index) for name in sorted(topics) for index in range(known.get(name, 0))]
+        if left := [partition for partition in left if partition not in owned]:
+            said = f"{group} is Stable since {clock(group.since_ms or 0)}, and no member has"
+            yield of_group(group, f"{said} {listed(map(place, left))}", *left)
 
 
 def members_without_partitions(facts: Facts, now: int) -> Iterator[Finding]:

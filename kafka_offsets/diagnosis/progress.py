@@ -8,9 +8,6 @@ from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Pos
 from kafka_offsets.diagnosis.findings import Finding, clock, counted, listed, of_group, place, span, when
 from kafka_offsets.incidents import DELETED, EXPIRED, TIMED_OUT
 
-_SETTLED_MS = 8_000
-"""A group that is stable for so long has fetched, and committed once: clients do so every 5 s by default."""
-
 _SLOW_MS = 10_000
 _BEGAN_ANEW = {"Ongoing", "Empty", "CompleteCommit"}
 
@@ -259,9 +256,7 @@ def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
 def _settled(facts: Facts, now: int) -> Iterator[tuple[Group, Member]]:
     """Yield the members of groups that are stable for long enough to have fetched and committed."""
     for group in facts.groups:
-        if group.state != "Stable" or group.since_ms is None or now - group.since_ms < _SETTLED_MS:
-            continue
-        if not facts.is_time_still:
+        if facts.is_settled(group, now):
             yield from ((group, member) for member in group.members)
 
 

@@ -47,6 +47,8 @@ denied: A client hears an authorization error, or sees no topics.
   Add an ACL for its principal: `allow(...)`.
 topic-missing: A consumer gets no records, a producer no answer.
   Correct the name, or create the topic.
+creation-refused: A topic is not there although a program has created it.
+  Look at the error that the program got; the replication factor is at most the number of brokers.
 protocols-differ: A member cannot join: INCONSISTENT_GROUP_PROTOCOL.
   Give all members of the group the same `partition.assignment.strategy`.
 session-timeout-refused: A member cannot join: INVALID_SESSION_TIMEOUT.
@@ -69,6 +71,8 @@ rebalances-repeat: A group is rarely stable, and records are read again and agai
   Look at who starts them: slow polls, restarts, consumers that are made for each test.
 subscription-matches-nothing: A member gets no partitions.
   Correct the name or the expression, or create the topic.
+partitions-unassigned: Nobody reads some partitions of a topic.
+  Classic clients look for new partitions every `metadata.max.age.ms` (5 min): shorten it, or add partitions first.
 offset-outside: A consumer begins elsewhere than it had committed, or its lag is negative.
   Reset the offsets; look at `auto.offset.reset` and the retention of the topic.
 offsets-expired: A consumer reads all records again, or none of those before.
@@ -119,6 +123,7 @@ _FINDS: tuple[Callable[[Facts, int], Iterator[Finding]], ...] = (
     progress.group_unavailable,
     refusals.denied,
     members.topic_missing,
+    members.creation_refused,
     members.protocols_differ,
     members.session_timeout_refused,
     members.group_full,
@@ -130,6 +135,7 @@ _FINDS: tuple[Callable[[Facts, int], Iterator[Finding]], ...] = (
     members.rebalance_waits,
     members.rebalances_repeat,
     members.subscription_matches_nothing,
+    members.partitions_unassigned,
     progress.offset_outside,
     progress.offsets_expired,
     progress.offset_moved_back,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import KafkaConsumer
 
 from kafka_offsets.client.connection import Connection, parse_address
@@ -409,6 +410,34 @@ def test_a_fault_that_is_still_active_and_only_while_it_is(broker: Broker) -> No
     fault.remove()
     assert "fault-active" not in {each.name for each in broker.why()}
     reader.close()
+
+
+def test_a_topic_that_was_not_created(broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "w1"})
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic("refunds", 1, 3)], validate_only=True)["refunds"].result(10)
+    assert not broker.why(), "it has asked whether it would be created"
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic("refunds", 1, 3)])["refunds"].result(10)
+    sentence = said(broker, "creation-refused", None)
+    assert sentence.startswith("topic refunds was not created for 'w1' at 127.0.0.1, at ")
+    assert "INVALID_REPLICATION_FACTOR (Unable to replicate the partition 3 time(s)" in sentence
+    admin.create_topics([NewTopic("refunds", 1, 1)])["refunds"].result(10)
+    assert not broker.why()
+
+
+def test_partitions_that_came_after_the_assignment(broker: Broker) -> None:
+    reader = joined(broker)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions("orders", 3)])["orders"].result(10)
+    assert not broker.why("billing"), "it is too early to say so"
+    (finding,) = found_at(broker, 9000)
+    assert finding.name == "partitions-unassigned"
+    assert finding.sentence.endswith(", and no member has orders-1, orders-2")
+    reader.close()
+    second = joined(broker)
+    assert not found_at(broker, 9000)
+    second.close()
 
 
 # -- where all is well

@@ -23,6 +23,14 @@ TIMED_OUT, EXPIRED, DELETED = "timed-out", "expired", "deleted"
 group instance id; a request was refused; a version or an API is not served; a connection speaks another protocol; a
 client was throttled; a transaction has timed out; committed offsets have expired; a topic was deleted."""
 
+WHY_REMOVED = {
+    "session": "its session ended: no heartbeat for {span}",
+    "join": "it did not join again within its rebalance timeout, {span}",
+    "sync": "it did not ask for its assignment within its rebalance timeout, {span}",
+    "revocation": "it did not give up its partitions within its rebalance timeout, {span}",
+}
+"""Why a member is removed, by the reason of the incident."""
+
 _CLIENT = ("api", "client", "host")
 _ASKER = ("group", "transactional_id", "topic")
 """The fields that say who asks for what: a client that is served ends what it was refused for the same."""

@@ -6,21 +6,27 @@ a client. What a gatherer cannot know is None or absent, and no rule guesses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from kafka_offsets.incidents import Incident
 
 TopicPartition = tuple[str, int]
 
+SETTLED_MS = 8_000
+"""A group that is stable for so long has fetched, and committed once: clients do so every 5 s by default."""
 
-@dataclass(frozen=True, slots=True)
-class Position:
+
+class Position(NamedTuple):
     """The offsets of the first and the last Fetch of a partition since it was assigned to the member."""
 
     first: int
     last: int
+
+
+Positions = Mapping[TopicPartition, Position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,18 @@ class Member:
     silent_ms: int | None = None
     removed_in_ms: int | None = None
     awaited: str = ""
-    positions: Mapping[TopicPartition, Position] | None = None
+    positions: Positions | None = None
 
     def __str__(self) -> str:
-        name = (
-            f"instance {self.instance_id!r}" if self.instance_id else repr(self.client_id or self.member_id)
-        )
-        return f"{name} at {self.host}" if self.host else name
+        instance, name = self.instance_id, self.client_id or self.member_id
+        said = f"instance {instance!r}" if instance else repr(name)
+        return f"{said} at {self.host}" if self.host else said
+
+    @property
+    def fetched(self) -> dict[TopicPartition, Position]:
+        """What it fetches of its assignment, as far as that is known."""
+        known = self.positions or {}
+        return {each: known[each] for each in self.partitions if each in known}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +83,7 @@ class Offset:
     unread_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Back:
+class Back(NamedTuple):
     """A commit that moved an offset back."""
 
     partition: TopicPartition
@@ -83,12 +93,11 @@ class Back:
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Departed:
+class Departed(NamedTuple):
     """The last member that left a group, as client and address, and what it had fetched of its partitions."""
 
     client: str
-    positions: Mapping[TopicPartition, Position]
+    positions: Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,8 @@ class Group:
     since_ms     of the state; None: not known
     delay_ms     for so long it waits for more members (group.initial.rebalance.delay.ms); None: it does not
     offsets      committed ones
-    held         partitions whose offset an open transaction has committed -> its producer id
+    held         partitions whose offset an open transaction has committed -> its producer id; -1: not known
+    untold       partitions of which the coordinator does not tell whether they have an offset
     moved_back   commits that moved an offset back, since which nothing has passed the offset before
     last_left    the last member that left; None: not known
     unavailable  why nothing is known of it, such as that its coordinator loads
@@ -115,6 +125,7 @@ class Group:
     delay_ms: int | None = None
     offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
     held: Mapping[TopicPartition, int] = field(default_factory=dict)
+    untold: Set[TopicPartition] = frozenset()
     moved_back: tuple[Back, ...] = ()
     last_left: Departed | None = None
     unavailable: str = ""
@@ -132,6 +143,11 @@ class Group:
                 return None
             names |= member.topics
         return frozenset(names)
+
+    def uncommitted(self, positions: Positions) -> dict[TopicPartition, Position]:
+        """Return the positions where it has no offset, not in a transaction either."""
+        known = self.offsets.keys() | self.held.keys()
+        return {each: positions[each] for each in sorted(positions) if each not in known}
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
@@ -182,8 +198,7 @@ class Transaction:
         return self.state in ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A fault of the test that is active.
 
     what  as the test wrote it
@@ -224,7 +239,22 @@ class Facts:
             if log is not None and not log.problem:
                 yield partition, entry, log
 
+    def is_settled(self, group: Group, now: int) -> bool:
+        """Whether a group is stable for long enough to have assigned, fetched and committed what there is."""
+        is_stable = group.state == "Stable" and group.since_ms is not None
+        return is_stable and not self.is_time_still and now - (group.since_ms or 0) >= SETTLED_MS
+
+    def behind(self) -> Iterator[tuple[Group, TopicPartition, Offset, Log]]:
+        """Yield the committed offsets that have a lag."""
+        for group in self.groups:
+            for partition, entry, log in self.offsets_of(group):
+                if log.start <= entry.offset < log.end:
+                    yield group, partition, entry, log
+
     @cached_property
-    def by_id(self) -> dict[str, Group]:
-        """The groups by their ids."""
+    def _by_id(self) -> dict[str, Group]:
         return {group.group_id: group for group in self.groups}
+
+    def group_of(self, incident: Incident) -> Group | None:
+        """Return the group of an incident."""
+        return self._by_id.get(incident.text("group"))

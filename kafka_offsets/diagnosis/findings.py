@@ -68,6 +68,17 @@ def of_client(incident: Incident, sentence: str) -> Finding:
     return Finding("", "client", incident.text("client") or incident.text("host"), sentence, group=group)
 
 
+def error_of(incident: Incident) -> str:
+    """Return the error of a refused request, with its message."""
+    return incident.text("error") + (f" ({incident.text('message')})" if incident.text("message") else "")
+
+
+def is_member(group: Group, incident: Incident) -> bool:
+    """Whether the client of an incident is a member now."""
+    client = incident.text("client"), incident.text("host")
+    return any((member.client_id, member.host) == client for member in group.members)
+
+
 def clock(wall_ms: int) -> str:
     """Return the time of the day; the number itself where a manual clock is beyond the calendar."""
     try:

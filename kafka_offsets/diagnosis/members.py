@@ -11,16 +11,19 @@ from kafka_offsets.diagnosis.findings import (
     Finding,
     clock,
     counted,
+    error_of,
+    is_member,
     listed,
     of_client,
     of_group,
+    place,
     refused,
     span,
     when,
     who,
 )
 from kafka_offsets.errors import nearest_name
-from kafka_offsets.incidents import LEFT, REBALANCE, REMOVED, REPLACED, Incident
+from kafka_offsets.incidents import LEFT, REBALANCE, REMOVED, REPLACED, WHY_REMOVED, Incident
 
 _REBALANCES, _REBALANCES_WITHIN_MS = 4, 30_000
 """A group repeats its rebalances if one reason comes so much more often than it has members."""
@@ -37,43 +40,34 @@ _WHAT_IS_AWAITED = {
     "heartbeat": "to ask for its new assignment",
     "revocation": "to give up partitions that others are to get",
 }
-_WHY_REMOVED = {
-    "session": "its session ended: no heartbeat for {span}",
-    "join": "it did not join again within its rebalance timeout, {span}",
-    "sync": "it did not ask for its assignment within its rebalance timeout, {span}",
-    "revocation": "it did not give up its partitions within its rebalance timeout, {span}",
-}
 
 
 def nobody_joined(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield the groups that somebody asks for and nobody has joined."""
+    """No client has asked to join it, or each was refused."""
     for group in facts.groups:
         if group.unavailable or group.exists or group.members:
             continue
         asked = [each for each in refused(facts) if each.text("group") == group.group_id]
-        said = f"; {who(asked[-1])} was refused {when(asked[-1])}: {_error(asked[-1])}" if asked else ""
+        said = f"; {who(asked[-1])} was refused {when(asked[-1])}: {error_of(asked[-1])}" if asked else ""
         near = nearest_name(group.group_id, [each for each in facts.others if each != group.group_id])
         yield of_group(group, f"nobody has joined {group}{said}{near}")
 
 
 def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield the groups without members that have records to read, and whose members were removed."""
+    """The broker removed all members of the group."""
     last = {each.text("group"): each for each in facts.incidents if each.kind == REMOVED}
     for group in facts.groups:
         gone = last.get(group.group_id)
         if gone is None or group.members or group.state != "Empty":
             continue
-        late = sum(
-            max(log.end - max(entry.offset, log.start), 0) for _, entry, log in facts.offsets_of(group)
-        )
-        if late:
-            since = "" if group.since_ms is None else f" since {clock(group.since_ms)}"
-            removed = f"the last to be removed was {who(gone)}"
-            yield of_group(group, f"{group} has no members{since} and lags by {late}; {removed}")
+        ends = ((log.end, max(entry.offset, log.start)) for _, entry, log in facts.offsets_of(group))
+        if lag := sum(max(end - offset, 0) for end, offset in ends):
+            said = f"{group} has no members{_since(group)} and lags by {lag}"
+            yield of_group(group, f"{said}; the last to be removed was {who(gone)}")
 
 
 def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield topics that clients ask for and that do not exist.
+    """The topic does not exist, and is not created on request.
 
     A client that reads others may ask for what it does not need, unless the name is near to that of a topic.
     """
@@ -94,8 +88,18 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
             yield Finding("", "topic", name, sentence)
 
 
+def creation_refused(facts: Facts, now: int) -> Iterator[Finding]:
+    """A client asked to create it with what the broker refuses."""
+    for each in refused(facts):
+        name = each.text("topic")
+        is_missing = facts.topics is not None and name not in facts.topics
+        if each.text("api") == "CreateTopics" and is_missing and each.last_ms >= now - ASKED_WITHIN_MS:
+            said = f"topic {name} was not created for {who(each)}, {when(each)}: {error_of(each)}"
+            yield Finding("", "topic", name, said)
+
+
 def subscription_matches_nothing(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield members none of whose topics exists, or whose expression matches no topic."""
+    """None of its topics exists, or its expression matches none."""
     for group in () if facts.topics is None else facts.groups:
         for member in group.members:
             found = _unmatched(member, facts.topics or {})
@@ -126,24 +130,25 @@ def _matches(pattern: str, topics: Iterable[str]) -> bool:
 
 
 def rebalance_waits(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield groups that wait for members, with those they wait for."""
+    """It waits for a member that is silent, or for the clock of the test."""
     for group in facts.groups:
         if group.state not in _WAITING_STATES:
             continue
-        since = "" if group.since_ms is None else f" since {clock(group.since_ms)}"
         if group.delay_ms is not None:
             if facts.is_time_still:
-                yield of_group(
-                    group,
-                    f"{group} waits{since} for more members, for {span(group.delay_ms)} of the test's "
-                    "clock (group.initial.rebalance.delay.ms): advance it",
-                )
+                clock_ = f"{span(group.delay_ms)} of the test's clock (group.initial.rebalance.delay.ms)"
+                said = f"{group} waits{_since(group)} for more members, for {clock_}: advance it"
+                yield of_group(group, said)
             continue
         awaited = [member for member in group.members if member.awaited]
         late = [each for each in awaited if facts.is_time_still or _is_late(group, each, now)]
         if late:
             said = listed(_waiting_for(member, facts) for member in late)
-            yield of_group(group, f"{group} is {group.state}{since}: it waits for {said}")
+            yield of_group(group, f"{group} is {group.state}{_since(group)}: it waits for {said}")
+
+
+def _since(group: Group) -> str:
+    return "" if group.since_ms is None else f" since {clock(group.since_ms)}"
 
 
 def _is_late(group: Group, member: Member, now: int) -> bool:
@@ -163,73 +168,71 @@ def _waiting_for(member: Member, facts: Facts) -> str:
 
 
 def protocols_differ(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield joins that were refused since assignors, or the protocols of the group, do not fit."""
+    """It has no assignor in common with the members."""
     for each, group, said in _cannot_join(facts, "INCONSISTENT_GROUP_PROTOCOL"):
         sides = {protocols: member for member in group.members if (protocols := ", ".join(member.protocols))}
         others = listed(f"{member} offers {protocols}" for protocols, member in sides.items())
         offered = each.text("offered") or "an assignor that no other member has"
-        yield of_client(each, f"{said}: it offers {offered}; {others or 'the members offer another one'}")
+        if group.members:
+            yield of_client(each, f"{said}: it offers {offered}; {others or 'the members offer another one'}")
+
+
+def session_timeout_refused(facts: Facts, now: int) -> Iterator[Finding]:
+    """Its session timeout is outside the limits of the broker."""
+    limits = "outside group.min.session.timeout.ms and group.max.session.timeout.ms"
+    for each, _, said in _cannot_join(facts, "INVALID_SESSION_TIMEOUT"):
+        yield of_client(each, f"{said}: its session timeout of {span(each.number('offered'))} is {limits}")
 
 
 def group_full(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield clients that a group has no room for."""
+    """The group has as many members as `group.max.size` or `group.consumer.max.size` allows."""
     for each, group, said in _cannot_join(facts, "GROUP_MAX_SIZE_REACHED"):
-        yield of_client(each, f"{said}: it is full, with {counted(len(group.members), 'member')}")
+        if group.members:
+            yield of_client(each, f"{said}: it is full, with {counted(len(group.members), 'member')}")
 
 
 def instance_in_use(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield clients that cannot join since another member has their group instance id (KIP-848)."""
+    """A member with the same `group.instance.id` has not left."""
     for each, group, said in _cannot_join(facts, "UNRELEASED_INSTANCE_ID"):
-        instance = each.text("instance")
-        owner = next((member for member in group.members if member.instance_id == instance), None)
-        if owner is not None:
+        for owner in (member for member in group.members if member.instance_id == each.text("instance")):
             whose = f"{owner.client_id!r} at {owner.host}, which has not left"
-            yield of_client(each, f"{said}: instance {instance!r} belongs to {whose}")
+            yield of_client(each, f"{said}: instance {owner.instance_id!r} belongs to {whose}")
 
 
 def _cannot_join(facts: Facts, error: str) -> Iterator[tuple[Incident, Group, str]]:
     """Yield what a group refused with an error to clients that are no members now, and how the sentence begins."""
     for each in refused(facts, error):
-        group = _group(facts, each)
-        if group is not None and not _is_member(group, each):
+        group = facts.group_of(each) or Group(each.text("group"))
+        if not is_member(group, each):
             yield each, group, f"{who(each)} cannot join {group}, refused {when(each)}"
 
 
 def instance_taken(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield group instance ids that another client took, and whose former client is refused."""
+    """Another client joined with the same `group.instance.id`."""
     fenced = refused(facts, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
     for each in (each for each in facts.incidents if each.kind == REPLACED):
-        former = [
-            other
-            for other in fenced
-            if other.text("group") == each.text("group") and other.last_ms >= each.first_ms
-        ]
-        if former:
-            yield of_client(
-                each,
-                f"instance {each.text('instance')!r} of group {each.text('group')!r} was taken by {who(each)} "
-                f"{when(each)}; {who(former[-1])} used it before, and was refused {when(former[-1])}: "
-                f"{former[-1].text('error')}",
+        later = (other for other in fenced if other.last_ms >= each.first_ms)
+        if former := [other for other in later if other.text("group") == each.text("group")]:
+            said = (
+                f"instance {each.text('instance')!r} of group {each.text('group')!r} was taken by {who(each)}"
             )
+            hears = f"was refused {when(former[-1])}: {former[-1].text('error')}"
+            yield of_client(each, f"{said} {when(each)}; {who(former[-1])} used it before, and {hears}")
 
 
 def member_removed(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield members that the broker has removed and that have not come back, and what they were refused then."""
+    """The broker removed a member: no heartbeat, or it did not rejoin in time."""
     for each, group in _gone(facts, REMOVED):
-        why = _WHY_REMOVED[each.text("reason")].format(span=span(each.number("timeout_ms")))
-        later = "".join(
-            [
-                f"; its {other.text('api')} was refused {when(other)}: {other.text('error')}"
-                for other in refused(facts)
-                if other.last_ms >= each.last_ms
-                and (other.text("group"), other.text("member")) == (group.group_id, each.text("member"))
-            ][-2:]
-        )
-        yield of_client(each, f"member {who(each)} of {group} was removed {when(each)}, since {why}{later}")
+        why = WHY_REMOVED[each.text("reason")].format(span=span(each.number("timeout_ms")))
+        said = f"member {who(each)} of {group} was removed {when(each)}, since {why}"
+        its = [other for other in refused(facts) if other.text("member") == each.text("member")]
+        for other in [other for other in its if other.last_ms >= each.last_ms][-2:]:
+            said += f"; its {other.text('api')} was refused {when(other)}: {other.text('error')}"
+        yield of_client(each, said)
 
 
 def member_left_late(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield members that left because the application did not poll in time."""
+    """The application took longer than `max.poll.interval.ms` between two polls."""
     for each, group in _gone(facts, LEFT):
         if "poll" in (reason := each.text("reason")):
             said = f"member {who(each)} left {group} {when(each)} and has not come back; it said: {reason}"
@@ -239,19 +242,19 @@ def member_left_late(facts: Facts, now: int) -> Iterator[Finding]:
 def _gone(facts: Facts, kind: str) -> Iterator[tuple[Incident, Group]]:
     """Yield the members that have gone in one way and not come back, each with its group."""
     for each in facts.incidents:
-        group = _group(facts, each)
+        group = facts.group_of(each)
         if each.kind == kind and group is not None and not _has_joined(group, each):
             yield each, group
 
 
 def rebalances_repeat(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield groups that rebalance again and again, and who started that."""
+    """Members join, leave or are removed all the time."""
     recent: dict[str, list[Incident]] = {}
     for each in facts.incidents:
         if each.kind == REBALANCE and each.last_ms > now - _REBALANCES_WITHIN_MS:
             recent.setdefault(each.text("group"), []).append(each)
-    for group_id, mine in recent.items():
-        group = facts.by_id.get(group_id)
+    for mine in recent.values():
+        group = facts.group_of(mine[0])
         if group is None or max(each.count for each in mine) < _REBALANCES + len(group.members):
             continue  # as many members that join, perhaps with one client id
         by = listed(f"{counted(each.count, 'time')} since {each.text('reason')}" for each in mine)
@@ -259,8 +262,20 @@ def rebalances_repeat(facts: Facts, now: int) -> Iterator[Finding]:
         yield of_group(group, f"{group} has rebalanced {count} times since {clock(first)}: {by}")
 
 
+def partitions_unassigned(facts: Facts, now: int) -> Iterator[Finding]:
+    """The leader did not know them when it assigned, or its assignor leaves them out."""
+    for group in facts.groups:
+        owned, topics, known = group.owners, group.topics, facts.topics
+        if not owned or not topics or known is None or not facts.is_settled(group, now):
+            continue
+        left = [(name, index) for name in sorted(topics) for index in range(known.get(name, 0))]
+        if left := [partition for partition in left if partition not in owned]:
+            said = f"{group} is Stable since {clock(group.since_ms or 0)}, and no member has"
+            yield of_group(group, f"{said} {listed(map(place, left))}", *left)
+
+
 def members_without_partitions(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield stable groups that have more members than partitions."""
+    """The group has more members than its topics have partitions."""
     if facts.topics is None:
         return
     for group in facts.groups:
@@ -270,31 +285,15 @@ def members_without_partitions(facts: Facts, now: int) -> Iterator[Finding]:
             continue
         partitions = sum(facts.topics.get(name, 0) for name in topics)
         if 0 < partitions < len(group.members) and len(group.owners) == partitions:
-            yield of_group(
-                group,
-                f"{counted(len(idle), 'member')} of {group} "
-                f"{'has' if len(idle) == 1 else 'have'} no partition: {len(group.members)} members share "
-                f"{counted(partitions, 'partition')}; without one: {listed(idle)}",
-            )
-
-
-def _error(each: Incident) -> str:
-    return each.text("error") + (f" ({each.text('message')})" if each.text("message") else "")
-
-
-def _group(facts: Facts, each: Incident) -> Group | None:
-    return facts.by_id.get(each.text("group"))
-
-
-def _is_member(group: Group, each: Incident) -> bool:
-    client = each.text("client"), each.text("host")
-    return any((member.client_id, member.host) == client for member in group.members)
+            said = f"{counted(len(idle), 'member')} of {group} {'has' if len(idle) == 1 else 'have'} no partition"
+            shared = f"{len(group.members)} members share {counted(partitions, 'partition')}"
+            yield of_group(group, f"{said}: {shared}; without one: {listed(idle)}")
 
 
 def _has_joined(group: Group, each: Incident) -> bool:
     """Whether the client of an incident, or another one with its instance id, is a member now."""
     instance = each.text("instance")
     if not instance:
-        return _is_member(group, each)
+        return is_member(group, each)
     ids = [member.member_id for member in group.members if member.instance_id == instance]
     return any(member_id != each.text("member") for member_id in ids)

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_offsets.diagnosis.facts import (
-    Facts,
-    Group,
-    Log,
-    Member,
-    Offset,
-    Position,
-    TopicPartition,
-    Transaction,
-)
+from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Positions, Transaction
 from kafka_offsets.diagnosis.findings import Finding, clock, counted, listed, of_group, place, span, when
 from kafka_offsets.incidents import DELETED, EXPIRED, TIMED_OUT
-
-_SETTLED_MS = 8_000
-"""A group that is stable for so long has fetched, and committed once: clients do so every 5 s by default."""
 
 _SLOW_MS = 10_000
 _BEGAN_ANEW = {"Ongoing", "Empty", "CompleteCommit"}
 
 
 def partition_unknown(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield partitions of which nothing is known, such as those without a leader."""
+    """No broker leads it, its log is being opened, or its disk refuses."""
     alike: dict[tuple[str, str], list[str]] = {}
     for partition, log in facts.logs.items():
         if log.problem:
@@ -36,14 +24,14 @@ def partition_unknown(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def group_unavailable(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield groups of which nothing is known, such as those whose coordinator loads."""
+    """Its coordinator loads the partition of the offsets topic, or there is no coordinator."""
     for group in facts.groups:
         if group.unavailable:
             yield of_group(group, f"{group} is not served: {group.unavailable}")
 
 
 def offset_outside(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield committed offsets before the log start or beyond the end, and why."""
+    """Its records were deleted, or the topic was created anew."""
     for group in facts.groups:
         for partition, entry, log in facts.offsets_of(group):
             said = f"{group} has committed {entry.offset} in {place(partition)}"
@@ -51,15 +39,14 @@ def offset_outside(facts: Facts, now: int) -> Iterator[Finding]:
                 lost = counted(log.start - max(entry.offset, 0), "record")
                 why = f"before the log start {log.start}: {lost} were deleted before they were read"
                 yield of_group(group, f"{said}, {why}", partition)
-            elif entry.offset > log.end and (why := _why_beyond(facts, group, partition, entry)):
+            elif entry.offset > log.end and (why := _why_beyond(facts, group, partition[0], entry, log)):
                 yield of_group(group, f"{said}, beyond the end {log.end}{why}", partition)
 
 
-def _why_beyond(facts: Facts, group: Group, partition: TopicPartition, entry: Offset) -> str:
-    log = facts.logs[partition]
+def _why_beyond(facts: Facts, group: Group, topic: str, entry: Offset, log: Log) -> str:
     if log.created_ms is not None and entry.committed_ms is not None and entry.committed_ms < log.created_ms:
         return f": the topic was created anew at {clock(log.created_ms)}, after the commit"
-    gone = [each for each in facts.incidents if each.kind == DELETED and each.text("topic") == partition[0]]
+    gone = [each for each in facts.incidents if each.kind == DELETED and each.text("topic") == topic]
     if gone:
         return f": the topic was deleted at {clock(gone[-1].last_ms)} and created anew"
     if not log.end and not group.members and group.group_id not in facts.asked:
@@ -68,31 +55,28 @@ def _why_beyond(facts: Facts, group: Group, partition: TopicPartition, entry: Of
 
 
 def offset_moved_back(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield commits that moved an offset back, while the group has not passed the former offset."""
+    """A commit moved an offset back."""
     for group in facts.groups:
         for back in group.moved_back:
-            entry = group.offsets.get(back.partition)
+            entry, where = group.offsets.get(back.partition), place(back.partition)
             if entry is not None and entry.offset < back.before:
-                yield of_group(
-                    group,
-                    f"{back.client_id!r} moved the offset of {group} in {place(back.partition)} back from "
-                    f"{back.before} to {back.after} at {clock(back.wall_ms)}: "
-                    f"{counted(back.before - entry.offset, 'record')} are read again",
-                    back.partition,
-                )
+                moved = f"{back.client_id!r} moved the offset of {group} in {where} back from {back.before}"
+                again = f"{counted(back.before - entry.offset, 'record')} are read again"
+                said = f"{moved} to {back.after} at {clock(back.wall_ms)}: {again}"
+                yield of_group(group, said, back.partition)
 
 
 def offsets_expired(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield groups whose offsets have expired, and which have not committed since."""
+    """The committed offsets of its group have expired."""
     for each in facts.incidents:
-        group = facts.by_id.get(each.text("group"))
+        group = facts.group_of(each)
         if each.kind == EXPIRED and group is not None and not group.offsets and not group.members:
             why = "(offsets.retention.minutes): it begins where auto.offset.reset says"
             yield of_group(group, f"the offsets of {group} have expired {when(each)} {why}")
 
 
 def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield offsets that cannot be read since an open transaction has committed them."""
+    """An open transaction has committed the offset of the partition."""
     for group in facts.groups:
         for producer_id in dict.fromkeys(group.held.values()):
             held = sorted(partition for partition, owner in group.held.items() if owner == producer_id)
@@ -103,8 +87,8 @@ def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield lags that an open transaction causes: a reader of committed records is at its begin."""
-    for group, partition, entry, log in _behind(facts):
+    """A transaction is open there."""
+    for group, partition, entry, log in facts.behind():
         if log.stable is None or not log.stable <= min(entry.offset, log.end - 1):
             continue
         owners = [each for each in facts.transactions if each.is_open and partition in each.partitions]
@@ -131,7 +115,7 @@ def _transaction(facts: Facts, producer_id: int) -> str:
     """Say whose transaction this is, since when it is open, and until when at most."""
     found = _of_producer(facts, producer_id)
     if found is None:
-        return f"the transaction of producer {producer_id}"
+        return "an open transaction" if producer_id < 0 else f"the transaction of producer {producer_id}"
     said = f"the transaction of {found.transactional_id!r} (producer {producer_id}, {found.state})"
     if found.started_ms < 0:
         return said
@@ -141,59 +125,45 @@ def _transaction(facts: Facts, producer_id: int) -> str:
 
 
 def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield lags of which every offset is a marker of a transaction, of groups that somebody asks for: all is read."""
-    for group, partition, entry, log in _behind(facts):
+    """The last offsets are markers of transactions."""
+    for group, partition, entry, log in facts.behind():
         if group.group_id in facts.asked and entry.has_unread is False and log.stable in (None, log.end):
             lag = f"its lag of {log.end - entry.offset}, from {entry.offset} on"
             what = f"{lag}, is markers and aborted records of transactions"
             yield of_group(group, f"{group} has read every record of {place(partition)}: {what}", partition)
 
 
-def _behind(facts: Facts) -> Iterator[tuple[Group, TopicPartition, Offset, Log]]:
-    """Yield the committed offsets that have a lag."""
-    for group in facts.groups:
-        for partition, entry, log in facts.offsets_of(group):
-            if log.start <= entry.offset < log.end:
-                yield group, partition, entry, log
-
-
 def transaction_timed_out(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield transactions that the broker has aborted since they were open for too long, until their producer begins."""
+    """Its transaction was open for longer than its timeout, and was aborted."""
     current = {each.transactional_id: each for each in facts.transactions}
     for each in facts.incidents:
         name, producer_id = each.text("transactional_id"), each.number("producer_id")
         found = current.get(name)
-        is_over = found is not None and (found.producer_id, found.state in _BEGAN_ANEW) != (
-            producer_id,
-            False,
-        )
+        is_over = found is not None and (found.producer_id != producer_id or found.state in _BEGAN_ANEW)
         if each.kind == TIMED_OUT and not is_over:
-            sentence = (
-                f"the transaction of {name!r} (producer {producer_id}) was aborted at {clock(each.last_ms)}: it was "
-                f"open for longer than its timeout, {span(each.number('timeout_ms'))}; its producer is fenced "
-                "(INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)"
-            )
-            yield Finding("", "transaction", name, sentence)
+            said = f"the transaction of {name!r} (producer {producer_id}) was aborted"
+            why = f"it was open for longer than its timeout, {span(each.number('timeout_ms'))}"
+            hears = "its producer is fenced (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)"
+            yield Finding("", "transaction", name, f"{said} at {clock(each.last_ms)}: {why}; {hears}")
 
 
 def transaction_hangs(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield transactions that should be over by their own timeout."""
+    """A transaction is open beyond its timeout."""
     for each in facts.transactions:
         late_ms = now - each.started_ms - each.timeout_ms
         if each.state == "Ongoing" and each.started_ms >= 0 and each.timeout_ms and late_ms > 60_000:
-            sentence = f"{_transaction(facts, each.producer_id)} should have ended {span(late_ms)} ago, by its timeout"
-            yield Finding("", "transaction", each.transactional_id, sentence)
+            said = f"{_transaction(facts, each.producer_id)} should have ended {span(late_ms)} ago, by its timeout"
+            yield Finding("", "transaction", each.transactional_id, said)
 
 
 def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield partitions with records to read that their member does not fetch."""
+    """It has paused, or does not poll."""
     for group, member in _settled(facts, now):
-        late = []
-        for partition in member.partitions:
+        late, fetched = [], member.fetched
+        for partition in member.partitions if member.positions is not None else ():
             log, entry = facts.logs.get(partition), group.offsets.get(partition)
-            if log is None or log.problem or member.positions is None or partition in member.positions:
-                continue
-            if max(log.start, -1 if entry is None else entry.offset) < log.readable:
+            offset = -1 if entry is None else entry.offset
+            if log is not None and partition not in fetched and max(log.start, offset) < log.readable:
                 late.append(partition)
         if late:
             said = f"{listed(map(place, late))} since {clock(group.since_ms or 0)} and does not fetch"
@@ -202,69 +172,79 @@ def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def never_committed(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield partitions that a member has read and for which the group has committed nothing."""
+    """The consumer commits nothing."""
     for group, member in _settled(facts, now):
-        read = [each for each in _uncommitted(group, member) if each[1].last > each[1].first]
-        if read:
-            said = listed(f"{place(partition)} up to {position.last}" for partition, position in read)
+        if read := _read(group, member.fetched):
             since = f"committed nothing since {clock(group.since_ms or 0)}"
-            places = [partition for partition, _ in read]
-            yield of_group(group, f"member {member} of {group} has read {said} and {since}", *places)
+            said = f"member {member} of {group} has read {listed(read.values())} and {since}"
+            yield of_group(group, said, *read)
     for group in facts.groups:
         left = group.last_left
         if left is None or group.members or group.group_id not in facts.asked:
             continue  # to read and not to commit may be meant
-        parts = [
-            (partition, position)
-            for partition, position in left.positions.items()
-            if position.last > position.first
-            and partition not in group.offsets
-            and partition not in group.held
-        ]
-        if parts:
-            said = listed(f"{place(partition)} up to {position.last}" for partition, position in parts)
-            sentence = f"{left.client} has read {said} as a member of {group} and left: it has committed nothing there"
-            yield of_group(group, sentence, *(partition for partition, _ in parts))
+        if read := _read(group, left.positions):
+            said = f"{left.client} has read {listed(read.values())} as a member of {group} and left"
+            yield of_group(group, f"{said}: it has committed nothing there", *read)
+    yield from _owned_and_not_committed(facts)
 
 
-def _uncommitted(group: Group, member: Member) -> list[tuple[TopicPartition, Position]]:
-    """Return the partitions that a member fetches and that have no committed offset, not in a transaction either."""
-    return [
-        (partition, position)
-        for partition, position in sorted((member.positions or {}).items())
-        if partition in member.partitions and partition not in group.offsets and partition not in group.held
-    ]
+def _owned_and_not_committed(facts: Facts) -> Iterator[Finding]:
+    """Yield partitions with records that are owned and have no offset, of asked groups of which no Fetch is known."""
+    for group in facts.groups:
+        if group.state != "Stable" or group.group_id not in facts.asked:
+            continue
+        known = group.offsets.keys() | group.held.keys() | group.untold
+        for member in (each for each in group.members if each.positions is None):
+            counts = {
+                partition: log.readable - log.start
+                for partition in member.partitions
+                if partition not in known
+                and (log := facts.logs.get(partition)) is not None
+                and log.readable > log.start
+            }
+            if counts:
+                said = f"{listed(map(place, counts))}, with {counted(sum(counts.values()), 'record')}"
+                yield of_group(group, f"{group} has committed nothing in {said}, owned by {member}", *counts)
+
+
+def _read(group: Group, positions: Positions) -> dict[tuple[str, int], str]:
+    """Return the partitions that somebody has read and that have no offset, each with how far."""
+    return {
+        partition: f"{place(partition)} up to {position.last}"
+        for partition, position in group.uncommitted(positions).items()
+        if position.last > position.first
+    }
 
 
 def began_at_the_end(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield partitions that a member without a committed offset reads from the end: the records before are not read."""
+    """It had no committed offset, and `auto.offset.reset` is latest."""
     for group, member in _settled(facts, now):
         skipped = [
-            (partition, log.end, log.end - log.start)
-            for partition, position in _uncommitted(group, member)
+            (partition, log)
+            for partition, position in group.uncommitted(member.fetched).items()
             if (log := facts.logs.get(partition)) is not None and not log.problem
             if position.first == position.last == log.end > log.start
         ]
         if skipped:
-            said = listed(f"{place(partition)} at {end}, the end" for partition, end, _ in skipped)
-            count = counted(sum(count for *_, count in skipped), "record")
+            said = listed(f"{place(partition)} at {log.end}, the end" for partition, log in skipped)
+            count = counted(sum(log.end - log.start for _, log in skipped), "record")
             why = f"had no committed offset and began to read {said}: it does not read the {count} before"
-            yield of_group(group, f"member {member} of {group} {why}", *(each[0] for each in skipped))
+            yield of_group(group, f"member {member} of {group} {why}", *dict(skipped))
 
 
 def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield partitions whose records wait: no commit for long, or commits that do not keep up."""
+    """The members commit too slowly, or no longer."""
     for group, member in _settled(facts, now):
-        for partition, entry, log in facts.offsets_of(group):
-            position = (member.positions or {}).get(partition)  # without one `not_fetched` says so
-            if partition not in member.partitions or position is None or entry.committed_ms is None:
+        fetched = member.fetched
+        for partition, entry, log in facts.offsets_of(group) if fetched else ():
+            position = fetched.get(partition)  # without one `not_fetched` says so
+            if position is None or entry.committed_ms is None or entry.unread_ms is None:
                 continue
-            if entry.unread_ms is None or not log.start <= entry.offset < log.readable:
+            if not log.start <= entry.offset < log.readable:
                 continue
-            ago_ms = now - entry.committed_ms
             if now - max(entry.unread_ms, group.since_ms or 0) < _SLOW_MS:
                 continue
-            if ago_ms < _SLOW_MS:
+            if (ago_ms := now - entry.committed_ms) < _SLOW_MS:
                 how = f"it is slow, not stuck: {member} committed {entry.offset} {span(ago_ms)} ago"
             else:
                 last = f"the last commit, {entry.offset}, was {span(ago_ms)} ago"
@@ -276,23 +256,23 @@ def stuck_or_slow(facts: Facts, now: int) -> Iterator[Finding]:
 def _settled(facts: Facts, now: int) -> Iterator[tuple[Group, Member]]:
     """Yield the members of groups that are stable for long enough to have fetched and committed."""
     for group in facts.groups:
-        if group.state != "Stable" or group.since_ms is None or now - group.since_ms < _SETTLED_MS:
-            continue
-        if not facts.is_time_still:
+        if facts.is_settled(group, now):
             yield from ((group, member) for member in group.members)
 
 
 def topic_unsubscribed(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield topics that a group has offsets and a lag in, and that none of its members subscribes to."""
+    """The group read the topic before, and no member subscribes to it now."""
     for group in facts.groups:
         topics = group.topics
         if group.state != "Stable" or topics is None or not any(member.topics for member in group.members):
             continue
-        late: dict[str, dict[TopicPartition, int]] = {}
-        for partition, entry, log in facts.offsets_of(group):
-            if partition[0] not in topics and entry.offset < log.end:
-                late.setdefault(partition[0], {})[partition] = log.end - max(entry.offset, log.start)
-        for topic, lags in late.items():
-            who = f"none of its {counted(len(group.members), 'member')} subscribes"
-            said = f"{group} lags by {sum(lags.values())} in {topic}, to which {who}"
-            yield of_group(group, f"{said}: they read {listed(sorted(topics))}", *lags)
+        lags = {
+            partition: log.end - max(entry.offset, log.start)
+            for partition, entry, log in facts.offsets_of(group)
+            if partition[0] not in topics and entry.offset < log.end
+        }
+        for topic in dict.fromkeys(name for name, _ in lags):
+            here = {partition: lag for partition, lag in lags.items() if partition[0] == topic}
+            said = f"{group} lags by {sum(here.values())} in {topic}, to which none of its"
+            who = f"{counted(len(group.members), 'member')} subscribes: they read {listed(sorted(topics))}"
+            yield of_group(group, f"{said} {who}", *here)

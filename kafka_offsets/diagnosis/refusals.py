@@ -9,6 +9,8 @@ from kafka_offsets.diagnosis.findings import (
     ASKED_WITHIN_MS,
     Finding,
     counted,
+    error_of,
+    is_member,
     of_client,
     refused,
     span,
@@ -31,7 +33,7 @@ _THROTTLED_WITHIN_MS = 11_000
 
 
 def denied(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield what clients may not do by the ACLs."""
+    """No ACL allows it, or one denies it."""
     for each in refused(facts, *_DENIED):
         error, kind = each.text("error"), _DENIED[each.text("error")]
         what = f"{kind.replace('_', ' ')} {each.text(kind)!r}" if kind and each.text(kind) else "the cluster"
@@ -41,7 +43,7 @@ def denied(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def not_authenticated(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield clients that fail to prove who they are, or with a mechanism that is not enabled."""
+    """The mechanism is not enabled at the listener, or the password is wrong."""
     for each in refused(facts, "UNSUPPORTED_SASL_MECHANISM"):
         asks, served = each.text("offered"), each.text("served") or "others"
         said = f"{who(each)} asks for the SASL mechanism {asks}, {when(each)}; this listener has {served}"
@@ -52,7 +54,7 @@ def not_authenticated(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def foreign_protocol(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield connections that speak something else than the port expects."""
+    """It speaks TLS, or HTTP, to a plaintext port."""
     for each in _recent(facts, FOREIGN, now - ASKED_WITHIN_MS):
         yield of_client(each, f"{who(each)} sends {each.text('protocol')}, {when(each)}")
 
@@ -62,27 +64,14 @@ def _recent(facts: Facts, kind: str, after_ms: int) -> list[Incident]:
 
 
 def version_not_served(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield requests whose API or version the broker does not serve."""
+    """It asks for an API or a version that this broker does not serve."""
     for each in _recent(facts, UNSERVED, now - ASKED_WITHIN_MS):
         said = f"{who(each)} sends {each.text('api')}, {when(each)}"
         yield of_client(each, f"{said}, which is not served{each.text('range')}")
 
 
-def session_timeout_refused(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield joins whose session timeout the broker does not allow."""
-    for each in refused(facts, "INVALID_SESSION_TIMEOUT"):
-        group = facts.by_id.get(each.text("group"))
-        if group is None or not group.members:
-            asked = f" of {span(each.number('offered'))}" if each.number("offered") else ""
-            yield of_client(
-                each,
-                f"{who(each)} cannot join group {each.text('group')!r}, refused {when(each)}: its session "
-                f"timeout{asked} is outside group.min.session.timeout.ms and group.max.session.timeout.ms",
-            )
-
-
 def commit_refused(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield refused commits that no other rule explains."""
+    """The sender is no member of this generation, or the request is refused for another reason."""
     removed = {each.text("member") for each in facts.incidents if each.kind == REMOVED}
     for each in refused(facts):
         error = each.text("error")
@@ -90,26 +79,20 @@ def commit_refused(facts: Facts, now: int) -> Iterator[Finding]:
             continue
         if each.text("member") and each.text("member") in removed:
             continue
-        group = facts.by_id.get(each.text("group"))
-        if (
-            error in _NOT_A_MEMBER
-            and group is not None
-            and any(each.text("client") == m.client_id for m in group.members)
-        ):
+        group = facts.group_of(each)
+        if error in _NOT_A_MEMBER and group is not None and is_member(group, each):
             continue  # it has joined again, or was late in a rebalance
-        why = f" ({each.text('message')})" if each.text("message") else ""
+        why = ""
         if error in _NOT_A_MEMBER and not each.text("member") and group is not None and group.members:
             why = f": the group has {counted(len(group.members), 'member')}, and only they commit"
         elif error == "OFFSET_METADATA_TOO_LARGE":
             why = ": the metadata is longer than offset.metadata.max.bytes"
-        yield of_client(
-            each,
-            f"a commit of {who(each)} for group {each.text('group')!r} was refused {when(each)}: {error}{why}",
-        )
+        said = f"a commit of {who(each)} for group {each.text('group')!r} was refused {when(each)}"
+        yield of_client(each, f"{said}: {error_of(each)}{why}")
 
 
 def producer_fenced(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield producers that another one with the same transactional id, or a time-out, has fenced."""
+    """Another producer began with its transactional id, or its transaction timed out."""
     for each in refused(facts, *FENCED):
         name = each.text("transactional_id")
         said = f"{each.text('api')} of {who(each)}{f' of transactional id {name!r}' if name else ''}"
@@ -118,17 +101,16 @@ def producer_fenced(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def produce_refused(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield batches that the broker did not append, and that no other rule is about."""
+    """The broker refused their batch."""
     said_elsewhere = {*_DENIED, *FENCED, "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"}
     for each in refused(facts):
-        error, message = each.text("error"), each.text("message")
-        if each.text("api") == "Produce" and error not in said_elsewhere:
+        if each.text("api") == "Produce" and each.text("error") not in said_elsewhere:
             said = f"records of {who(each)} for topic {each.text('topic')} were refused {when(each)}"
-            yield of_client(each, f"{said}: {error}{f' ({message})' if message else ''}")
+            yield of_client(each, f"{said}: {error_of(each)}")
 
 
 def throttled(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield clients that a quota makes wait."""
+    """It exceeds a quota."""
     for each in facts.incidents:
         if each.kind == THROTTLED and each.last_ms > now - _THROTTLED_WITHIN_MS - each.number("ms"):
             most = span(each.number("ms"))
@@ -138,7 +120,7 @@ def throttled(facts: Facts, now: int) -> Iterator[Finding]:
 
 
 def fault_active(facts: Facts, now: int) -> Iterator[Finding]:
-    """Yield the faults of the test that are active and have struck."""
+    """A fault that the test injected is still active."""
     for each in facts.faults:
         if each.hits:
             struck = f"it has struck {counted(each.hits, 'request')}"

@@ -32,121 +32,87 @@ class Rule(NamedTuple):
 
 _TEXTS = """
 fault-active: Clients hear errors, wait or lose their connection.
-  A fault that the test injected is still active.
   Remove it: `fault.remove()`, or inject it with `with`.
 foreign-protocol: A client does not connect.
-  It speaks TLS, or HTTP, to a plaintext port.
   Give the client `security.protocol` of the listener, or the listener TLS.
 version-not-served: A client disconnects, or says UNSUPPORTED_VERSION.
-  It asks for an API or a version that this broker does not serve.
   Let the client ask with ApiVersions, or use another release of it; `profile` narrows versions.
 not-authenticated: A client does not connect, or says that authentication failed.
-  The mechanism is not enabled at the listener, or the password is wrong.
   Compare `sasl.mechanism`, the name and the password with those of the listener.
 partition-unknown: Nothing is read from a partition, nothing produced to it, and its lag is not known.
-  No broker leads it, its log is being opened, or its disk refuses.
   Start a broker that has a replica of it, or look at its log directory.
 group-unavailable: Commits and joins of a group wait or are refused.
-  Its coordinator loads the partition of the offsets topic, or there is no coordinator.
   Wait until it has loaded; start the broker that leads that partition.
 denied: A client hears an authorization error, or sees no topics.
-  No ACL allows it, or one denies it.
   Add an ACL for its principal: `allow(...)`.
 topic-missing: A consumer gets no records, a producer no answer.
-  The topic does not exist, and is not created on request.
   Correct the name, or create the topic.
+creation-refused: A topic is not there although a program has created it.
+  Look at the error that the program got; the replication factor is at most the number of brokers.
 protocols-differ: A member cannot join: INCONSISTENT_GROUP_PROTOCOL.
-  It has no assignor in common with the members.
   Give all members of the group the same `partition.assignment.strategy`.
 session-timeout-refused: A member cannot join: INVALID_SESSION_TIMEOUT.
-  Its session timeout is outside the limits of the broker.
   Change `session.timeout.ms` of the client, or `group.min.session.timeout.ms` of the broker.
 group-full: A member cannot join: GROUP_MAX_SIZE_REACHED.
-  The group has as many members as `group.max.size` or `group.consumer.max.size` allows.
   Raise the limit, or stop a member.
 instance-taken: A static member hears FENCED_INSTANCE_ID and stops.
-  Another client joined with the same `group.instance.id`.
   Give each client an instance id of its own.
 instance-in-use: A static member hears UNRELEASED_INSTANCE_ID.
-  A member with the same `group.instance.id` has not left.
   Stop it, or wait for the end of its session.
 nobody-joined: A group does not exist.
-  No client has asked to join it, or each was refused.
   Compare `group.id` and the address; a consumer joins when it polls.
 member-removed: Partitions have another owner, and commits are refused with UNKNOWN_MEMBER_ID.
-  The broker removed a member: no heartbeat, or it did not rejoin in time.
   Poll more often than `max.poll.interval.ms`; raise `session.timeout.ms` if pauses are long.
 member-left-late: A member has left although its process runs.
-  The application took longer than `max.poll.interval.ms` between two polls.
   Process fewer records a poll (`max.poll.records`), or raise `max.poll.interval.ms`.
 rebalance-waits: A group does not become stable.
-  It waits for a member that is silent, or for the clock of the test.
   Let the member poll, or end it; advance the clock of the test.
 rebalances-repeat: A group is rarely stable, and records are read again and again.
-  Members join, leave or are removed all the time.
   Look at who starts them: slow polls, restarts, consumers that are made for each test.
 subscription-matches-nothing: A member gets no partitions.
-  None of its topics exists, or its expression matches none.
   Correct the name or the expression, or create the topic.
+partitions-unassigned: Nobody reads some partitions of a topic.
+  Classic clients look for new partitions every `metadata.max.age.ms` (5 min): shorten it, or add partitions first.
 offset-outside: A consumer begins elsewhere than it had committed, or its lag is negative.
-  Its records were deleted, or the topic was created anew.
   Reset the offsets; look at `auto.offset.reset` and the retention of the topic.
 offsets-expired: A consumer reads all records again, or none of those before.
-  The committed offsets of its group have expired.
   Raise `offsets.retention.minutes`, or keep a member in the group.
 offset-moved-back: Records are read twice.
-  A commit moved an offset back.
   Commit the position after the last record; let one process commit a partition.
 offset-held: A consumer does not begin to read: UNSTABLE_OFFSET_COMMIT.
-  An open transaction has committed the offset of the partition.
   End the transaction; `kafka-offsets transactions abort` ends one whose producer is gone.
 lag-is-transaction: A reader of committed records stops before the end.
-  A transaction is open there.
   Commit or abort it; shorten `transaction.timeout.ms`.
 transaction-hangs: Readers of committed records stop.
-  A transaction is open beyond its timeout.
   Abort it: `kafka-offsets transactions abort`.
 transaction-timed-out: A producer hears that it is fenced.
-  Its transaction was open for longer than its timeout, and was aborted.
   Raise `transaction.timeout.ms`, or end transactions sooner; make a new producer.
 producer-fenced: A producer hears INVALID_PRODUCER_EPOCH or PRODUCER_FENCED.
-  Another producer began with its transactional id, or its transaction timed out.
   Give each producer its own `transactional.id`, and make a new producer.
 only-markers: The lag stays above 0 although every record was read.
-  The last offsets are markers of transactions.
   Compare records, not offsets; a consumer that commits its position passes them.
 commit-refused: Offsets are not committed.
-  The sender is no member of this generation, or the request is refused for another reason.
   Commit as a member, or while the group is empty.
 produce-refused: Records do not arrive.
-  The broker refused their batch.
   Read the error: the size, the timestamp or the state of the producer is not accepted.
 throttled: A client is slow.
-  It exceeds a quota.
   Raise the quota, or send less.
 not-fetched: A member has partitions, and their records are not read.
-  It has paused, or does not poll.
   Resume the partitions; look at what the application does between two polls.
 never-committed: Records are read, and the lag does not become smaller.
-  The consumer commits nothing.
   Set `enable.auto.commit`, or commit after processing.
 began-at-the-end: A consumer does not get the records that were there before it.
-  It had no committed offset, and `auto.offset.reset` is latest.
   Set `auto.offset.reset=earliest`, or produce after it reads: `wait_for(consuming(group))`.
 stuck-or-slow: The lag does not become 0.
-  The members commit too slowly, or no longer.
   Slow: more members or partitions. Stuck: look at what the application does with the record at that offset.
 topic-unsubscribed: The lag in one topic grows.
-  The group read the topic before, and no member subscribes to it now.
   Subscribe to it again, or delete its offsets.
 empty-with-lag: Nobody reads.
-  The broker removed all members of the group.
   Start a consumer; see why the last one was removed.
 members-without-partitions: A consumer gets no records.
-  The group has more members than its topics have partitions.
   Add partitions, or stop members.
 """
-"""Of each rule its name and the symptom, the cause, and what usually helps."""
+"""Of each rule its name and the symptom, and what usually helps. The cause is what its function says of itself."""
 
 _FINDS: tuple[Callable[[Facts, int], Iterator[Finding]], ...] = (
     refusals.fault_active,
@@ -157,8 +123,9 @@ _FINDS: tuple[Callable[[Facts, int], Iterator[Finding]], ...] = (
     progress.group_unavailable,
     refusals.denied,
     members.topic_missing,
+    members.creation_refused,
     members.protocols_differ,
-    refusals.session_timeout_refused,
+    members.session_timeout_refused,
     members.group_full,
     members.instance_taken,
     members.instance_in_use,
@@ -168,6 +135,7 @@ _FINDS: tuple[Callable[[Facts, int], Iterator[Finding]], ...] = (
     members.rebalance_waits,
     members.rebalances_repeat,
     members.subscription_matches_nothing,
+    members.partitions_unassigned,
     progress.offset_outside,
     progress.offsets_expired,
     progress.offset_moved_back,
@@ -192,14 +160,10 @@ _FINDS: tuple[Callable[[Facts, int], Iterator[Finding]], ...] = (
 
 def _rules() -> Iterator[Rule]:
     lines = _TEXTS.strip().splitlines()
-    texts = {
-        name: (symptom, lines[at + 1].strip(), lines[at + 2].strip())
-        for at in range(0, len(lines), 3)
-        for name, _, symptom in [lines[at].partition(": ")]
-    }
-    for find in _FINDS:
-        name = find.__name__.replace("_", "-")
-        yield Rule(name, *texts[name], find)
+    for find, head, cure in zip(_FINDS, lines[::2], lines[1::2], strict=True):
+        name, _, symptom = head.partition(": ")
+        assert name == find.__name__.replace("_", "-"), name
+        yield Rule(name, symptom, (find.__doc__ or "").partition("\n")[0], cure.strip(), find)
 
 
 RULES = tuple(_rules())

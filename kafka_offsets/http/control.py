@@ -25,7 +25,6 @@ from kafka_offsets.testing.clock import ManualClock
 from kafka_offsets.testing.contents.groups import (
     GroupSummary,
     TopicSummary,
-    group_ids,
     group_summaries,
     topic_summaries,
 )
@@ -52,9 +51,6 @@ WAIT_SECONDS = 4.0
 """The default timeout of requests that wait: Jest ends a test after 5 s, and then nobody sees why a wait has failed."""
 
 MAX_WAIT_SECONDS = 600.0
-
-_GROUPS_AT_ONCE = 50
-"""The summary keeps the broker busy for about 2 ms for so many groups with 20 offsets each."""
 
 _MOST_EXPLAINED_BYTES = 32 << 10
 
@@ -288,11 +284,7 @@ class ControlledBroker:
         It is read in parts, between which the broker serves its clients, so not everything is of one moment.
         """
         topics, unknown = self.broker._when_open(topic_summaries)
-        ids = self.broker._when_open(group_ids)
-        summaries: list[GroupSummary] = []
-        for first in range(0, len(ids), _GROUPS_AT_ONCE):
-            part = ids[first : first + _GROUPS_AT_ONCE]
-            summaries += self.broker._when_open(partial(group_summaries, wanted=part))
+        summaries = self.broker._groups_in_parts(group_summaries)
         return SummaryView(topics, summaries, unknown)
 
     def why(self, group: str | None = None) -> list[Finding]:

@@ -7,15 +7,16 @@ committed offset of a partition, which `kafka_offsets_group_committed_offset` is
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kafka_offsets import lag as rule
 from kafka_offsets.broker.network.prometheus import Collector
 from kafka_offsets.diagnosis.findings import Findings
 from kafka_offsets.diagnosis.rules import RULES
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.broker import Broker
-from kafka_offsets.testing.contents.groups import GroupProgress, Overview
+from kafka_offsets.testing.contents.groups import GroupProgress, LogEnds, all_log_ends, group_progress
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -42,9 +43,14 @@ class _Overviews:
         self._broker = broker
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the current metrics."""
-        found = self._broker.overview()
-        return [*_of_topics(found), *_of_groups(found.groups), _of_findings(self._broker.why())]
+        """Return the current metrics. They are read in parts, between which the broker serves its clients."""
+        broker = self._broker
+        groups = broker._groups_in_parts(group_progress)
+        return [
+            *_of_topics(broker._when_open(all_log_ends)),
+            *_of_groups(groups),
+            _of_findings(broker.why()),
+        ]
 
 
 def _of_findings(findings: Findings) -> GaugeMetricFamily:
@@ -60,14 +66,14 @@ def _of_findings(findings: Findings) -> GaugeMetricFamily:
     return gauge
 
 
-def _of_topics(found: Overview) -> list[GaugeMetricFamily]:
+def _of_topics(partitions: Mapping[TopicPartition, LogEnds]) -> list[GaugeMetricFamily]:
     from prometheus_client.core import GaugeMetricFamily
 
     low = GaugeMetricFamily("kminion_kafka_topic_partition_low_water_mark", "first offset", labels=_PARTITION)
     high = GaugeMetricFamily(
         "kminion_kafka_topic_partition_high_water_mark", "end of what consumers can read", labels=_PARTITION
     )
-    for (topic, index), ends in found.partitions.items():
+    for (topic, index), ends in partitions.items():
         low.add_metric([topic, str(index)], ends.log_start_offset)
         high.add_metric([topic, str(index)], ends.high_watermark)
     return [low, high]

@@ -61,6 +61,9 @@ WAIT_SECONDS = 10.0
 _MOST_EXPLAINED = 3
 """So many findings explain a failed assertion or wait; the report of the test has all."""
 
+_GROUPS_AT_ONCE = 25
+"""So many groups with 20 members and offsets each keep the broker busy for about 2 ms."""
+
 _OPENING_SECONDS = 300.0
 """How long anything waits for long logs that are opened after a start: gigabytes are then."""
 
@@ -354,13 +357,19 @@ class Broker(EmbeddedBroker):
         """
         active = [] if self._faults is None else self._faults.active
         backs = facts.moves_back(() if self._recorder is None else self._recorder.requests(), group)
+        gathering = facts.Gathering(group, faults=active, backs=backs)
+        while self._when_open(gathering.step):
+            pass
+        return diagnose(gathering.facts(), self._call(lambda server: server.core.clock.now().wall_ms), group)
 
-        def poll(core: BrokerCore) -> Findings:
-            """Diagnose, in the broker's thread."""
-            found = facts.gather(core, group, faults=active, backs=backs)
-            return diagnose(found, core.clock.now().wall_ms, group)
-
-        return self._when_open(poll)
+    def _groups_in_parts(self, read: Callable[[BrokerCore, list[str]], list[T]]) -> list[T]:
+        """Return what a function reads of all groups, some at a time: the broker serves its clients in between."""
+        ids = self._when_open(groups.group_ids)
+        found: list[T] = []
+        while ids:
+            found += self._when_open(lambda core: read(core, ids[:_GROUPS_AT_ONCE]))
+            del ids[:_GROUPS_AT_ONCE]
+        return found
 
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.

@@ -7,9 +7,10 @@ import pytest
 
 from kafka_offsets import Broker
 from kafka_offsets.errors import StorageError
+from kafka_offsets.http import metrics
 from kafka_offsets.storage.files import memory_content
 from kafka_offsets.testing.faults.control import Faults
-from tests.broker.fault_requests import commit, connect, produce, produced
+from tests.broker.fault_requests import commit, connect, fetch, fetched, produce, produced
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -57,6 +58,22 @@ def test_a_disk_is_slow_or_fails_to_sync(tmp_path: Path) -> None:
         assert produced(produce(client, 0)) == [(0, 56)]  # what was not synced is never taken for durable
     with suppress(StorageError):
         broker.stop()
+
+
+def test_what_observes_a_broker_is_struck_by_no_fault_of_the_disk() -> None:
+    """A scrape, a report or a wait took the one error that was meant for a client."""
+    with Broker(record=True) as broker, connect(broker) as client:
+        broker.produce("t", ["a", "b"])
+        broker.commit("g", {("t", 0): 1})
+        fault = broker.faults.disk_error("read", path="t-0/", n=1)
+        assert [each.name for each in broker.why("g")] == []
+        assert metrics.read(broker)
+        assert any("g" in line for line in broker.report())
+        assert [each.value for each in broker.consume_all("t")] == [b"a", b"b"]
+        broker.assert_produced("t", ["a", "b"])
+        assert fault.hits == 0
+        assert fetched(fetch(client, 0)) == {0: 56}
+        assert fault.hits == 1
 
 
 def test_without_memory_a_write_is_refused_and_the_broker_lives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,8 +116,8 @@ class Played:
         for name in TOPICS[:2]:
             self.create(name)
 
-    def _counted(self, is_decided: bool) -> bool:
-        self.decided += is_decided
+    def _counted(self, is_decided: bool | None) -> bool | None:
+        self.decided += is_decided is not False
         return is_decided
 
     def create(self, name: str) -> None:
@@ -380,6 +380,10 @@ def test_a_batch_that_the_disk_refuses_gets_the_error_of_a_decoded_one(stuck, ha
         refused = (ErrorCode.KAFKA_STORAGE_ERROR, -1, -1)
         found = [(answer.error_code, answer.base_offset, answer.log_start_offset) for answer in answers]
         assert found == [refused] * 3 if stuck else [refused, (0, 2, 0), (0, 3, 0)]
+        kept = [
+            (each.text("topic"), each.text("error"), each.count) for each in played.core.responses.incidents
+        ]
+        assert kept == ([("t", "KAFKA_STORAGE_ERROR", 3)] if stuck else []), "what is served ends it"
         played.produce((SHAPE, "one"))
         assert played.core.topics.partition("t", 0).log.log_end_offset == (3 if stuck else 5)
         assert (played.decided > 0) == has_shapes

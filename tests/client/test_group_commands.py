@@ -318,8 +318,8 @@ def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> No
             member = connection.call(request, 3).member_id
             connection.call(messages.LeaveGroupRequest("left", member), 1)
         assert tell("groups", "describe", "left") == []
-        assert tell.error.endswith("kafka-offsets: group left has no active members\n")
-        assert "no committed offsets: group left\n" in tell.error
+        assert tell.error.endswith("kafka-offsets: group left has no members\n")
+        assert "nothing is committed by group left\n" in tell.error
         assert "there are no groups" not in tell.error
         tell("groups", "list", "--state", "Stable")
         assert tell.error == "kafka-offsets: none of 2 groups is of these states and types\n"
@@ -489,7 +489,7 @@ def test_a_group_is_described(running: Broker, group: str, tell: Told) -> None:
         f"{group}  orders  0          40              100             60   -            -     -",
         f"{group}  orders  1          0               0               0    -            -     -",
     ]
-    assert tell.error == f"kafka-offsets: group {group} has no active members\n"
+    assert tell.error == f"kafka-offsets: group {group} has no members\n"
     heading, first, _ = map(str.split, tell("groups", "describe", group, "--verbose"))
     assert (heading[3], first[3]) == ("LEADER-EPOCH", "-")
     joined = Joined(running, "described")
@@ -872,7 +872,7 @@ def test_a_group_without_committed_offsets_is_an_error(
         assert tell(*words, "idle", code=1) == []
     finally:
         joined.connection.close()
-    assert tell.error == "kafka-offsets: group idle has no committed offsets\n"
+    assert tell.error == "kafka-offsets: group idle has committed nothing\n"
 
 
 def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
@@ -884,7 +884,7 @@ def test_export_of_all_groups_succeeds_where_one_has_no_committed_offsets(
         assert '"left","orders",0,1' in tell("offsets", "export", "--all-groups", code=0)
     finally:
         joined.connection.close()
-    assert "kafka-offsets: group idle has no committed offsets\n" in tell.error
+    assert "kafka-offsets: group idle has committed nothing\n" in tell.error
 
 
 def test_a_group_may_have_offsets_of_a_deleted_topic(tell: Told, running: Broker) -> None:

@@ -91,6 +91,9 @@ SAMPLES: dict[str, Facts] = {
         _refused("JoinGroup", "GROUP_AUTHORIZATION_FAILED", group="billing", principal="User:alice")
     ),
     "topic-missing": _incidents(_refused("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", topic="order")),
+    "creation-refused": _incidents(
+        _refused("CreateTopics", "INVALID_REPLICATION_FACTOR", topic="refunds", message="1 broker is there")
+    ),
     "protocols-differ": _incidents(
         _refused("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL", offered="cooperative-sticky")
     ),
@@ -119,6 +122,7 @@ SAMPLES: dict[str, Facts] = {
     "subscription-matches-nothing": _group(
         members=(replace(WORKER, topics=frozenset({"order"}), partitions=()),)
     ),
+    "partitions-unassigned": replace(HEALTHY, topics={"orders": 3}),
     "offset-outside": _group(Log(8, 9, 9)),
     "offsets-expired": _incidents(
         _incident(EXPIRED), group=replace(GONE, offsets={}, exists=False), asked=frozenset({"billing"})

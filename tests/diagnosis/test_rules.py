@@ -10,7 +10,7 @@ from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Position
 from kafka_offsets.diagnosis.rules import RULES, diagnose
 from tests.conftest import GeneratedPart
-from tests.diagnosis.samples import HEALTHY, NOW, PLACE, SAMPLES, STABLE, WORKER
+from tests.diagnosis.samples import HEALTHY, LOG, NOW, PLACE, SAMPLES, STABLE, WORKER
 from tests.drivers.core import make_core
 from tests.drivers.members import Consumer
 
@@ -56,6 +56,17 @@ def test_what_is_not_known_is_not_guessed() -> None:
         replace(STABLE, since_ms=None, members=(unknown, replace(unknown, member_id="b", partitions=())))
     ]
     assert not diagnose(replace(facts, groups=groups), NOW)
+
+
+def test_an_owner_of_whom_no_fetch_is_known_has_committed_nothing_where_that_is_known() -> None:
+    facts = Facts([replace(STABLE, offsets={})], {"orders": 1}, {PLACE: LOG}, asked=frozenset({"billing"}))
+    assert str(diagnose(facts, NOW)) == (
+        "group 'billing' has committed nothing in orders-0, with 5 records, owned by 'worker-1' at 10.0.0.1"
+    )
+    for changes in ({"untold": {PLACE}}, {"state": "PreparingRebalance"}):
+        assert not diagnose(replace(facts, groups=[replace(STABLE, offsets={}, **changes)]), NOW), changes
+    assert not diagnose(replace(facts, asked=frozenset()), NOW), "nobody asks for the group"
+    assert not diagnose(replace(facts, logs={PLACE: Log(5, 5, 5)}), NOW), "there is nothing to read"
 
 
 def test_a_member_that_came_back_is_none_that_was_removed() -> None:

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from kafka_offsets import testing
 from kafka_offsets.client.commits import VERSION, request
 from kafka_offsets.client.connection import Connection, parse_address
 from kafka_offsets.client.security import ClientSecurity, Login
@@ -602,7 +603,7 @@ def test_the_inspector_explains_a_recorded_request_and_its_response(
 
 
 def test_a_summary_of_groups_and_of_logs(broker: OneBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "_GROUPS_AT_ONCE", 2)
+    monkeypatch.setattr(testing.broker, "_GROUPS_AT_ONCE", 2)
     broker.post("create_topic", name="orders", partitions=2)
     broker.post("produce", topic="orders", records=["a", "b", "c"], partition=1)
     for number in range(3):

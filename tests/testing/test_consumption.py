@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_offsets.protocol import messages
+from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 from tests.drivers.core import CoreClient, make_core
 from tests.drivers.members import GroupMember, Heartbeat
@@ -48,7 +49,9 @@ def test_clients_of_one_name_have_read_from_the_first_to_the_last_offset(
     for connection in connections:
         consumption.fetched(connection, reader, {("t", 0): 0 if connection == "one" else 2})
     consumption.fetched("one", reader, {("t", 0): 2})
-    assert consumption.since_assigned() == {reader: {("t", 0): (0, 2)}}
+    found: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
+    consumption.add_positions(consumption.connections(), found)
+    assert found == {reader: {("t", 0): (0, 2)}}
 
 
 def test_of_so_many_groups_the_last_member_that_left_is_known() -> None:

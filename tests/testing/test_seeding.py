@@ -185,7 +185,7 @@ def test_assertions_explain_themselves(broker: Broker) -> None:
         broker.assert_lag("nobody", 0)
     assert (
         str(failed.value)
-        == "nothing is committed by group 'nobody', expected a lag of 0 in all\n  why: nobody has joined group 'nobody'"
+        == "group 'nobody' has committed nothing, expected a lag of 0 in all\n  why: nobody has joined group 'nobody'"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import KafkaConsumer
 
 from kafka_offsets.client.connection import Connection, parse_address
@@ -26,6 +27,7 @@ from kafka_offsets.testing import (
 )
 from kafka_offsets.testing.server.facts import gather
 from kafka_offsets.testing.server.recording import RecordedRequest
+from tests.broker.fault_requests import connect, fetch
 from tests.testing.why_clients import CONFIG, consumer, found_at, is_stable, joined, producer, said, until
 
 pytestmark = pytest.mark.slow
@@ -415,6 +417,34 @@ def test_a_fault_that_is_still_active_and_only_while_it_is(broker: Broker) -> No
     reader.close()
 
 
+def test_a_topic_that_was_not_created(broker: Broker) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "client.id": "w1"})
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic("refunds", 1, 3)], validate_only=True)["refunds"].result(10)
+    assert not broker.why(), "it has asked whether it would be created"
+    with pytest.raises(KafkaException):
+        admin.create_topics([NewTopic("refunds", 1, 3)])["refunds"].result(10)
+    sentence = said(broker, "creation-refused", None)
+    assert sentence.startswith("topic refunds was not created for 'w1' at 127.0.0.1, at ")
+    assert "INVALID_REPLICATION_FACTOR (Unable to replicate the partition 3 time(s)" in sentence
+    admin.create_topics([NewTopic("refunds", 1, 1)])["refunds"].result(10)
+    assert not broker.why()
+
+
+def test_partitions_that_came_after_the_assignment(broker: Broker) -> None:
+    reader = joined(broker)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions("orders", 3)])["orders"].result(10)
+    assert not broker.why("billing"), "it is too early to say so"
+    (finding,) = found_at(broker, 9000)
+    assert finding.name == "partitions-unassigned"
+    assert finding.sentence.endswith(", and no member has orders-1, orders-2")
+    reader.close()
+    second = joined(broker)
+    assert not found_at(broker, 9000)
+    second.close()
+
+
 # -- where all is well
 
 
@@ -437,14 +467,16 @@ def test_the_rules_have_different_names() -> None:
 def test_a_disk_that_refuses_does_not_hide_what_is_awaited() -> None:
     """The error of the disk was raised in place of TimeoutError and AssertionError."""
     with Broker(CONFIG, record=True) as broker:
-        broker.create_topic("orders", 1)
-        broker.produce("orders", ["a", "b", "c"])
-        broker.commit("billing", {("orders", 0): 2})
-        with broker.faults.disk_error("read", path="orders-0/"):
+        broker.create_topic("t", 1)
+        broker.produce("t", ["a", "b", "c"])
+        broker.commit("billing", {("t", 0): 2})
+        with broker.faults.disk_error("read", path="t-0/"):
+            with connect(broker) as client:
+                fetch(client, 0)
             with pytest.raises(TimeoutError, match="disk_error"):
                 broker.wait_for(group_stable("billing"), timeout=0.01)
             with pytest.raises(AssertionError, match="1 fewer"):
-                broker.assert_committed("billing", {("orders", 0): 3})
+                broker.assert_committed("billing", {("t", 0): 3})
             assert any("billing" in line for line in broker.report())
 
 

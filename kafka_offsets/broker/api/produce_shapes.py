@@ -72,8 +72,10 @@ class ProduceShapes:
         """Whether responses wait neither for replicas nor for the disk."""
         return self._broker.replicas is None and self._broker.config.fsync != "commit"
 
-    def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
+    def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool | None:
         """Append the batch of a request of a known shape; return False, with no effect, if it must be decoded.
+
+        None if the disk refuses the batch, which is responded as to a decoded request.
 
         frame, body  the request, and where it begins after its header
         """
@@ -109,12 +111,13 @@ class ProduceShapes:
             )
         except StorageError as error:
             broker.topics.report(topic.name, partition.index, error)
-            numbers = _NUMBERS.pack(ErrorCode.KAFKA_STORAGE_ERROR, -1, -1, -1)
-        else:
-            if producers is not None:
-                producers.add(header, offset, max_timestamp, now.wall_ms)
-            broker.appends.record(partition)
-            numbers = _NUMBERS.pack(0, offset, append_time, log.log_start_offset)
+            context.request = context.codecs.decode(frame, body)[0]
+            broker.responses.fail(context, ErrorCode.KAFKA_STORAGE_ERROR)
+            return None
+        if producers is not None:
+            producers.add(header, offset, max_timestamp, now.wall_ms)
+        broker.appends.record(partition)
+        numbers = _NUMBERS.pack(0, offset, append_time, log.log_start_offset)
         response = b"".join((shape.before, frame[4:8], shape.middle, numbers, shape.after))
         broker.responses.respond_encoded(context, response)
         return True

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_offsets.incidents import REFUSED, REMOVED, Incident
+from kafka_offsets.incidents import REFUSED, REMOVED, WHY_REMOVED, Incident
 from kafka_offsets.logs import new_logger
 
-_WHY = {
-    "session": "no heartbeat for %d ms",
-    "join": "it did not join again within %d ms",
-    "sync": "it did not ask for its assignment within %d ms",
-    "revocation": "it did not give up its partitions within %d ms",
-}
 _APIS_OF_GROUPS = {
     "JoinGroup",
     "SyncGroup",
@@ -29,7 +23,7 @@ def log_incident(incident: Incident) -> None:
         return
     client, host, group = (incident.text(name) for name in ("client", "host", "group"))
     if incident.kind == REMOVED:
-        why = _WHY[incident.text("reason")] % incident.number("timeout_ms")
+        why = WHY_REMOVED[incident.text("reason")].format(span=f"{incident.number('timeout_ms')} ms")
         member = incident.text("member")
         logger.info("group %s: member %s of %s at %s was removed: %s", group, member, client, host, why)
     elif incident.text("api") in _APIS_OF_GROUPS and "principal" not in incident.fields:

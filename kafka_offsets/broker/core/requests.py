@@ -123,19 +123,19 @@ class RequestDispatcher:
             connection, api.key, version, correlation_id, client_id, connection.host, None, codecs, size
         )
         bug: Exception | None = None
+        is_decided: bool | None
         try:
             is_decided = shortcut is not None and shortcut.decide(context, frame, body, now)
         except Exception as error:  # noqa: BLE001 - fail_request logs it
             is_decided, bug = False, error
-        if not is_decided:
+        if is_decided is False:
             context.request = codecs.decode(frame, body)[0]
         connection.unanswered.append(context)
         connection.pipelined_key = api.key if api.pipelined and not self._throttling.is_active else None
         connection.decided_bytes += size
-        if is_decided:
-            if self._responses.incidents.refusals and was_refused(
-                self._responses.incidents, api.name, context
-            ):
+        if is_decided is not False:
+            incidents = self._responses.incidents
+            if is_decided and incidents.refusals and was_refused(incidents, api.name, context):
                 context.request = codecs.decode(frame, body)[0]
                 self._responses.end_refusals(context, context.request)
             return

@@ -96,8 +96,8 @@ class Shortcut(Protocol):
         """Whether the requests of a connection may be decided here."""
         ...
 
-    def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool:
-        """Decide a request; return False, with no effect, if it must be decoded.
+    def decide(self, context: RequestContext, frame: bytes, body: int, now: Now) -> bool | None:
+        """Decide a request; return False, with no effect, if it must be decoded, and None if it is refused.
 
         frame, body  the request without its size, and the position after its header
         """

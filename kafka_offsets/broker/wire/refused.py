@@ -14,19 +14,22 @@ from kafka_offsets.coordinator.state.result import RequestContext
 from kafka_offsets.errors import ErrorCode
 from kafka_offsets.incidents import REFUSED, Incidents
 
-_PRODUCE, _METADATA, _OFFSET_COMMIT, _FIND_COORDINATOR = 0, 3, 8, 10
+_PRODUCE, _METADATA, _OFFSET_COMMIT, _FIND_COORDINATOR, _CREATE_TOPICS = 0, 3, 8, 10, 19
 _JOIN_GROUP, _SASL_HANDSHAKE, INIT_PRODUCER_ID, _TXN_OFFSET_COMMIT = 11, 17, 22, 28
 
 _BY_PARTITION = {_PRODUCE: "responses", _OFFSET_COMMIT: "topics", _TXN_OFFSET_COMMIT: "topics"}
 """APIs whose errors are those of partitions, with the array of their topics."""
 
+_BY_TOPIC = frozenset((_METADATA, _CREATE_TOPICS))
+"""APIs whose errors are those of topics."""
+
 _ASKING_SENDER = frozenset((_PRODUCE, _METADATA, _FIND_COORDINATOR))
 """APIs whose handlers ask what their sender may do; what others refuse for this the gate notes."""
 
 NOTED = frozenset(
-    (*_BY_PARTITION, _METADATA, _FIND_COORDINATOR, _JOIN_GROUP, 12, 14, _SASL_HANDSHAKE, 22, 25, 26, 36, 68)
+    (*_BY_PARTITION, *_BY_TOPIC, _FIND_COORDINATOR, _JOIN_GROUP, 12, 14, _SASL_HANDSHAKE, 22, 25, 26, 36, 68)
 )
-"""Those, Metadata, FindCoordinator, JoinGroup, Heartbeat, SyncGroup, SaslHandshake, InitProducerId, AddOffsetsToTxn,
+"""Those, FindCoordinator, JoinGroup, Heartbeat, SyncGroup, SaslHandshake, InitProducerId, AddOffsetsToTxn,
 EndTxn, SaslAuthenticate, ConsumerGroupHeartbeat."""
 
 _DENIALS = frozenset(
@@ -50,6 +53,7 @@ _ROUTINE = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
     )
 )
 _OF_THE_SENDER = ("group_id", "member_id", "transactional_id")
@@ -69,8 +73,8 @@ def is_refused(api_key: int, response: Any) -> bool:
                 if partition.error_code:
                     return True
         return False
-    if api_key == _METADATA or (api_key == _FIND_COORDINATOR and response.coordinators):
-        for element in response.topics if api_key == _METADATA else response.coordinators:  # `any` is a call
+    if api_key in _BY_TOPIC or (api_key == _FIND_COORDINATOR and response.coordinators):
+        for element in response.topics if api_key in _BY_TOPIC else response.coordinators:  # noqa: SIM110 - `any` is a call
             if element.error_code:
                 return True
         return False
@@ -80,6 +84,8 @@ def is_refused(api_key: int, response: Any) -> bool:
 
 def record(incidents: Incidents, api: str, context: RequestContext, response: object, wall_ms: int) -> None:
     """Record the errors in a response that `is_refused`."""
+    if getattr(context.request, "validate_only", False):
+        return  # it asks whether it would be refused
     for code, part, message in _errors(context.api_key, response):
         if code in _ROUTINE or (code in _DENIALS and context.api_key not in _ASKING_SENDER):
             continue
@@ -115,7 +121,7 @@ def end(incidents: Incidents, api: str, context: RequestContext, response: objec
             incidents.end_refusals(fields | {_coordinated(request): coordinator_key})
     elif not failed:
         incidents.end_refusals(fields)
-    array = "topics" if key == _METADATA else _BY_PARTITION.get(key)
+    array = "topics" if key in _BY_TOPIC else _BY_PARTITION.get(key)
     if is_echo and key == _PRODUCE:
         array = "topic_data"
     for topic in getattr(request if is_echo else response, array) or () if array and "" not in failed else ():
@@ -151,10 +157,10 @@ def _errors(api_key: int, response: Any) -> Iterator[tuple[int, str, str]]:
 
     That is a topic, once for all of its partitions, or the group or transactional id whose coordinator is asked for.
     """
-    if api_key == _METADATA:
+    if api_key in _BY_TOPIC:
         for topic in response.topics:
             if topic.error_code:
-                yield topic.error_code, topic.name or "", ""
+                yield topic.error_code, topic.name or "", getattr(topic, "error_message", None) or ""
     elif array := _BY_PARTITION.get(api_key):
         for topic in getattr(response, array):
             parts = topic.partition_responses if api_key == _PRODUCE else topic.partitions

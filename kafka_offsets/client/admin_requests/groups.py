@@ -26,7 +26,7 @@ from kafka_offsets.client.coordinator import (
 from kafka_offsets.client.settings import ConnectionSettings
 from kafka_offsets.errors import ConnectionLostError, ErrorCode, KafkaOffsetsError, RefusedError
 from kafka_offsets.protocol import messages
-from kafka_offsets.protocol.topic_partition import TopicPartition
+from kafka_offsets.protocol.topic_partition import TopicPartition, by_topic
 
 _FIND_COORDINATOR, _FIND_VERSION = 10, 4
 _OFFSET_FETCH, _FETCH_VERSION = 9, 8
@@ -167,3 +167,31 @@ def _fetched(
         except RefusedError:
             continue  # asked again alone
     return offsets_by_group
+
+
+def unstable_offsets(
+    cluster: ClusterClient, asked: Mapping[str, Iterable[TopicPartition]]
+) -> dict[str, list[TopicPartition]]:
+    """Return the partitions of groups whose offset is in an open transaction (KIP-447), as far as brokers tell."""
+    made = messages.OffsetFetchRequest
+    unstable: dict[str, list[TopicPartition]] = {}
+    try:
+        for node, groups in _coordinators(cluster, [*asked]).items():
+            broker, _ = cluster.broker(node)
+            if broker.latest_version(_OFFSET_FETCH) < _FETCH_VERSION:
+                continue
+            of_groups = []
+            for group in groups:
+                topics = by_topic(asked[group]).items()
+                named = [made.Topics(topic, partition_indexes=indexes) for topic, indexes in topics]
+                of_groups.append(made.Group(group, topics=named))
+            for each in broker.call(made(groups=of_groups, require_stable=True), _FETCH_VERSION).groups:
+                unstable[each.group_id] = [
+                    (topic.name, part.partition_index)
+                    for topic in each.topics
+                    for part in topic.partitions
+                    if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+                ]
+    except (ConnectionLostError, RefusedError):
+        pass  # what is not told is not known
+    return unstable

@@ -109,7 +109,7 @@ def describe(options: Options) -> int:
 
         rows = of_each_group(options, logs, described, described=True, explained=view is _offsets)
     if not rows and not refusals.code:
-        note(f"no committed offsets: group {listed(alive, MOST_NAMED)}" if alive else "there are no groups")
+        note(f"nothing is committed by group {listed(alive, MOST_NAMED)}" if alive else "there are no groups")
     print_rows(_shown(columns, rows, verbose=options.verbose), rows, as_json=options.json)
     refusals.say()
     return refusals.code
@@ -120,8 +120,8 @@ def _note_state(refusals: Refusals, facts: GroupFacts) -> None:
     if found.state in _REBALANCING:
         refusals.add_like("groups are rebalancing", group, f"group {group} is rebalancing", counts=False)
     elif not found.members:
-        message = f"group {group} has no active members"
-        refusals.add_like("groups have no active members", group, message, counts=False)
+        message = f"group {group} has no members"
+        refusals.add_like("groups have no members", group, message, counts=False)
 
 
 def _shown(columns: dict[str, str], rows: list[Row], *, verbose: bool) -> dict[str, str]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kafka_offsets.client.admin_requests.groups import GroupFacts
+from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
+from kafka_offsets.client.admin_requests.groups import GroupFacts, unstable_offsets
 from kafka_offsets.client.cluster import LATEST, WHOLE_TOPIC, ClusterClient
 from kafka_offsets.client.consumer.record import PartitionRecords
 from kafka_offsets.commands.options.connections import Refusals, listed_groups
 from kafka_offsets.diagnosis.facts import Facts, Group, Log, Member, Offset, Transaction
 from kafka_offsets.errors import KafkaOffsetsError, ProtocolError
+from kafka_offsets.protocol.java_hash import partition_for
 from kafka_offsets.protocol.topic_partition import TopicPartition
 
 _MOST_LAG, _MOST_READ = 100, 50
@@ -43,6 +45,7 @@ def group_of(told: GroupFacts) -> Group:
         -1 if found.epoch is None else found.epoch,
         members,
         offsets={place: Offset(each.offset) for place, each in committed.items()},
+        untold=frozenset(told.refused),
         exists=found.state != "Dead" or bool(committed or told.refused),
     )
 
@@ -54,7 +57,7 @@ def whole_facts(
 
     named  the groups that somebody asks for by name
     """
-    groups = list(groups)
+    groups, asked_for = list(groups), frozenset(named)
     topics = cluster.topics()
     is_missing = any(not group.exists for group in groups)
     others = [each.group for each in listed_groups(cluster, refusals)] if is_missing else []
@@ -79,9 +82,17 @@ def whole_facts(
     stable = cluster.offsets_at(dict.fromkeys(late, LATEST), committed_only=True) if late else {}
     logs.update((place, replace(logs[place], stable=offset)) for place, offset in stable.items())
     is_held = any(logs[place].end > offset for place, offset in stable.items())
-    transactions = _transactions(cluster) if is_held else []
+    asked = {each.group_id: {*each.offsets, *each.owners} for each in groups if each.group_id in asked_for}
+    unstable = {group: places for group, places in unstable_offsets(cluster, asked).items() if places}
+    transactions = _transactions(cluster) if is_held or unstable else []
+    count = topics.get(OFFSETS_TOPIC, 0)
+    held = {group: _owner(group, count, transactions) for group in unstable}
+    groups = [
+        replace(each, held=dict.fromkeys(unstable.get(each.group_id, ()), held.get(each.group_id, -1)))
+        for each in groups
+    ]
     read = [_with_unread(cluster, each, logs) for each in groups]
-    return Facts(read, topics, logs, transactions, asked=frozenset(named), others=others)
+    return Facts(read, topics, logs, transactions, asked=asked_for, others=others)
 
 
 def _transactions(cluster: ClusterClient) -> list[Transaction]:
@@ -96,6 +107,13 @@ def _transactions(cluster: ClusterClient) -> list[Transaction]:
         )
         for each in cluster.open_transactions()
     ]
+
+
+def _owner(group: str, count: int, transactions: Iterable[Transaction]) -> int:
+    """Return the producer whose open transaction has offsets of the group; -1: it is not known which of several."""
+    home = OFFSETS_TOPIC, partition_for(group, count) if count else -1
+    owners = [each.producer_id for each in transactions if home in each.partitions]
+    return owners[0] if len(owners) == 1 else -1
 
 
 def _with_unread(cluster: ClusterClient, group: Group, logs: dict[TopicPartition, Log]) -> Group:

@@ -30,6 +30,7 @@ def why(options: argparse.Namespace) -> int:
         for name, told in read_groups(options.connections, cluster, names):
             if isinstance(told, GroupFacts):
                 groups.append(group_of(told))
+                refusals.add_offsets(name, told.refused)
             elif len(names) == 1 and not options.all_groups:
                 raise told
             else:

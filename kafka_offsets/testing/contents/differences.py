@@ -42,7 +42,7 @@ def of_total_lag(core: BrokerCore, group: str, expected: int) -> list[str]:
     """Return the lag of each partition if their sum is not as expected, or if one is below 0."""
     found = lag(core, group)
     if not found:
-        return [f"nothing is committed by group {group!r}, expected a lag of {expected} in all"]
+        return [f"group {group!r} has committed nothing, expected a lag of {expected} in all"]
     lines, what = wrong_total(group, found, expected)
     return _headed(what, lines)
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.protocol.records import read_records
+from kafka_offsets.storage.segments.stored_batches import StoredBatch
+from kafka_offsets.testing.faults.observers import observing
 
 Data = bytes | None
 _COLUMNS = ("key", "value", "headers", "partition", "timestamp")
@@ -173,43 +175,47 @@ def murmur2(data: bytes) -> int:
     return hashed ^ hashed >> 15
 
 
-def committed_batches(partition: Partition) -> list[bytes]:
-    """Return the batches of a partition that consumers of committed records see. Runs in the broker's thread.
+def readable_batches(partition: Partition, offset: int | None = None) -> Iterator[tuple[bool, StoredBatch]]:
+    """Yield the batches from an offset on, each with whether consumers of committed records see its records.
 
-    Excluded: markers, aborted transactions and everything from the first open transaction on. Raises StorageError.
+    They do not see markers and aborted transactions. The first open transaction is the end. Runs in the broker's
+    thread. Raises StorageError.
     """
     log, end = partition.log, partition.last_stable_offset
-    aborted = partition.producers.aborted_in(log.log_start_offset, end)
-    batches = []
-    for stored in log.batches(verify=False):
+    aborted = partition.producers.aborted_in(log.log_start_offset if offset is None else offset, end)
+    for stored in log.batches(offset, verify=False):
         header = stored.header
         if header.base_offset >= end:
-            break
+            return
         is_aborted = header.is_transactional and any(
             each.producer_id == header.producer_id
             and each.first_offset <= header.base_offset < each.marker_offset
             for each in aborted
         )
-        if not header.is_control and not is_aborted:
-            batches.append(bytes(stored.data))
-    return batches
+        yield not header.is_control and not is_aborted, stored
 
 
 def stored_records(
     core: BrokerCore, topic: str, partition: int | None = None
 ) -> list[tuple[str, int, int, list[bytes]]] | None:
-    """Return topic, partition, log start offset and `committed_batches` of each partition, or of this one.
+    """Return topic, partition, log start offset and the batches to read of each partition, or of this one.
 
     None if there is none. Runs in the broker's thread. Raises StorageError.
     """
     found = core.topics.get(topic)
     count = 0 if found is None else found.partition_count
     chosen = [core.topics.partition(topic, index) for index in range(count) if partition in (None, index)]
-    return [
-        (topic, each.index, each.log.log_start_offset, committed_batches(each))
-        for each in chosen
-        if each is not None
-    ] or None
+    with observing():
+        return [
+            (
+                topic,
+                each.index,
+                each.log.log_start_offset,
+                [bytes(stored.data) for is_seen, stored in readable_batches(each) if is_seen],
+            )
+            for each in chosen
+            if each is not None
+        ] or None
 
 
 def read_all(

@@ -7,7 +7,7 @@ that it says it has kept (KIP-429, KIP-848): a consumer forgets its position in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafka_offsets.assignors.member_data import decode_assignment, decode_subscription
@@ -70,22 +70,31 @@ class Consumption:
 
     def left_group(self, group: str, reader: Reader, places: Collection[TopicPartition]) -> None:
         """Keep what a member has fetched of its partitions when it leaves."""
-        read = self.since_assigned().get(reader, {})
+        found: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
+        self.add_positions((each for each, (known, _) in self._positions.items() if known == reader), found)
+        read = found.get(reader, {})
         self.last_left.pop(group, None)
         self.last_left[group] = reader, {place: read[place] for place in sorted(places) if place in read}
         if len(self.last_left) > _MOST_LEFT:
             del self.last_left[next(iter(self.last_left))]
 
-    def since_assigned(self) -> dict[Reader, dict[TopicPartition, tuple[int, int]]]:
-        """Return the offsets of the first and the last Fetch of each partition, by client."""
-        found: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
-        for connection, (reader, positions) in self._positions.items():
+    def connections(self) -> list[object]:
+        """Return the connections that fetch."""
+        return list(self._positions)
+
+    def add_positions(
+        self, connections: Iterable[object], found: dict[Reader, dict[TopicPartition, tuple[int, int]]]
+    ) -> None:
+        """Add the offsets of the first and the last Fetch of each partition, by client, of connections still open."""
+        for connection in connections:
+            if connection not in self._positions:
+                continue
+            reader, positions = self._positions[connection]
             firsts = self._firsts.get(connection, {})
             read = found.setdefault(reader, {})
             for place, offset in positions.items():
                 first, last = read.get(place, (firsts[place], offset))  # another client of the same name
                 read[place] = min(first, firsts[place]), max(last, offset)
-        return found
 
     def positions(
         self, place: TopicPartition, client_id: str | None = None, client_host: str | None = None

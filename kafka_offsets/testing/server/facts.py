@@ -38,6 +38,8 @@ from kafka_offsets.errors import ProtocolError, StorageError
 from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
+from kafka_offsets.testing.contents.seeding import readable_batches
+from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ _MOST_BATCHES = 100
 
 _Read = Mapping[Reader, Mapping[TopicPartition, tuple[int, int]]] | None
 """The offsets of the first and the last Fetch of each partition, by client; None: nobody observes."""
+
+_CONNECTIONS_AT_ONCE, _GROUPS_AT_ONCE = 2000, 10
+"""A part of what is gathered; either takes about 2 ms, with 20 members in a group."""
 
 _COMPLETING, _PREPARING = ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.PREPARING_REBALANCE
 
@@ -63,10 +68,12 @@ def _incidents(core: BrokerCore, after: int) -> list[Incident]:
     return sorted(found, key=lambda each: each.serial)
 
 
-def _transactions(core: BrokerCore) -> Iterator[Transaction]:
+def _transactions(core: BrokerCore, *, only_open: bool = False) -> Iterator[Transaction]:
     for node in _cores(core):
         for name, each in transactional_ids(node.transactions):
             is_open = each.state is TransactionState.ONGOING or each.is_prepared
+            if only_open and not is_open:
+                continue
             partitions = frozenset(each.partitions) if is_open else frozenset()
             start_ms = each.start_ms if is_open else -1
             yield Transaction(name, each.producer_id, each.state.title, start_ms, each.timeout_ms, partitions)
@@ -77,50 +84,104 @@ def _consumption(core: BrokerCore) -> Consumption | None:
     return observer.consumption if isinstance(observer, Observation) else None
 
 
-def _read(core: BrokerCore) -> _Read:
-    consumption = _consumption(core)
-    return None if consumption is None else consumption.since_assigned()
-
-
-def gather(
-    core: BrokerCore,
-    group: str | None = None,
-    *,
-    faults: Iterable[Any] = (),
-    backs: Mapping[str, Sequence[Back]] = MappingProxyType({}),
-    after: int = 0,
-) -> Facts:
-    """Return the facts of a broker.
+class Gathering:
+    """The facts of a broker, in parts of a few ms, between which it serves its clients.
 
     group   only those that concern this group; it is one of the facts also if it does not exist
     faults  those of the test
     backs   what `moves_back` returns
     after   only incidents with a larger number
+    Each group is of one moment with its logs, and with the transactions that were open then.
     """
-    read = _read(core)
-    groups = [
-        _group(core, each, backs.get(each, ()), read)
-        for each in ([group] if group is not None else group_ids(core))
-    ]
-    names = {topic for each in groups for topic in _topics_of(each)}
-    counts = _counts(core)
-    logs = {place: _log(core, place) for name in sorted(names) for place in _places(counts, name)}
-    groups = [_with_unread(core, each, logs) for each in groups]
-    lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
-    logs.update(
-        {(OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()}
-    )
-    return Facts(
-        groups,
-        counts,
-        logs,
-        list(_transactions(core)),
-        _incidents(core, after),
-        [_fault(each) for each in faults if each.is_active and not getattr(each, "observes", False)],
-        isinstance(core.clock, ManualClock),
-        frozenset() if group is None else frozenset((group,)),
-        group_ids(core) if any(not each.exists for each in groups) else (),
-    )
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        faults: Iterable[Any] = (),
+        backs: Mapping[str, Sequence[Back]] = MappingProxyType({}),
+        after: int = 0,
+    ) -> None:
+        self._group, self._faults, self._backs, self._after = group, faults, backs, after
+        self._known: Facts | None = None
+        self._connections: list[object] = []
+        self._left: list[str] = []
+        self._read: dict[Reader, dict[TopicPartition, tuple[int, int]]] | None = None
+        self._groups: list[Group] = []
+        self._logs: dict[TopicPartition, Log] = {}
+        self._transactions: dict[str, Transaction] = {}
+        self._topics: dict[str, int] = {}
+
+    def step(self, core: BrokerCore) -> bool:
+        """Gather the next part, in the broker's thread; return whether one is left.
+
+        Raises LogLoadingError; the part is then the next one again.
+        """
+        consumption = _consumption(core)
+        with observing():
+            if self._known is None:
+                self._begin(core)
+                if consumption is not None:
+                    self._read, self._connections = {}, consumption.connections()
+            elif self._connections and self._read is not None and consumption is not None:
+                consumption.add_positions(self._connections[-_CONNECTIONS_AT_ONCE:], self._read)
+                del self._connections[-_CONNECTIONS_AT_ONCE:]
+            else:
+                self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
+                del self._left[:_GROUPS_AT_ONCE]
+        if not self._left:
+            self._topics |= _counts(core)  # a topic that is new is not missed by its readers
+        return bool(self._left)
+
+    def _begin(self, core: BrokerCore) -> None:
+        """Gather what is not of groups."""
+        group, ids = self._group, group_ids(core)
+        self._topics = _counts(core)
+        self._transactions = {each.transactional_id: each for each in _transactions(core)}
+        lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
+        self._logs = {
+            (OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()
+        }
+        self._left = ids if group is None else [group]
+        active = [each for each in self._faults if each.is_active and not getattr(each, "observes", False)]
+        self._known = Facts(
+            incidents=_incidents(core, self._after),
+            faults=[_fault(each) for each in active],
+            is_time_still=isinstance(core.clock, ManualClock),
+            asked=frozenset() if group is None else frozenset((group,)),
+            others=() if group is None else ids,
+        )
+
+    def _add_groups(self, core: BrokerCore, names: Sequence[str]) -> None:
+        groups = [_group(core, each, self._backs.get(each, ()), self._read) for each in names]
+        topics = sorted({topic for each in groups for topic in _topics_of(each)})
+        logs = {place: _log(core, place) for topic in topics for place in _places(self._topics, topic)}
+        known = {place: log for place, log in logs.items() if log is not None}
+        self._groups += [
+            _with_unread(core, each, known) for each in groups if each.exists or self._group is not None
+        ]
+        self._logs |= known
+        self._transactions |= {each.transactional_id: each for each in _transactions(core, only_open=True)}
+
+    def facts(self) -> Facts:
+        """Return what was gathered."""
+        assert self._known is not None
+        transactions = list(self._transactions.values())
+        return replace(
+            self._known,
+            groups=self._groups,
+            topics=self._topics,
+            logs=self._logs,
+            transactions=transactions,
+        )
+
+
+def gather(core: BrokerCore, group: str | None = None, **given: Any) -> Facts:
+    """Return the facts of a broker at one moment; see `Gathering`."""
+    gathering = Gathering(group, **given)
+    while gathering.step(core):
+        pass
+    return gathering.facts()
 
 
 def _fault(fault: Any) -> Fault:
@@ -156,11 +217,12 @@ def _partition(core: BrokerCore, place: TopicPartition) -> Partition | None:
     return core.topics.partition(*place)
 
 
-def _log(core: BrokerCore, place: TopicPartition) -> Log:
+def _log(core: BrokerCore, place: TopicPartition) -> Log | None:
+    """Return what is known of a log; None if its topic was deleted a moment ago."""
     try:
         partition = _partition(core, place)
         if partition is None:
-            return Log(problem="no such partition")
+            return None
         log = partition.log
         return Log(log.log_start_offset, log.high_watermark, partition.last_stable_offset)
     except LogLoadingError:
@@ -184,33 +246,19 @@ def _with_unread(core: BrokerCore, group: Group, logs: Mapping[TopicPartition, L
 def _unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
     """Return whether a reader of committed records finds one from `offset` on, and when the first of them came."""
     try:
-        return _first_unread(core, place, offset)
+        partition = _partition(core, place)
+        if partition is None or offset >= partition.last_stable_offset:
+            return None, None
+        for count, (is_seen, stored) in enumerate(readable_batches(partition, offset)):
+            if count >= _MOST_BATCHES:
+                return None, None
+            if is_seen and stored.header.last_offset >= offset:
+                came_ms = stored.header.max_timestamp
+                return True, came_ms if came_ms >= 0 else None
     except LogLoadingError:
         raise  # it is known in a moment
     except StorageError:
         return None, None  # the disk refuses: a test asks why because of that
-
-
-def _first_unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
-    partition = _partition(core, place)
-    assert partition is not None
-    end = partition.last_stable_offset
-    if offset >= end:
-        return None, None
-    aborted = partition.producers.aborted_in(offset, end)
-    for count, stored in enumerate(partition.log.batches(offset, verify=False)):
-        header = stored.header
-        if header.base_offset >= end:
-            break
-        if count >= _MOST_BATCHES:
-            return None, None
-        is_aborted = header.is_transactional and any(
-            each.producer_id == header.producer_id
-            and each.first_offset <= header.base_offset < each.marker_offset
-            for each in aborted
-        )
-        if not header.is_control and not is_aborted and header.last_offset >= offset:
-            return True, header.max_timestamp if header.max_timestamp >= 0 else None
     return False, None
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NAME = "kafka_spark"
 _REMOTE_FROM = (4, 0)  # before, a server keeps the listeners of its clients
+_RENAMED_FROM = (4, 1)  # Spark's package of checkpoints
 SERVER_SECONDS = 60.0
 """How long a server of Spark Connect may take to start beside the tests. PySpark itself waits for ten minutes."""
 _GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
@@ -64,7 +65,7 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
     server = settings.get("spark.remote", os.environ.get(local_session.REMOTE_VARIABLE, ""))
     if server and not server.startswith("local"):
         return _start_client(server, settings)
-    own = with_connector({"spark.sql.warehouse.dir": str(folder), **settings})
+    own = with_connector({"spark.sql.warehouse.dir": str(folder), **checkpoints(), **settings})
     if shutil.which("java", path=local_session.java_folder()) is None:
         raise ConfigError("Spark needs Java 17: no `java` on the path and none in JAVA_HOME")
     try:
@@ -73,6 +74,19 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
         if _GATEWAY_EXITED not in str(error):
             raise
         raise ConfigError(f"the JVM of Spark has ended at its start. {start_advice(own)}") from error
+
+
+def checkpoints() -> dict[str, str]:
+    """Return the setting with which streams write the same checkpoints through another one of Hadoop's two interfaces.
+
+    The one that Spark prefers starts four processes, `readlink`, to rename a file of a local disk, and four for its
+    checksum: 32 for a query of one batch, a quarter of its time.
+    """
+    from pyspark import __version__ as version
+
+    package = "checkpointing." if row(version) >= _RENAMED_FROM else ""
+    manager = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+    return {"spark.sql.streaming.checkpointFileManagerClass": manager}
 
 
 def _start_client(server: str, settings: Mapping[str, str]) -> SparkSession:

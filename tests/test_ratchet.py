@@ -71,7 +71,7 @@ CEILINGS = {
     "tests/storage": 9260,
     "tests/stories": 4000,
     "tests/suites": 800,
-    "tests/testing": 7980,
+    "tests/testing": 8040,
     "tests/walks": 3880,
     "tests/zookeeper": 2460,
 }

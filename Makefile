@@ -110,7 +110,7 @@ bench-parts: $(VENV)/test.stamp
 			benchmarks/fuzz_codecs.py|benchmarks/servers.py) continue ;; \
 			*) options= ;; \
 		esac; \
-		echo "--- $$file $$options"; $(BIN)/python "$$file" $$options || failed="$$failed $$file"; \
+		echo "--- $$file $$options"; PYTHONPATH="$(CURDIR)" $(BIN)/python "$$file" $$options || failed="$$failed $$file"; \
 	done; \
 	echo "--- benchmarks/compaction.py $(BESIDE_SERVING)"; \
 	$(BIN)/python benchmarks/compaction.py $(BESIDE_SERVING) || failed="$$failed beside-serving"; \

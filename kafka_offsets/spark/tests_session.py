@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _NAME = "kafka_spark"
 _REMOTE_FROM = (4, 0)  # before, a server keeps the listeners of its clients
+_RENAMED_FROM = (4, 1)  # Spark's package of checkpoints
+SERVER_SECONDS = 60.0
+"""How long a server of Spark Connect may take to start beside the tests. PySpark itself waits for ten minutes."""
 _GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
 _NO_SOURCE = ("Failed to find data source", "Failed to find the data source", "DATA_SOURCE_NOT_FOUND")
 
@@ -40,7 +43,7 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
     folder    for the tables and the metadata that tests create
     With the address of a server of Spark Connect, in `spark.remote` or SPARK_REMOTE, it is a client of that server. A
     session that the process has already is used, and not stopped, if it has a Kafka connector. ConfigError if not, if
-    PySpark is not served, and if the JVM does not start: the text says what to do.
+    PySpark is not served, if no server is there, and if the JVM does not start: the text says what to do.
     """
     found = _found()
     if found is not None:
@@ -52,29 +55,17 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
         yield session
     finally:
         # Not if Python has stopped it: that would take the default from a session that was made afterwards.
-        if not _forget_ended_jvm() and (_is_remote(session) or session.sparkContext._jsc is not None):
+        if _is_remote(session):
+            _stop_client(session)
+        elif not _forget_ended_jvm() and session.sparkContext._jsc is not None:
             session.stop()
 
 
 def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
     server = settings.get("spark.remote", os.environ.get(local_session.REMOTE_VARIABLE, ""))
     if server and not server.startswith("local"):
-        from pyspark import __version__ as version
-        from pyspark.sql import SparkSession
-
-        if row(version) < _REMOTE_FROM:
-            raise ConfigError(
-                f"PySpark {version} is not served as a client of Spark Connect: install 4.0 or later"
-            )
-        # The rest is for the server to say.
-        chosen = {"spark.sql.shuffle.partitions": "2", **settings}
-        builder = SparkSession.builder.remote(server)
-        for key in chosen.keys() - {"spark.remote"}:
-            builder = builder.config(key, chosen[key])
-        session = builder.getOrCreate()
-        _check(session)
-        return session
-    own = with_connector({"spark.sql.warehouse.dir": str(folder), **settings})
+        return _start_client(server, settings)
+    own = with_connector({"spark.sql.warehouse.dir": str(folder), **checkpoints(), **settings})
     if shutil.which("java", path=local_session.java_folder()) is None:
         raise ConfigError("Spark needs Java 17: no `java` on the path and none in JAVA_HOME")
     try:
@@ -85,13 +76,88 @@ def _start(settings: Mapping[str, str], folder: Path) -> SparkSession:
         raise ConfigError(f"the JVM of Spark has ended at its start. {start_advice(own)}") from error
 
 
+def checkpoints() -> dict[str, str]:
+    """Return the setting with which streams write the same checkpoints through another one of Hadoop's two interfaces.
+
+    The one that Spark prefers starts four processes, `readlink`, to rename a file of a local disk, and four for its
+    checksum: 32 for a query of one batch, a quarter of its time.
+    """
+    from pyspark import __version__ as version
+
+    package = "checkpointing." if row(version) >= _RENAMED_FROM else ""
+    manager = f"org.apache.spark.sql.execution.streaming.{package}FileSystemBasedCheckpointFileManager"
+    return {"spark.sql.streaming.checkpointFileManagerClass": manager}
+
+
+def _start_client(server: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark import __version__ as version
+    from pyspark.sql import SparkSession
+
+    if row(version) < _REMOTE_FROM:
+        raise ConfigError(
+            f"PySpark {version} is not served as a client of Spark Connect: install 4.0 or later"
+        )
+    _wait_for_server(server)
+    # The rest is for the server to say.
+    chosen = {"spark.sql.shuffle.partitions": "2", **settings}
+    builder = SparkSession.builder.remote(server)
+    for key in chosen.keys() - {"spark.remote"}:
+        builder = builder.config(key, chosen[key])
+    session = builder.getOrCreate()
+    _check(session)
+    return session
+
+
+def _wait_for_server(server: str) -> None:
+    """Wait until a server accepts connections; ConfigError after SERVER_SECONDS."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder  # which says what to install for it
+
+    # By itself gRPC tries again ever more rarely, at last every two minutes.
+    builder = DefaultChannelBuilder(server, [("grpc.max_reconnect_backoff_ms", 1000)])
+    import grpc
+
+    with builder.toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(SERVER_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise ConfigError(
+                f"no server of Spark Connect has answered at {builder.endpoint} for {SERVER_SECONDS:g} s: start it, or "
+                f"unset {local_session.REMOTE_VARIABLE} or spark.remote for a session in this process"
+            ) from None
+
+
 def has_ended(session: SparkSession) -> bool:
-    """Whether a session was stopped, by itself or by another one of the same JVM, or its JVM has ended."""
+    """Whether a session was stopped, by itself or by another one of the same JVM, or its JVM has ended.
+
+    A client of Spark Connect asks its server, which has other sessions if it was started again, or is gone.
+    """
     asked: Any = session
     if _is_remote(session):
-        return bool(asked.is_stopped)
+        return bool(asked.is_stopped) or _is_lost(session)
     context = asked.sparkContext
     return _ended_jvm() is not None or context._jsc is None or bool(context._jsc.sc().isStopped())
+
+
+def _is_lost(session: SparkSession) -> bool:
+    """Whether a server does not know the session of this client; that client waits for it no longer then."""
+    from pyspark.errors import PySparkException
+
+    client: Any = session.client
+    policies = client.get_retry_policies()
+    client.set_retry_policies([])
+    try:
+        session.conf.get("spark.sql.shuffle.partitions")
+    except PySparkException:
+        return True
+    client.set_retry_policies(policies)
+    return False
+
+
+def _stop_client(session: SparkSession) -> None:
+    """Stop a client of Spark Connect, whether its server is there or not."""
+    client: Any = session.client
+    client.set_retry_policies([])
+    session.stop()
 
 
 def running(session: SparkSession) -> Running:
@@ -178,7 +244,11 @@ def _found() -> SparkSession | None:
     _forget_ended_jvm()
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
-    return SparkSession.getActiveSession()
+    client = SparkSession.getActiveSession()
+    if client is not None and has_ended(client):
+        _stop_client(client)
+        return None
+    return client
 
 
 def _check(session: SparkSession) -> None:

@@ -16,8 +16,11 @@ from tests.interop import java_program
 EXAMPLES = REPOSITORY / "examples" / "http"
 SOURCES = [
     EXAMPLES / "BillingTest.java",
+    EXAMPLES / "LatestTest.java",
     EXAMPLES / "go" / "billing_test.go",
+    EXAMPLES / "go" / "latest_test.go",
     EXAMPLES / "billing.test.js",
+    EXAMPLES / "latest.test.js",
     EXAMPLES / "billing.c",
 ]
 HELPERS = {
@@ -88,27 +91,25 @@ def test_java(folder: Path, tmp_path: Path) -> None:
         pom = java_program.JAVA / "junit.xml"
         missing("JUnit's console launcher", f"bash benchmarks/peers/jars.sh {pom} {JUNIT}")
     classpath = os.pathsep.join([f"{java_program.JARS}/*", str(launcher), str(tmp_path)])
-    run("javac", "-cp", classpath, "-d", tmp_path, "KafkaBroker.java", "BillingTest.java", cwd=folder)
-    words = [
-        "-jar",
-        launcher,
-        "execute",
-        "--disable-banner",
-        "--select-class=BillingTest",
-        "--details=summary",
-    ]
+    names = ["BillingTest", "LatestTest"]
+    sources = [f"{name}.java" for name in ("KafkaBroker", *names)]
+    run("javac", "-cp", classpath, "-d", tmp_path, *sources, cwd=folder)
+    words = ["-jar", launcher, "execute", "--disable-banner", "--details=summary"]
+    words += [f"--select-class={name}" for name in names]
     jars = os.pathsep.join(map(str, [tmp_path, *java_program.JARS.glob("*.jar")]))
     summary = run("java", *QUICK_JVM.split(), *words, f"--class-path={jars}", cwd=folder)
-    assert "1 tests successful" in summary, summary
+    assert "2 tests successful" in summary, summary
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("framework", ["spring", "quarkus"])
+@pytest.mark.parametrize(("framework", "options"), [("spring", []), ("quarkus", ["--http", "0"])])
 @pytest.mark.timeout(1800)  # the first time, Maven loads the framework
-def test_a_framework_of_java_uses_the_broker_around_its_tests(folder: Path, framework: str) -> None:
+def test_a_framework_of_java_uses_the_broker_around_its_tests(
+    folder: Path, framework: str, options: list[str]
+) -> None:
     """Its own broker for tests is off: there is no Docker here."""
     need("mvn", "javac")
-    words = [sys.executable, "-m", "kafka_offsets.cli", "exec", "--topic", "orders:1"]
+    words = [sys.executable, "-m", "kafka_offsets.cli", "exec", *options, "--topic", "orders:1"]
     done = subprocess.run(
         [*words, "--", "mvn", "-B", "-ntp", f"-DargLine={QUICK_JVM}", "test"],
         capture_output=True,
@@ -133,14 +134,15 @@ def test_go(folder: Path) -> None:
     printed = run("go", "test", "-race", "-v", ".", cwd=cwd)
     assert "--- PASS: TestACommitIsRepeatedAndExpires" in printed
     assert "--- PASS: TestOrders/third" in printed
+    assert "--- PASS: TestTwoConsumersAtTheEnd" in printed
 
 
 def test_javascript(folder: Path) -> None:
     need("node")
     if not (MODULES / "kafkajs").is_dir():
         pytest.skip(f"kafkajs is not installed: npm install --prefix {MODULES.parent} kafkajs@2")
-    words = ["node", "--test", "--test-reporter=tap", "billing.test.js"]
-    assert "# pass 1\n# fail 0" in run(*words, cwd=folder, NODE_PATH=str(MODULES))
+    words = ["node", "--test", "--test-reporter=tap", "billing.test.js", "latest.test.js"]
+    assert "# pass 2\n# fail 0" in run(*words, cwd=folder, NODE_PATH=str(MODULES))
 
 
 @pytest.mark.parametrize(

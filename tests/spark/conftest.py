@@ -36,9 +36,10 @@ def bootstrap() -> Iterator[str]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A local session of two threads with Spark's Kafka connector; starting it takes 7 to 15 seconds."""
     jvm.need_spark()
-    from kafka_offsets.spark import local_session
+    from kafka_offsets.spark import local_session, tests_session
 
     settings = {
+        **({} if LONG else tests_session.checkpoints()),
         "spark.jars": ",".join(map(str, sorted(jvm.JARS.glob("*.jar")))),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),

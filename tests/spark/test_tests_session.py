@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -172,6 +173,17 @@ def run_pytest(folder: Path, text: str, environment: Mapping[str, str], *options
     return done.stdout + done.stderr
 
 
+def wrapped(folder: Path, *programs: str) -> dict[str, str]:
+    """Return an environment in which programs add a line with their name to the file `started` of a folder."""
+    bin_folder = folder / "bin"
+    bin_folder.mkdir()
+    for name in programs:
+        program = bin_folder / name
+        program.write_text(f'#!/bin/sh\necho {name} >> {folder}/started\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    return {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+
+
 class Client:
     """The client of a server that tells of the end of a query while it removes the last listener."""
 
@@ -251,9 +263,12 @@ class TestInSpark:
 def kafka_spark_config():
     return {{"spark.jars": "{extra}"}}
 """
-        said = run_pytest(tmp_path, config + SHARED + OWN_JVM.replace("EXTRA", str(extra)), jars)
+        path = wrapped(tmp_path, "readlink", "chmod")
+        said = run_pytest(tmp_path, config + SHARED + OWN_JVM.replace("EXTRA", str(extra)), jars | path)
         assert "1 failed, 14 passed" in said, said
         assert "failed as it is meant to" in said
+        started = (tmp_path / "started").read_text().split()
+        assert set(started) == {"chmod"}, "Hadoop starts processes to write a checkpoint"
 
     def test_a_session_of_the_project_without_a_connector_is_named(
         self, tmp_path: Path, jars: dict[str, str]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 
 from kafka_offsets.clock import SystemClock, monotonic_s, wall_ns
 from kafka_offsets.testing import Broker, ManualClock
@@ -153,7 +153,7 @@ def test_kafka_python_needs_a_clock_that_moves() -> None:
     """freezegun stops it, with any broker; it has a list of packages whose time goes on."""
     with (
         Broker({"num.partitions": 1}) as broker,
-        freezegun.freeze_time(PAST, ignore=["kafka"]),
+        freezegun.freeze_time(PAST, ignore=["kafka."]),
         KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer,
     ):
         assert producer.send("orders", b"first").get(timeout=20).offset == 0
@@ -175,6 +175,41 @@ async def use_with_aiokafka(broker: Broker) -> None:
 def test_aiokafka_works_in_a_frozen_loop(freeze: Callable[[datetime], AbstractContextManager[Any]]) -> None:
     with Broker({"num.partitions": 1}) as broker, freeze(PAST):
         asyncio.run(use_with_aiokafka(broker))
+
+
+def use_with_kafka_python(broker: Broker) -> None:
+    """Produce, join a group, read and commit."""
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("orders", b"first").get(timeout=20)
+    settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+    with KafkaConsumer("orders", group_id="billing", **settings) as consumer:
+        assert next(consumer).value == b"first"
+        consumer.commit()
+    broker.assert_lag("billing", 0)
+
+
+CLIENTS: dict[str, Callable[[Broker], None]] = {
+    "confluent-kafka": use,
+    "aiokafka": lambda broker: asyncio.run(use_with_aiokafka(broker)),
+    "kafka-python": use_with_kafka_python,
+}
+LIBRARIES: dict[str, Callable[[datetime], AbstractContextManager[Any]]] = {
+    "freezegun": lambda when: freezegun.freeze_time(when, ignore=["kafka."]),
+    "time-machine": FREEZERS["time-machine"],
+}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_manual_clock_begins_at_the_frozen_time(library: str, client: str) -> None:
+    with LIBRARIES[library](PAST):
+        clock = ManualClock()
+        assert clock.now().wall_ms == PAST.timestamp() * 1000
+        with Broker({"num.partitions": 1}, clock=clock) as broker:
+            CLIENTS[client](broker)
+            clock.advance(days=8)
+            assert broker.committed("billing") == {}
 
 
 @pytest.mark.interop

@@ -54,9 +54,18 @@ with Broker() as broker:
     broker.wait_for(caught_up("billing"))
 """
 
-ONLY_WARNED = (
-    "from kafka_offsets.testing import Broker\nfor _ in range(2):\n    with Broker():\n        pass\n"
-)
+TIMES_OUT = """
+from confluent_kafka import Producer
+from kafka_offsets.testing import Broker
+
+for _ in range(2):
+    with Broker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("orders", b"first")
+        assert producer.flush(0.2) == 1
+        producer.purge()
+        del producer
+"""
 
 
 def errors_of(library: str, arguments: str, source: str) -> str:
@@ -80,7 +89,7 @@ def test_a_client_in_python_works_where_all_is_replaced(library: str) -> None:
 
 
 @pytest.mark.parametrize("library", PATCHES)
-def test_replaced_threads_are_named_once(library: str) -> None:
-    said = errors_of(library, "", ONLY_WARNED)
+def test_replaced_threads_are_named_once_and_a_client_in_c_times_out(library: str) -> None:
+    said = errors_of(library, "", TIMES_OUT)
     assert said.count(f"{library} has replaced the threads of this process: a client in C") == 1
     assert "patch" in said.rpartition("With ")[2] and "(thread=False) the broker has a thread" in said

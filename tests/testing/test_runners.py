@@ -32,6 +32,12 @@ class TestOrders({case}):
 
 class TestPayments(TestOrders):
     pass
+
+class TestEach({case}):
+    def setUp(self):
+        self.broker = self.enterContext(Broker())
+
+    test_an_order = TestOrders.test_an_order
 """
 
 WORKERS = """
@@ -86,7 +92,7 @@ def pytest_with(folder: Path, *options: str) -> str:
 def test_unittest(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(CASE.format(module="unittest", case="TestCase"))
     done = run(tmp_path, "unittest", "-v", "test_it")
-    assert "Ran 2 tests" in done.stderr and done.stderr.endswith("OK\n"), done.stderr
+    assert "Ran 3 tests" in done.stderr and done.stderr.endswith("OK\n"), done.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--parallel", "2"]])
@@ -95,7 +101,7 @@ def test_django(tmp_path: Path, options: list[str]) -> None:
     (tmp_path / "settings.py").write_text("SECRET_KEY = 'x'\n")
     (tmp_path / "test_it.py").write_text(CASE.format(module="django.test", case="SimpleTestCase"))
     done = run(tmp_path, "django", "test", "--settings", "settings", *options)
-    assert "Ran 2 tests" in done.stderr and "\nOK\n" in done.stderr, done.stderr
+    assert "Ran 3 tests" in done.stderr and "\nOK\n" in done.stderr, done.stderr
 
 
 def test_one_broker_for_all_workers_of_xdist(tmp_path: Path) -> None:

@@ -153,16 +153,11 @@ def test_a_group_without_anything_to_show_is_an_error(
     assert rows == [] and "group left" in error
 
 
-def drawn_partition(rng: random.Random) -> tuple[int | None, int, int, bool]:
-    """What is committed, the log start, the records, and whether the log is known."""
-    committed = rng.choice((None, rng.randrange(31)))
-    return committed, rng.randrange(21), rng.randrange(21), rng.random() < 0.5
-
-
 def test_a_sum_is_that_of_what_can_be_read(rng: random.Random) -> None:
     """The offsets from the position to the end, counted one by one."""
     for _ in range(2000):
-        check_a_sum([drawn_partition(rng) for _ in range(rng.randrange(7))])
+        committed = [rng.choice((None, rng.randrange(31))) for _ in range(rng.randrange(7))]
+        check_a_sum([(each, rng.randrange(21), rng.randrange(21), rng.random() < 0.5) for each in committed])
 
 
 def check_a_sum(partitions: list[tuple[int | None, int, int, bool]]) -> None:

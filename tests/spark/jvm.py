@@ -20,13 +20,10 @@ GET_JARS = f"mvn -q -B -f {POM} dependency:copy-dependencies -DoutputDirectory={
 
 # Small queries, each of them once: the compiler that is quick to begin with is all that they need.
 _FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# What that compiler makes is kept: of its usual 48 MB all tests need twice as much, and compiled it again and again.
-_SPARK_FLAGS = f"{_FLAGS} -XX:ReservedCodeCacheSize=256m"
+_SPARK_FLAGS = f"{_FLAGS} -XX:ReservedCodeCacheSize=256m"  # all tests need twice the usual 48 MB
 ENVIRONMENT = {"SPARK_LAUNCHER_OPTS": _FLAGS, "SPARK_SUBMIT_OPTS": _SPARK_FLAGS}
 """Options of the JVM that composes the command line of Spark's, and of Spark's."""
-MEMORY, _YOUNG = "2g", "-Xmn512m"
-"""Of the JVM of many tests. Each sort and hash table takes 16 MB: with 1 GB its garbage was collected all the time."""
-
+MEMORY, _YOUNG = "2g", "-Xmn512m"  # each sort takes 16 MB: with 1 GB all of it was collected again and again
 _EXIT_S = 60
 
 

@@ -1,7 +1,4 @@
-"""The page of `spark report`, from rows made by hand: order, words, gaps, colours. No session is needed.
-
-The report is imported by the tests: it brings in matplotlib, which no other worker needs.
-"""
+"""The page of `spark report`, from rows made by hand: order, words, gaps, colours. No session is needed."""
 
 import math
 import re
@@ -176,7 +173,7 @@ def test_any_range_of_times_has_few_labels(minutes: int) -> None:
 
 def test_a_window_is_as_long_as_a_log_of_any_span_makes_a_line() -> None:
     """A log of three minutes was one dot, in a window of an hour."""
-    from kafka_offsets.spark.report import window_for
+    from kafka_offsets.spark.report import window_for  # late: it brings in matplotlib
 
     minute, hour, day = 60_000, 3_600_000, 86_400_000
     spans = (0, 3 * minute, hour, 8 * hour, 3 * day, 60 * day, 9000 * day)

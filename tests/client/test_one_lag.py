@@ -3,14 +3,13 @@
 import contextlib
 import io
 import json
+import random
 import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import NamedTuple, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafka_offsets import Broker, cli
 from kafka_offsets import lag as rule
@@ -154,20 +153,14 @@ def test_a_group_without_anything_to_show_is_an_error(
     assert rows == [] and "group left" in error
 
 
-@settings(max_examples=2000, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.none() | st.integers(0, 30),  # committed
-            st.integers(0, 20),  # log start
-            st.integers(0, 20),  # records
-            st.booleans(),  # known
-        ),
-        max_size=6,
-    )
-)
-def test_a_sum_is_that_of_what_can_be_read(partitions: list[tuple[int | None, int, int, bool]]) -> None:
+def test_a_sum_is_that_of_what_can_be_read(rng: random.Random) -> None:
     """The offsets from the position to the end, counted one by one."""
+    for _ in range(2000):
+        committed = [rng.choice((None, rng.randrange(31))) for _ in range(rng.randrange(7))]
+        check_a_sum([(each, rng.randrange(21), rng.randrange(21), rng.random() < 0.5) for each in committed])
+
+
+def check_a_sum(partitions: list[tuple[int | None, int, int, bool]]) -> None:
     readable = 0
     lags: list[int | None] = []
     for committed, start, records, is_known in partitions:
@@ -207,16 +200,19 @@ class History(NamedTuple):
         }
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> History:
+def history(rng: random.Random) -> History:
     """Draw a history of two topics, one of which may be deleted, with their commits and owners."""
-    sizes = {topic: draw(st.integers(0, 4)) for topic in ("a", "b")}
-    places = [(topic, index) for topic, size in sizes.items() for index in range(size)]
-    ranges = st.tuples(st.integers(0, 9), st.integers(0, 9)).map(lambda each: (each[0], sum(each)))
-    logs: dict[TopicPartition, tuple[int, int] | None] = {place: draw(st.none() | ranges) for place in places}
-    named = st.sampled_from([*places, ("gone", 0)])
-    committed = draw(st.dictionaries(named, st.integers(0, 22), max_size=6))
-    return History(committed, draw(st.sets(named, max_size=4)), logs)
+    places = [(topic, index) for topic in ("a", "b") for index in range(rng.randrange(5))]
+    starts = {place: rng.randrange(10) for place in places}
+    logs: dict[TopicPartition, tuple[int, int] | None] = {
+        place: rng.choice((None, (start, start + rng.randrange(10)))) for place, start in starts.items()
+    }
+    named = [*places, ("gone", 0)]
+    committed = {
+        place: rng.randrange(23) for place in rng.sample(named, rng.randrange(min(6, len(named)) + 1))
+    }
+    owned = rng.sample(named, rng.randrange(min(4, len(named)) + 1))
+    return History(committed, set(owned), logs)
 
 
 def printed_lags(history: History) -> dict[TopicPartition, int | None]:
@@ -272,10 +268,13 @@ def told_lags(history: History, patch: pytest.MonkeyPatch) -> groups.Overview:
     return found
 
 
-@pytest.mark.slow
-@settings(max_examples=2000, deadline=None)
-@given(histories())
-def test_all_tell_the_same_of_any_history(history: History) -> None:
+def test_all_tell_the_same_of_any_history(rng: random.Random) -> None:
+    """Thousands of small worlds: a generator of numbers draws them in a tenth of the time that hypothesis takes."""
+    for _ in range(2000):
+        check_that_all_tell_the_same(history(rng))
+
+
+def check_that_all_tell_the_same(history: History) -> None:
     expected = history.lags()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(io.StringIO()):
         printed = printed_lags(history)

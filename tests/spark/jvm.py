@@ -20,8 +20,10 @@ GET_JARS = f"mvn -q -B -f {POM} dependency:copy-dependencies -DoutputDirectory={
 
 # Small queries, each of them once: the compiler that is quick to begin with is all that they need.
 _FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-ENVIRONMENT = {"SPARK_LAUNCHER_OPTS": _FLAGS, "SPARK_SUBMIT_OPTS": _FLAGS}
+_SPARK_FLAGS = f"{_FLAGS} -XX:ReservedCodeCacheSize=256m"  # all tests need twice the usual 48 MB
+ENVIRONMENT = {"SPARK_LAUNCHER_OPTS": _FLAGS, "SPARK_SUBMIT_OPTS": _SPARK_FLAGS}
 """Options of the JVM that composes the command line of Spark's, and of Spark's."""
+MEMORY, _YOUNG = "2g", "-Xmn512m"  # each sort takes 16 MB: with 1 GB all of it was collected again and again
 _EXIT_S = 60
 
 
@@ -38,7 +40,7 @@ def need_spark() -> None:
 @contextmanager
 def one_jvm() -> Iterator[None]:
     """Give this process the environment in which a session of Spark starts its JVM; end that JVM."""
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(ENVIRONMENT, SPARK_SUBMIT_OPTS=f"{_SPARK_FLAGS} {_YOUNG}")
     yield
     _end()
 

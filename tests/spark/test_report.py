@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.clock import duration_text
-from kafka_offsets.spark import report, words
+from kafka_offsets.spark import words
 from tests.http.browser import Page, chromium
 from tests.spark.pipelines import at
 
@@ -173,9 +173,11 @@ def test_any_range_of_times_has_few_labels(minutes: int) -> None:
 
 def test_a_window_is_as_long_as_a_log_of_any_span_makes_a_line() -> None:
     """A log of three minutes was one dot, in a window of an hour."""
+    from kafka_offsets.spark.report import window_for  # late: it brings in matplotlib
+
     minute, hour, day = 60_000, 3_600_000, 86_400_000
     spans = (0, 3 * minute, hour, 8 * hour, 3 * day, 60 * day, 9000 * day)
-    assert [report.window_for(ms) for ms in spans] == [
+    assert [window_for(ms) for ms in spans] == [
         "1 second",
         "10 seconds",
         "1 minute",

@@ -136,8 +136,10 @@ def rebalance_waits(facts: Facts, now: int) -> Iterator[Finding]:
             continue
         if group.delay_ms is not None:
             if facts.is_time_still:
-                clock_ = f"{span(group.delay_ms)} of the test's clock (group.initial.rebalance.delay.ms)"
-                said = f"{group} waits{_since(group)} for more members, for {clock_}: advance it"
+                said = (
+                    f"{group} waits{_since(group)} for more members, for {span(group.delay_ms)} of the test's clock "
+                    "(group.initial.rebalance.delay.ms): advance it"
+                )
                 yield of_group(group, said)
             continue
         awaited = [member for member in group.members if member.awaited]

@@ -74,7 +74,7 @@ def is_refused(api_key: int, response: Any) -> bool:
                     return True
         return False
     if api_key in _BY_TOPIC or (api_key == _FIND_COORDINATOR and response.coordinators):
-        for element in response.topics if api_key in _BY_TOPIC else response.coordinators:  # noqa: SIM110 - `any` is a call
+        for element in response.topics if api_key in _BY_TOPIC else response.coordinators:
             if element.error_code:
                 return True
         return False

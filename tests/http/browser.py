@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_SECONDS = 300.0
+_SECONDS = 1800.0
+"""All tests of a module share a browser."""
+
 _OPTIONS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
-    "--disable-gpu-watchdog",  # on a busy machine it ends the browser
-    "--disable-hang-monitor",
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--mute-audio",

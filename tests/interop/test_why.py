@@ -190,6 +190,8 @@ def a_program_commits_without_members(at: Site) -> None:
 def the_records_of_a_transaction_are_still_to_be_read(at: Site) -> None:
     at.commit(0)
     at.produce(2, transactional_id=at.group).commit_transaction(30)
+    settings = {"bootstrap.servers": at.broker.bootstrap_servers, "transactional.id": at.group}
+    Producer(settings).init_transactions(30)  # it waits until all markers of the other one are written
 
 
 # -- something is stuck, and no request tells why
@@ -249,7 +251,9 @@ def a_group_is_deleted(at: Site) -> None:
 
 @situation(subscription_matches_nothing="s, which does not exist; did you mean ")
 def a_topic_is_spelled_wrongly(at: Site) -> None:
-    at.kafka_python(topics=[f"{at.topic}s"])
+    at.member(
+        f"{at.topic}s", owns=0, group_protocol="consumer"
+    )  # kafka-python creates it, whatever its configuration
 
 
 @situation(subscription_matches_nothing="which does not exist")

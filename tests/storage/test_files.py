@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import files
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, join, parent
 
 
@@ -132,8 +133,8 @@ def test_a_root_that_is_a_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_short_write_continues_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
+    whole = files.pwrite
+    monkeypatch.setattr(files, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
     file = DiskFiles(tmp_path).open("a", create=True)
     file.append(b"0123456789")
     assert file.size == 10
@@ -144,7 +145,7 @@ def test_a_short_write_continues_with_the_rest(tmp_path: Path, monkeypatch: pyte
 def test_a_write_that_stops_half_way_is_an_error_and_the_size_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = os.pwrite
+    whole = files.pwrite
 
     def full(fd: int, data: bytes, position: int) -> int:
         if position >= 4:
@@ -152,7 +153,7 @@ def test_a_write_that_stops_half_way_is_an_error_and_the_size_stays(
         return whole(fd, data[:4], position)
 
     file = DiskFiles(tmp_path).open("a", create=True)
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(files, "pwrite", full)
     with pytest.raises(StorageError, match="a: cannot append: No space left on device"):
         file.append(b"0123456789")
     assert file.size == 0

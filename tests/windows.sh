@@ -38,5 +38,5 @@ cp "$root/tests/windows_server.py" test/test_server.py
 cd test
 packages="Z:${root//\//\\};Z:${home//\//\\}\\packages"
 # Wine's Python needs pipes.
-echo | PYTHONPATH=$packages timeout 600 "$wine" ../python/cp313/python.exe -m pytest -q -p kafka_offsets.testing.plugin -p no:cacheprovider . 2>&1 | cat
+echo | PYTHONPATH=$packages timeout 1800 "$wine" ../python/cp313/python.exe -m pytest -q -p kafka_offsets.testing.plugin -p no:cacheprovider . 2>&1 | cat
 PYTHONPATH=$root "${PYTHON:-$root/.venv/bin/python}" -m tests.storage.killed_server kept

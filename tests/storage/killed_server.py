@@ -12,7 +12,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 from kafka_offsets import Broker, cli
@@ -89,7 +90,7 @@ def served(command: Sequence[str], directory: Path) -> Iterator[Server]:
 def kill_and_start_again(command: Sequence[str], directory: Path) -> None:
     """Kill a server amid commits, ROUNDS times; each start has what was acknowledged. Then stop it, and check all.
 
-    command  of `kafka-offsets`
+    command  of `kafka-offsets`, for the server
     Writes the commits that were acknowledged, by group, into a file beside the directory.
     """
     committers = [Committer(f"killed-{number}", TOPIC, PARTITIONS) for number in range(CLIENTS)]
@@ -99,14 +100,14 @@ def kill_and_start_again(command: Sequence[str], directory: Path) -> None:
             _commit_until_killed(server, committers)
     with served(command, directory) as server:
         _check(server, committers)
-        _assert_locked(command, directory)
+        _assert_locked(directory)
         assert server.process.stdin is not None
         server.process.stdin.close()
         assert server.process.wait() == 0
     acknowledged = {each.group: [each.acknowledged, each.sent] for each in committers}
     (directory.parent / ACKNOWLEDGED).write_text(json.dumps(acknowledged))
     for words in (["check"], ["compact", "--include-active"], ["check"]):
-        subprocess.run([*command, *words, str(directory)], cwd=REPOSITORY, check=True)
+        assert cli.main([*words, str(directory)]) == 0
 
 
 def _check(server: Server, committers: Sequence[Committer]) -> None:
@@ -147,13 +148,12 @@ def _commit(server: Server, committer: Committer) -> None:
         pass  # it was killed, as it should be
 
 
-def _assert_locked(command: Sequence[str], directory: Path) -> None:
+def _assert_locked(directory: Path) -> None:
     """A second server and a check are refused, in the same words, while the first one runs."""
     for words in (["serve", "--port", "0", "--data-dir"], ["check"], ["compact"]):
-        words = [*command, *words, str(directory)]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=REPOSITORY, check=False)
-        assert done.returncode == 2, done
-        assert "another broker uses the data directory" in done.stderr, done
+        with redirect_stderr(StringIO()) as said:
+            assert cli.main([*words, str(directory)]) == 2
+        assert "another broker uses the data directory" in said.getvalue()
 
 
 def change_files(directory: Path) -> None:
@@ -193,9 +193,9 @@ def change_files(directory: Path) -> None:
         assert said.startswith("another broker uses the data directory"), said
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Check a directory, and compare its offsets with what was acknowledged."""
-    directory = Path(sys.argv[1])
+    directory = Path(arguments[0])
     if cli.main(["check", str(directory)]) != 0:
         return 1
     with Broker(SETTINGS, data_directory=directory) as broker:
@@ -208,4 +208,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

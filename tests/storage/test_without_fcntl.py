@@ -5,6 +5,8 @@ The modules and functions are hidden in a process of its own, before the package
 
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -34,12 +36,15 @@ with Broker() as broker:
 
 @pytest.mark.slow
 def test_a_killed_server_finds_what_it_acknowledged(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", AS_WINDOWS]
-    killed_server.kill_and_start_again(command, tmp_path / "data")
-    found = subprocess.run(  # of this system
-        [sys.executable, "-m", "tests.storage.killed_server", tmp_path / "data"], cwd=REPOSITORY, check=False
+    data = str(tmp_path / "data")
+    done = run(
+        "from pathlib import Path; from tests.storage import killed_server\n"
+        f"killed_server.kill_and_start_again([sys.executable, '-m', '{AS_WINDOWS}'], Path(sys.argv[1]))",
+        data,
     )
-    assert found.returncode == 0
+    assert done.returncode == 0, done.stderr
+    with redirect_stdout(StringIO()) as said:
+        assert killed_server.main([data]) == 0, said.getvalue()  # in this system
 
 
 @pytest.mark.slow

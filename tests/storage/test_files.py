@@ -2,12 +2,14 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import files
+from kafka_offsets.storage.files import files, system
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, join, parent
 
 
@@ -159,6 +161,34 @@ def test_a_write_that_stops_half_way_is_an_error_and_the_size_stays(
     assert file.size == 0
     assert os.path.getsize(tmp_path / "a") == 4
     file.truncate(0)
+    file.close()
+
+
+class Watched:
+    """The module `os`, whose calls at a position of a file are those of one thread at a time."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def _call(self, name: str, descriptor: int, *arguments: Any) -> Any:
+        assert system._positions[descriptor % len(system._positions)].locked(), name
+        return getattr(os, name)(descriptor, *arguments)
+
+    lseek = partialmethod(_call, "lseek")
+    read = partialmethod(_call, "read")
+    write = partialmethod(_call, "write")
+
+
+def test_a_seek_and_what_follows_it_are_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no pread: a thread that syncs or compacts may use the file of the one that appends."""
+    monkeypatch.setattr(files, "pread", system._seek_and_read)
+    monkeypatch.setattr(files, "pwrite", system._seek_and_write)
+    monkeypatch.setattr(system, "os", Watched())
+    file = DiskFiles(tmp_path).open("a", create=True)
+    file.append(b"0123")
+    assert file.read(1, 2) == b"12"
+    file.append(memoryview(b"45"))
+    assert file.read(0, 9) == b"012345"
     file.close()
 
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Does the test of README.md pass with Python for Windows, which runs here under Wine? So do a server and a client.
+# Does the test of README.md pass with Python for Windows, which runs here under Wine? So do a server and a client, and
+# a server that is killed and started again on its data directory, which Linux then reads.
 #
 #     apt-get install -y wine64 gcc-mingw-w64-x86-64-win32; bash tests/windows.sh [FOLDER]
 #
 # FOLDER keeps Python, its packages and Wine's files for the next run (default: a temporary folder). Python and all
-# packages come from the package index.
+# packages come from the package index. PYTHON is that of Linux, with this package (default: that of `make test`).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 home=${1:-$(mktemp -d)}
 mkdir -p "$home/test" && cd "$home"
+rm -rf test/kept test/acknowledged.json
 wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
 export WINEPREFIX=$home/wine WINEDEBUG=-all PYTHONDONTWRITEBYTECODE=1
 
@@ -34,6 +36,7 @@ awk '/^```python$/ { n++ } /^```$/ { inside = 0 } inside { print } /^```python$/
   "$root/README.md" > test/test_readme.py
 cp "$root/tests/windows_server.py" test/test_server.py
 cd test
-export PYTHONPATH="Z:${root//\//\\};Z:${home//\//\\}\\packages"
+packages="Z:${root//\//\\};Z:${home//\//\\}\\packages"
 # Wine's Python needs pipes.
-echo | timeout 300 "$wine" ../python/cp313/python.exe -m pytest -q -p kafka_offsets.testing.plugin -p no:cacheprovider . 2>&1 | cat
+echo | PYTHONPATH=$packages timeout 1800 "$wine" ../python/cp313/python.exe -m pytest -q -p kafka_offsets.testing.plugin -p no:cacheprovider . 2>&1 | cat
+PYTHONPATH=$root "${PYTHON:-$root/.venv/bin/python}" -m tests.storage.killed_server kept

@@ -20,9 +20,9 @@ import pytest
 from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.errors import StorageError
 from kafka_offsets.protocol import messages
-from kafka_offsets.storage.files import files as files_module
 from kafka_offsets.storage.files.files import DiskFiles
 from tests.drivers.core import CoreClient, commit_request, make_core
+from tests.storage.faults import replace_os
 
 ALL = os.environ.get("KAFKA_OFFSETS_DISK_ERRORS") == "all"
 CALLS = ("open", "pwrite", "pread", "ftruncate", "fsync", "replace", "remove", "listdir", "makedirs", "fstat")
@@ -164,7 +164,7 @@ def places(rng: random.Random, total: int) -> list[int]:
 def run_once(directory: Path, system: Refusing, fsync: str, monkeypatch: pytest.MonkeyPatch) -> Run:
     run = Run(directory, system, fsync)
     with monkeypatch.context() as patched:
-        patched.setattr(files_module, "os", system)
+        replace_os(patched, system)
         try:
             run.live()
         except StorageError:
@@ -207,7 +207,7 @@ def test_an_fsync_that_fails_is_final_until_the_directory_is_opened_again(
     """The system reports a page that it could not write once: a second fsync would succeed without it."""
     system = Refusing(0, "EIO")
     run = Run(scratch(), system, "commit")
-    monkeypatch.setattr(files_module, "os", system)
+    replace_os(monkeypatch, system)
     core = run.start()
     run._create(core, "t")
     client = CoreClient(core)

@@ -10,10 +10,10 @@ import pytest
 from kafka_offsets.broker.api import topic_admin
 from kafka_offsets.clock import ManualClock
 from kafka_offsets.errors import StorageError
-from kafka_offsets.storage.files import files as files_module
 from kafka_offsets.storage.files.files import DiskFiles
 from tests.broker.test_log_opener import produced
 from tests.drivers.core import CoreClient, make_core
+from tests.storage.faults import replace_os
 
 
 class FullDisk:
@@ -37,7 +37,7 @@ class FullDisk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FullDisk]:
     disk = FullDisk()
-    monkeypatch.setattr(files_module, "os", disk)
+    replace_os(monkeypatch, disk)
     yield disk
     disk.is_full = False
 
@@ -90,7 +90,7 @@ def test_a_start_that_another_fault_of_the_disk_refuses_fails(
     topic_admin.create_topic(client.core.broker, "t", 1, {})
     killed(client)
     monkeypatch.setattr(FullDisk, "_refuse", lambda self: _raise(OSError(errno.EIO, "Input/output error")))
-    monkeypatch.setattr(files_module, "os", FullDisk())
+    replace_os(monkeypatch, FullDisk())
     with pytest.raises(StorageError, match=r"starts.tmp: cannot append: Input/output error"):
         started(tmp_path)
 

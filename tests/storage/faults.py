@@ -4,8 +4,19 @@ import errno
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import files, system
 from kafka_offsets.storage.files.files import File, MemoryFiles
+
+
+def replace_os(patch: pytest.MonkeyPatch, replacement: Any) -> None:
+    """Have files on disk call a replacement of the module `os`."""
+    for module in (files, system):
+        patch.setattr(module, "os", replacement)
+    for name in ("pread", "pwrite"):
+        patch.setattr(files, name, getattr(replacement, name))
 
 
 class Crash(BaseException):

@@ -92,6 +92,25 @@ def test_a_name_that_kafka_does_not_allow_is_no_topic(name: str) -> None:
         DataDirectory(MemoryFiles()).create_topic(name, 1)
 
 
+class FilesThatIgnoreCase(MemoryFiles):
+    """As those of Windows and macOS, for names that are made in lower case."""
+
+    def exists(self, path: str) -> bool:
+        return super().exists(path.lower())
+
+
+def test_no_topic_gets_the_folders_of_another_one_where_the_case_of_names_is_ignored() -> None:
+    directory = DataDirectory(FilesThatIgnoreCase())
+    directory.create_topic("orders", 1)
+    with pytest.raises(StorageError, match="topic Orders would have the folders of topic orders"):
+        directory.create_topic("Orders", 1)
+    with pytest.raises(StorageError, match="topic Bills would have the folders of topic bills"):
+        directory.create_topics([NewTopic("bills", 1), NewTopic("Bills", 1)])
+    assert list(directory.topics) == ["orders"]
+    unlike = DataDirectory(MemoryFiles())
+    unlike.create_topics([NewTopic("orders", 1), NewTopic("Orders", 1)])
+
+
 def test_a_topic_is_created_once_and_never_shrinks() -> None:
     directory = DataDirectory(MemoryFiles())
     topic = directory.create_topic("t", 2)

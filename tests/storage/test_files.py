@@ -2,11 +2,14 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partialmethod
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_offsets.errors import StorageError
+from kafka_offsets.storage.files import files, system
 from kafka_offsets.storage.files.files import DiskFiles, Files, MemoryFiles, join, parent
 
 
@@ -132,8 +135,8 @@ def test_a_root_that_is_a_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_short_write_continues_with_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
+    whole = files.pwrite
+    monkeypatch.setattr(files, "pwrite", lambda fd, data, position: whole(fd, data[:3], position))
     file = DiskFiles(tmp_path).open("a", create=True)
     file.append(b"0123456789")
     assert file.size == 10
@@ -144,7 +147,7 @@ def test_a_short_write_continues_with_the_rest(tmp_path: Path, monkeypatch: pyte
 def test_a_write_that_stops_half_way_is_an_error_and_the_size_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = os.pwrite
+    whole = files.pwrite
 
     def full(fd: int, data: bytes, position: int) -> int:
         if position >= 4:
@@ -152,12 +155,40 @@ def test_a_write_that_stops_half_way_is_an_error_and_the_size_stays(
         return whole(fd, data[:4], position)
 
     file = DiskFiles(tmp_path).open("a", create=True)
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(files, "pwrite", full)
     with pytest.raises(StorageError, match="a: cannot append: No space left on device"):
         file.append(b"0123456789")
     assert file.size == 0
     assert os.path.getsize(tmp_path / "a") == 4
     file.truncate(0)
+    file.close()
+
+
+class Watched:
+    """The module `os`, whose calls at a position of a file are those of one thread at a time."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def _call(self, name: str, descriptor: int, *arguments: Any) -> Any:
+        assert system._positions[descriptor % len(system._positions)].locked(), name
+        return getattr(os, name)(descriptor, *arguments)
+
+    lseek = partialmethod(_call, "lseek")
+    read = partialmethod(_call, "read")
+    write = partialmethod(_call, "write")
+
+
+def test_a_seek_and_what_follows_it_are_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no pread: a thread that syncs or compacts may use the file of the one that appends."""
+    monkeypatch.setattr(files, "pread", system._seek_and_read)
+    monkeypatch.setattr(files, "pwrite", system._seek_and_write)
+    monkeypatch.setattr(system, "os", Watched())
+    file = DiskFiles(tmp_path).open("a", create=True)
+    file.append(b"0123")
+    assert file.read(1, 2) == b"12"
+    file.append(memoryview(b"45"))
+    assert file.read(0, 9) == b"012345"
     file.close()
 
 

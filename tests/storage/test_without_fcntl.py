@@ -1,30 +1,21 @@
-"""A system without fcntl, as Windows: brokers in memory work, and a data directory is refused with the reason.
+"""A system without fcntl, as Windows: brokers work, in memory and with a data directory.
 
 The modules and functions are hidden in a process of its own, before the package is imported.
 """
 
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.storage import killed_server
 
-HIDDEN = """\
-import asyncio, os, sys
-for name in ("fcntl", "resource", "pwd", "grp", "termios"):
-    sys.modules[name] = None
-for name in ("pread", "pwrite", "fork", "O_CLOEXEC", "O_DIRECTORY", "geteuid", "getuid", "writev"):
-    delattr(os, name)
-
-def refuse(*_):
-    raise NotImplementedError
-
-for name in ("signal_handler", "reader", "writer"):
-    setattr(asyncio.SelectorEventLoop, f"add_{name}", refuse)
-    setattr(asyncio.SelectorEventLoop, f"remove_{name}", refuse)
-"""
+AS_WINDOWS = "tests.storage.as_windows"
+HIDDEN = f"import sys, {AS_WINDOWS}\n"
 
 
 def run(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -44,15 +35,26 @@ with Broker() as broker:
 
 
 @pytest.mark.slow
-def test_a_data_directory_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_killed_server_finds_what_it_acknowledged(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
     done = run(
-        "from kafka_offsets import cli; sys.exit(cli.main(sys.argv[1:]))",
-        *("serve", "--port", "0", "--data-dir", str(tmp_path)),
+        "from pathlib import Path; from tests.storage import killed_server\n"
+        f"killed_server.kill_and_start_again([sys.executable, '-m', '{AS_WINDOWS}'], Path(sys.argv[1]))",
+        data,
     )
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"kafka-offsets: {tmp_path}: a data directory needs Linux or macOS; on this system data is in memory only\n"
+    assert done.returncode == 0, done.stderr
+    with redirect_stdout(StringIO()) as said:
+        assert killed_server.main([data]) == 0, said.getvalue()  # in this system
+
+
+@pytest.mark.slow
+def test_files_are_closed_before_they_are_changed(tmp_path: Path) -> None:
+    done = run(
+        "from pathlib import Path; from tests.storage import killed_server\n"
+        "killed_server.change_files(Path(sys.argv[1]))",
+        str(tmp_path / "data"),
     )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow

@@ -66,6 +66,25 @@ class NewTopic(NamedTuple):
     replicas: Sequence[Sequence[int]] | None = None
 
 
+def check_new(new: NewTopic, topics: Mapping[str, CatalogueTopic], *, ignores_case: bool) -> None:
+    """Raise ValueError for an invalid or existing name, and for a topic without partitions.
+
+    ignores_case  whether names that differ in case only are of the same folder, as on Windows and macOS: StorageError
+    """
+    name = new.name
+    if not TOPIC_NAME.fullmatch(name) or name in (".", "..", CLUSTER_METADATA_TOPIC):
+        raise ValueError(f"not a topic name: {name!r}")
+    if name in topics:
+        raise ValueError(f"topic {name} exists")
+    if new.partition_count < 1:
+        raise ValueError(f"a topic needs a partition: {name}")
+    for other in topics if ignores_case else ():
+        if other.lower() == name.lower():
+            raise StorageError(
+                f"topic {name} would have the folders of topic {other}, as this disk ignores the case of names"
+            )
+
+
 class Catalogue(NamedTuple):
     """The whole catalogue: replaced as a whole, in memory as on disk.
 

@@ -37,10 +37,10 @@ from kafka_offsets.storage.directory import start_count
 from kafka_offsets.storage.directory.catalogue import (
     CLUSTER_METADATA_TOPIC,
     DELETED_DIRECTORY,
-    TOPIC_NAME,
     Catalogue,
     CatalogueTopic,
     NewTopic,
+    check_new,
     decode_catalogue,
     deleted_name,
     encode_catalogue,
@@ -250,17 +250,13 @@ class DataDirectory:
     def create_topics(self, wanted: Iterable[NewTopic]) -> list[CatalogueTopic]:
         """Add topics to the catalogue, all or none; their logs are created when they are opened.
 
-        ValueError for an invalid or existing name, and for a topic without partitions. Costs one sync.
+        Raises what `check_new` does. Costs one sync.
         """
         topics = dict(self.topics)
         created = []
+        ignores_case = self.files.exists(LOCK.upper())
         for new in wanted:
-            if not TOPIC_NAME.fullmatch(new.name) or new.name in (".", "..", CLUSTER_METADATA_TOPIC):
-                raise ValueError(f"not a topic name: {new.name!r}")
-            if new.name in topics:
-                raise ValueError(f"topic {new.name} exists")
-            if new.partition_count < 1:
-                raise ValueError(f"a topic needs a partition: {new.name}")
+            check_new(new, topics, ignores_case=ignores_case)
             topic_id = new.topic_id or self._new_id()
             topic = CatalogueTopic(new.name, topic_id, new.partition_count, dict(new.configs))
             created.append(topic.begun(0, self._start))

@@ -10,10 +10,7 @@ opens its file again each time that as many other logs as the limit have opened 
 from collections import deque
 from typing import Protocol
 
-try:
-    import resource
-except ModuleNotFoundError:  # Windows, where brokers have no files
-    resource = None  # type: ignore[assignment]
+from kafka_offsets.storage.files.system import most_files
 
 _SHARE = 2
 _LEAST = 16
@@ -34,9 +31,7 @@ class Descriptors:
 
     def take_up(self, holder: Holder) -> None:
         """Record that `holder` is about to open a file; others close theirs when there are too many."""
-        assert resource is not None, "a DiskFiles exists, and so it does"
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = max(soft // _SHARE, _LEAST)
+        most = max(most_files() // _SHARE, _LEAST)
         while len(self._holders) >= most > 0:
             self._holders.popleft().release()
         self._holders.append(holder)

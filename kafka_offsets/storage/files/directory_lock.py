@@ -6,13 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 
 from kafka_offsets.errors import StorageError
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: brokers in memory work
-    fcntl = None  # type: ignore[assignment]
-
-CAN_LOCK = fcntl is not None
+from kafka_offsets.storage.files.system import lock_file
 
 
 class Lock(ABC):
@@ -27,7 +21,7 @@ _held: "weakref.WeakSet[DiskLock]" = weakref.WeakSet()
 
 
 class DiskLock(Lock):
-    """An flock: the system releases it with the process, so a lock file left by a crash locks out no other process.
+    """A lock of an open file. The system releases it with the process: a crash leaves a file that locks out nobody.
 
     A forked child would hold it for as long as it lives, so it closes the file.
     """
@@ -44,15 +38,13 @@ class DiskLock(Lock):
 
 
 def take_lock(descriptor: int, root: str, *, is_shared: bool = False) -> DiskLock:
-    """Lock an open file in both ways: flock against brokers like this one, fcntl against Kafka's.
+    """Lock an open file against other brokers, of this project and Kafka's.
 
     root  the directory, for messages
     The file is closed if that fails. Raises StorageError.
     """
-    kind = (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
     try:
-        fcntl.flock(descriptor, kind)
-        fcntl.lockf(descriptor, kind)
+        lock_file(descriptor, is_shared=is_shared)
     except (BlockingIOError, PermissionError) as error:
         os.close(descriptor)
         raise locked(root) from error

@@ -17,15 +17,16 @@ from typing import Self
 
 from kafka_offsets.errors import StorageError, UnreadableError
 from kafka_offsets.storage.files.descriptors import Descriptors
-from kafka_offsets.storage.files.directory_lock import (
-    CAN_LOCK,
-    DiskLock,
-    Lock,
-    locked,
-    not_lockable,
-    take_lock,
-)
+from kafka_offsets.storage.files.directory_lock import DiskLock, Lock, locked, not_lockable, take_lock
 from kafka_offsets.storage.files.memory_content import MemoryContent
+from kafka_offsets.storage.files.system import (
+    OPEN_FLAGS,
+    absolute,
+    keep_private,
+    pread,
+    pwrite,
+    sync_directory,
+)
 
 TEMPORARY_SUFFIX = ".tmp"
 _PRIVATE = 0o600
@@ -236,9 +237,9 @@ class DiskFile(File):
         """Write `data` at the end; see :meth:`File.append`."""
         size = self.size
         try:
-            written = os.pwrite(self._descriptor, data, size)
+            written = pwrite(self._descriptor, data, size)
             while written < len(data):  # a full disk takes a part, and gives the reason on the next call
-                more = os.pwrite(self._descriptor, memoryview(data)[written:], size + written)
+                more = pwrite(self._descriptor, memoryview(data)[written:], size + written)
                 if not more:
                     raise OSError(errno.EIO, os.strerror(errno.EIO))
                 written += more
@@ -249,9 +250,9 @@ class DiskFile(File):
     def read(self, position: int, size: int) -> bytes:
         """Return `size` bytes from `position`, fewer only where the file ends."""
         try:
-            data = os.pread(self._descriptor, size, position)
+            data = pread(self._descriptor, size, position)
             while len(data) < size and position + len(data) < self.size:
-                more = os.pread(self._descriptor, size - len(data), position + len(data))
+                more = pread(self._descriptor, size - len(data), position + len(data))
                 if not more:
                     raise StorageError(
                         f"the file ends here, {self.size} bytes were there before",
@@ -300,23 +301,16 @@ class DiskFile(File):
 
 
 class DiskFiles(Files):
-    """The files below one directory of the machine. Creating the object changes nothing on the disk.
-
-    Raises StorageError on a system without fcntl locks, such as Windows.
-    """
+    """The files below one directory of the machine. Creating the object changes nothing on the disk."""
 
     parallel_syncs = 8
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        if not CAN_LOCK:
-            raise StorageError(
-                f"{os.fspath(root)}: a data directory needs Linux or macOS; on this system data is in memory only"
-            )
         self.root = os.path.abspath(os.fspath(root))
         self.descriptors = Descriptors()
 
     def _absolute(self, path: str) -> str:
-        return f"{self.root}/{path}" if path else self.root
+        return absolute(self.root, path)
 
     def open(self, path: str, create: bool = False) -> File:
         """Open a file for appending and reading; `create` creates a missing one."""
@@ -328,12 +322,12 @@ class DiskFiles(Files):
 
     def _open(self, path: str, flags: int, mode: int) -> File:
         try:
-            descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CLOEXEC | flags, mode)
+            descriptor = os.open(self._absolute(path), os.O_RDWR | OPEN_FLAGS | flags, mode)
         except OSError as error:
             raise _refused(error, "open", path) from error
         try:
             if mode == _PRIVATE:
-                os.fchmod(descriptor, mode)
+                keep_private(descriptor, mode)
             return DiskFile(path, os.fstat(descriptor).st_size, descriptor)
         except OSError as error:
             os.close(descriptor)
@@ -391,11 +385,7 @@ class DiskFiles(Files):
     def sync_directory(self, path: str) -> None:
         """Return when the names in a directory are on the disk."""
         try:
-            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_directory(self._absolute(path))
         except OSError as error:
             raise _refused(error, "sync the directory", path) from error
 
@@ -409,13 +399,13 @@ class DiskFiles(Files):
             raise _refused(error, "read", path) from error
 
     def lock(self, path: str) -> Lock:
-        """Take an flock on the file `path`, created if needed.
+        """Take a lock on the file `path`, created if needed.
 
-        An flock belongs to the open file, not to the process: a second broker in the same process is refused like one
-        in another process. Kafka takes an fcntl lock, so that is taken as well.
+        It belongs to the open file, not to the process: a second broker in the same process is refused like one in
+        another process.
         """
         try:
-            descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(self._absolute(path), os.O_RDWR | os.O_CREAT | OPEN_FLAGS, 0o644)
         except OSError as error:
             raise not_lockable(error, self.root) from error
         return take_lock(descriptor, self.root)
@@ -429,7 +419,7 @@ class ReadOnlyFiles(DiskFiles):
         if create:
             raise self._read_only(path)
         try:
-            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._absolute(path), os.O_RDONLY | OPEN_FLAGS)
         except OSError as error:
             raise _refused(error, "open", path) from error
         return ReadOnlyFile(path, os.fstat(descriptor).st_size, descriptor)
@@ -454,7 +444,7 @@ class ReadOnlyFiles(DiskFiles):
         No file is created: without a lock file, no broker holds the lock.
         """
         try:
-            descriptor = os.open(self._absolute(path), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._absolute(path), os.O_RDONLY | OPEN_FLAGS)
         except FileNotFoundError:
             return DiskLock(-1)
         except OSError as error:

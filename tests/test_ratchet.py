@@ -50,7 +50,7 @@ CEILINGS = {
     "tests/client": 6500,
     "tests/columns": 340,
     "tests/coordinator": 6440,
-    "tests/diagnosis": 800,
+    "tests/diagnosis": 820,
     "tests/differential": 11160,
     "tests/documents": 1680,
     "tests/drivers": 2200,

@@ -240,7 +240,7 @@ def _with_unread(core: BrokerCore, group: Group, logs: Mapping[TopicPartition, L
             continue
         has_unread, unread_ms = _unread(core, place, entry.offset)
         offsets[place] = Offset(entry.offset, entry.committed_ms, has_unread, unread_ms)
-    return replace(group, offsets=offsets)
+    return replace(group, offsets=offsets, logs=logs)
 
 
 def _unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:

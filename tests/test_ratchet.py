@@ -42,7 +42,7 @@ CEILINGS = {
     "kafka_offsets/security": 2420,
     "kafka_offsets/spark": 7200,
     "kafka_offsets/storage": 8660,
-    "kafka_offsets/testing": 9000,
+    "kafka_offsets/testing": 9020,
     "kafka_offsets/zookeeper": 2260,
     "tests": 5620,
     "tests/broker": 28060,
@@ -71,7 +71,7 @@ CEILINGS = {
     "tests/storage": 9260,
     "tests/stories": 4000,
     "tests/suites": 800,
-    "tests/testing": 8100,
+    "tests/testing": 8120,
     "tests/walks": 3880,
     "tests/zookeeper": 2460,
 }

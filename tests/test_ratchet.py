@@ -45,7 +45,7 @@ CEILINGS = {
     "kafka_offsets/testing": 9020,
     "kafka_offsets/zookeeper": 2260,
     "tests": 5620,
-    "tests/broker": 28060,
+    "tests/broker": 28100,
     "tests/claims": 3620,
     "tests/client": 6500,
     "tests/columns": 340,

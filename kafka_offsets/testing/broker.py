@@ -44,6 +44,7 @@ from kafka_offsets.testing.contents.seeding import (
     stored_records,
 )
 from kafka_offsets.testing.contents.topics import Topics, create_missing, topics_of
+from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server import facts, report
 from kafka_offsets.testing.server.events import Event
 from kafka_offsets.testing.server.inspected import InspectedServer
@@ -440,7 +441,12 @@ class Broker(EmbeddedBroker):
 
     def _read(self, poll: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread; return its result. LogLoadingError while a log is opened."""
-        return self._call(lambda server: poll(server.core))
+
+        def read(server: NetworkServer) -> T:
+            with observing():
+                return poll(server.core)
+
+        return self._call(read)
 
     def _when_open(self, poll: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
@@ -629,7 +635,8 @@ def _open(core: BrokerCore, topic: str, indexes: Iterable[int]) -> None:
     """Open logs before a write. The answer to the request reports any other error."""
     for index in indexes:
         try:
-            core.topics.partition(topic, index)
+            with observing(is_observer=False):
+                core.topics.partition(topic, index)
         except LogLoadingError:
             raise
         except StorageError:

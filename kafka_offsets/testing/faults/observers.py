@@ -10,9 +10,9 @@ _OBSERVES = ContextVar("observes", default=False)
 
 
 @contextmanager
-def observing() -> Iterator[None]:
+def observing(*, is_observer: bool = True) -> Iterator[None]:
     """Read as an observer, in this thread: a fault that strikes once is left to the client that the test means."""
-    token = _OBSERVES.set(True)
+    token = _OBSERVES.set(is_observer)
     try:
         yield
     finally:

@@ -39,7 +39,6 @@ from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
 from kafka_offsets.testing.contents.seeding import readable_batches
-from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 
 if TYPE_CHECKING:
@@ -118,17 +117,16 @@ class Gathering:
         Raises LogLoadingError; the part is then the next one again.
         """
         consumption = _consumption(core)
-        with observing():
-            if self._known is None:
-                self._begin(core)
-                if consumption is not None:
-                    self._read, self._connections = {}, consumption.connections()
-            elif self._connections and self._read is not None and consumption is not None:
-                consumption.add_positions(self._connections[-_CONNECTIONS_AT_ONCE:], self._read)
-                del self._connections[-_CONNECTIONS_AT_ONCE:]
-            else:
-                self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
-                del self._left[:_GROUPS_AT_ONCE]
+        if self._known is None:
+            self._begin(core)
+            if consumption is not None:
+                self._read, self._connections = {}, consumption.connections()
+        elif self._connections and self._read is not None and consumption is not None:
+            consumption.add_positions(self._connections[-_CONNECTIONS_AT_ONCE:], self._read)
+            del self._connections[-_CONNECTIONS_AT_ONCE:]
+        else:
+            self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
+            del self._left[:_GROUPS_AT_ONCE]
         if not self._left:
             self._topics |= _counts(core)  # a topic that is new is not missed by its readers
         return bool(self._left)

@@ -1,5 +1,6 @@
 """Faults of the disk: full, slow, and failing to sync."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from kafka_offsets.http import metrics
 from kafka_offsets.storage.files import memory_content
 from kafka_offsets.testing import caught_up
 from kafka_offsets.testing.faults.control import Faults
+from kafka_offsets.testing.faults.observers import is_observing, observing
 from tests.broker.fault_requests import commit, connect, fetch, fetched, produce, produced
 
 
@@ -101,6 +103,20 @@ def test_a_log_that_an_observer_opens_after_a_restart_is_opened_without_the_faul
         with pytest.raises(RuntimeError, match="KAFKA_STORAGE_ERROR"):
             broker.produce("t", ["b"])
         assert fault.hits > 0
+
+
+def test_what_an_observer_leaves_to_the_loop_is_no_observer() -> None:
+    """A turn, a timer or an opened log that it asked for passed by the faults, and so did all that these asked for."""
+    seen: list[bool] = []
+
+    async def main() -> None:
+        with observing():
+            seen.append(is_observing())
+            asyncio.get_running_loop().call_soon(lambda: seen.append(is_observing()))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert seen == [True, False]
 
 
 def test_without_memory_a_write_is_refused_and_the_broker_lives(monkeypatch: pytest.MonkeyPatch) -> None:

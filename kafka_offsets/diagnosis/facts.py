@@ -114,6 +114,7 @@ class Group:
     moved_back   commits that moved an offset back, since which nothing has passed the offset before
     last_left    the last member that left; None: not known
     unavailable  why nothing is known of it, such as that its coordinator loads
+    logs         of the moment at which it was read, where those of all groups are of several moments
     """
 
     group_id: str
@@ -130,6 +131,7 @@ class Group:
     last_left: Departed | None = None
     unavailable: str = ""
     exists: bool = True
+    logs: Mapping[TopicPartition, Log] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"group {self.group_id!r}"
@@ -235,7 +237,7 @@ class Facts:
     def offsets_of(self, group: Group) -> Iterator[tuple[TopicPartition, Offset, Log]]:
         """Yield the committed offsets of a group whose logs are known."""
         for partition, entry in group.offsets.items():
-            log = self.logs.get(partition)
+            log = group.logs.get(partition) or self.logs.get(partition)
             if log is not None and not log.problem:
                 yield partition, entry, log
 

@@ -44,6 +44,7 @@ from kafka_offsets.testing.contents.seeding import (
     stored_records,
 )
 from kafka_offsets.testing.contents.topics import Topics, create_missing, topics_of
+from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server import facts, report
 from kafka_offsets.testing.server.events import Event
 from kafka_offsets.testing.server.inspected import InspectedServer
@@ -355,10 +356,14 @@ class Broker(EmbeddedBroker):
         See docs/troubleshooting.md. What needs recorded requests, such as a commit that moved an offset back, is only
         known with `record=True`.
         """
+        return self._diagnosed(group, self._when_open)
+
+    def _diagnosed(self, group: str | None, ask: Callable[[Callable[[BrokerCore], bool]], bool]) -> Findings:
+        """Return what `why` does. `ask` runs a part of the gathering in the broker's thread."""
         active = [] if self._faults is None else self._faults.active
         backs = facts.moves_back(() if self._recorder is None else self._recorder.requests(), group)
         gathering = facts.Gathering(group, faults=active, backs=backs)
-        while self._when_open(gathering.step):
+        while ask(gathering.step):
             pass
         return diagnose(gathering.facts(), self._call(lambda server: server.core.clock.now().wall_ms), group)
 
@@ -430,14 +435,23 @@ class Broker(EmbeddedBroker):
     def _explained(self, event: Event[Any]) -> Findings:
         """Return the first findings about what an event concerns; none while logs are opened."""
         try:
-            return Findings(self.why(event.group)[:_MOST_EXPLAINED])
+            return Findings(self._diagnosed(event.group, self._read)[:_MOST_EXPLAINED])
         except LogLoadingError:
             return Findings()
+
+    def _read(self, poll: Callable[[BrokerCore], T]) -> T:
+        """Run a function in the broker's thread; return its result. LogLoadingError while a log is opened."""
+
+        def read(server: NetworkServer) -> T:
+            with observing():
+                return poll(server.core)
+
+        return self._call(read)
 
     def _when_open(self, poll: Callable[[BrokerCore], T]) -> T:
         """Run a function in the broker's thread, once the logs that it reads are open; return its result."""
         try:
-            return self._call(lambda server: poll(server.core))
+            return self._read(poll)
         except LogLoadingError:
             event = Event("all these logs are open", lambda core: (poll(core),), lambda _: "they are")
             (found,) = self.wait_for(event, _OPENING_SECONDS)
@@ -621,7 +635,8 @@ def _open(core: BrokerCore, topic: str, indexes: Iterable[int]) -> None:
     """Open logs before a write. The answer to the request reports any other error."""
     for index in indexes:
         try:
-            core.topics.partition(topic, index)
+            with observing(is_observer=False):
+                core.topics.partition(topic, index)
         except LogLoadingError:
             raise
         except StorageError:

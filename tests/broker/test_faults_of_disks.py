@@ -1,5 +1,7 @@
 """Faults of the disk: full, slow, and failing to sync."""
 
+import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +11,9 @@ from kafka_offsets import Broker
 from kafka_offsets.errors import StorageError
 from kafka_offsets.http import metrics
 from kafka_offsets.storage.files import memory_content
+from kafka_offsets.testing import caught_up
 from kafka_offsets.testing.faults.control import Faults
+from kafka_offsets.testing.faults.observers import is_observing, observing
 from tests.broker.fault_requests import commit, connect, fetch, fetched, produce, produced
 
 
@@ -74,6 +78,45 @@ def test_what_observes_a_broker_is_struck_by_no_fault_of_the_disk() -> None:
         assert fault.hits == 0
         assert fetched(fetch(client, 0)) == {0: 56}
         assert fault.hits == 1
+
+
+def test_a_log_that_an_observer_opens_after_a_restart_is_opened_without_the_fault(tmp_path: Path) -> None:
+    """The lag, a wait and `consume_all` took the error, and said that the lag is not known."""
+    directory = tmp_path / "data"
+    with Broker(data_directory=directory) as broker:
+        broker.produce("t", ["a"])
+        broker.commit("g", {("t", 0): 1})
+    observers: tuple[Callable[[Broker], object], ...] = (
+        lambda broker: broker.lag("g"),
+        lambda broker: broker.wait_for(caught_up("g"), 0.1),
+        lambda broker: broker.consume_all("t"),
+        metrics.read,
+    )
+    for observe in observers:
+        with Broker(data_directory=directory) as broker:
+            fault = broker.faults.disk_error("read", path="t-0/")
+            observe(broker)
+            assert fault.hits == 0
+            assert broker.lag("g") == {("t", 0): 0}
+    with Broker(data_directory=directory) as broker:
+        fault = broker.faults.disk_error("open", path="t-0/")
+        with pytest.raises(RuntimeError, match="KAFKA_STORAGE_ERROR"):
+            broker.produce("t", ["b"])
+        assert fault.hits > 0
+
+
+def test_what_an_observer_leaves_to_the_loop_is_no_observer() -> None:
+    """A turn, a timer or an opened log that it asked for passed by the faults, and so did all that these asked for."""
+    seen: list[bool] = []
+
+    async def main() -> None:
+        with observing():
+            seen.append(is_observing())
+            asyncio.get_running_loop().call_soon(lambda: seen.append(is_observing()))
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert seen == [True, False]
 
 
 def test_without_memory_a_write_is_refused_and_the_broker_lives(monkeypatch: pytest.MonkeyPatch) -> None:

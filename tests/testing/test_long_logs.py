@@ -1,11 +1,15 @@
 """Logs that are opened after a start: what a test asks of the broker waits for them."""
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kafka_offsets.broker.partition import log_opener, producer_recovery
+from kafka_offsets.broker.partition.partitions import Topic, Topics
 from kafka_offsets.broker.partition.topic_names import OFFSETS_TOPIC
 from kafka_offsets.client.cluster import LATEST, ClusterClient
 from kafka_offsets.client.connection import parse_address
@@ -50,6 +54,36 @@ def test_the_thread_of_the_loop_gets_an_error_instead_of_waiting_for_a_long_log(
 
     with Broker(data_directory=tmp_path / "data") as broker:
         broker.produce("orders", ["a"])
+    asyncio.run(ask())
+
+
+def test_a_wait_that_times_out_does_not_wait_for_a_long_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looked for what explains it until the log was open: the loop of a test got a RuntimeError."""
+    monkeypatch.setattr(log_opener, "_LONG_BYTES", 1)
+    may_open, opening = threading.Event(), Topics.opening
+
+    def held(topics: Topics, topic: Topic, *given: Any) -> Callable[[], Any]:
+        open_log = opening(topics, topic, *given)
+        return (lambda: (may_open.wait(), open_log())[1]) if topic.name == "orders" else open_log
+
+    async def ask() -> None:
+        async with Broker(data_directory=tmp_path / "data") as broker:
+            event = record_produced("orders", count=2)
+            try:
+                with pytest.raises(TimeoutError, match=r"now: not known: .*the log is being opened"):
+                    await broker.async_wait_for(event, 0.01)
+                with pytest.raises(TimeoutError, match=r"now: not known: .*the log is being opened"):
+                    await asyncio.to_thread(broker.wait_for, event, 0.01)
+            finally:
+                may_open.set()
+            assert await broker.async_wait_for(record_produced("orders")) == 1
+
+    with Broker(data_directory=tmp_path / "data") as broker:
+        broker.produce("orders", ["a"])
+        broker.commit("g", {("orders", 0): 0})
+    monkeypatch.setattr(Topics, "opening", held)
     asyncio.run(ask())
 
 

@@ -427,6 +427,8 @@ def test_a_topic_that_was_not_created(broker: Broker) -> None:
     sentence = said(broker, "creation-refused", None)
     assert sentence.startswith("topic refunds was not created for 'w1' at 127.0.0.1, at ")
     assert "INVALID_REPLICATION_FACTOR (Unable to replicate the partition 3 time(s)" in sentence
+    admin.create_topics([NewTopic("refunds", 1, 1)], validate_only=True)["refunds"].result(10)
+    assert said(broker, "creation-refused", None) == sentence, "it is not there yet"
     admin.create_topics([NewTopic("refunds", 1, 1)])["refunds"].result(10)
     assert not broker.why()
 

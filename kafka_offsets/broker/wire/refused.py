@@ -109,6 +109,8 @@ def end(incidents: Incidents, api: str, context: RequestContext, response: objec
     response  the request itself says that there is no error
     """
     key, request = context.api_key, context.request
+    if getattr(request, "validate_only", False):
+        return  # nothing is done
     is_echo = response is request
     failed = set() if is_echo else {topic for _, topic, _ in _errors(key, response)}
     fields = sender(api, context)

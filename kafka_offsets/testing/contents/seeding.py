@@ -12,7 +12,6 @@ from kafka_offsets.broker.core.core import BrokerCore
 from kafka_offsets.broker.partition.partitions import Partition
 from kafka_offsets.protocol.records import read_records
 from kafka_offsets.storage.segments.stored_batches import StoredBatch
-from kafka_offsets.testing.faults.observers import observing
 
 Data = bytes | None
 _COLUMNS = ("key", "value", "headers", "partition", "timestamp")
@@ -205,17 +204,16 @@ def stored_records(
     found = core.topics.get(topic)
     count = 0 if found is None else found.partition_count
     chosen = [core.topics.partition(topic, index) for index in range(count) if partition in (None, index)]
-    with observing():
-        return [
-            (
-                topic,
-                each.index,
-                each.log.log_start_offset,
-                [bytes(stored.data) for is_seen, stored in readable_batches(each) if is_seen],
-            )
-            for each in chosen
-            if each is not None
-        ] or None
+    return [
+        (
+            topic,
+            each.index,
+            each.log.log_start_offset,
+            [bytes(stored.data) for is_seen, stored in readable_batches(each) if is_seen],
+        )
+        for each in chosen
+        if each is not None
+    ] or None
 
 
 def read_all(

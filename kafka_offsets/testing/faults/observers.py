@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
-_OBSERVES = ContextVar("observes", default=False)
+
+class _Thread(threading.local):
+    """What runs in this thread. A variable of a context would be that of each call left to the loop meanwhile, too."""
+
+    observes = False
+
+
+_THREAD = _Thread()
 
 
 @contextmanager
-def observing() -> Iterator[None]:
+def observing(*, is_observer: bool = True) -> Iterator[None]:
     """Read as an observer, in this thread: a fault that strikes once is left to the client that the test means."""
-    token = _OBSERVES.set(True)
+    before, _THREAD.observes = _THREAD.observes, is_observer
     try:
         yield
     finally:
-        _OBSERVES.reset(token)
+        _THREAD.observes = before
 
 
 def is_observing() -> bool:
     """Whether what runs now in this thread is an observer."""
-    return _OBSERVES.get()
+    return _THREAD.observes

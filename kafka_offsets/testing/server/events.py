@@ -23,6 +23,7 @@ from kafka_offsets.testing.contents.groups import (
     log_ends,
     unassigned,
 )
+from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server.consumption import Consumption, Observation
 
 T = TypeVar("T")
@@ -61,7 +62,8 @@ class Watches:
         self.poll(core)
         self._watched.pop(future, None)
         try:
-            return event.tell(core)
+            with observing():
+                return event.tell(core)
         except LogLoadingError as error:
             return f"not known: {error}"
 
@@ -72,7 +74,8 @@ class Watches:
                 del self._watched[future]
                 continue
             try:
-                found = event.poll(core)
+                with observing():
+                    found = event.poll(core)
             except LogLoadingError:
                 continue  # another turn ends when it is open
             except Exception as error:  # noqa: BLE001 - raised again by the thread that waits

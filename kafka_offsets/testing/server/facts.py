@@ -39,7 +39,6 @@ from kafka_offsets.incidents import Incident
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.groups import NoLeaderError, group_ids
 from kafka_offsets.testing.contents.seeding import readable_batches
-from kafka_offsets.testing.faults.observers import observing
 from kafka_offsets.testing.server.consumption import Consumption, Observation, Reader
 
 if TYPE_CHECKING:
@@ -118,17 +117,16 @@ class Gathering:
         Raises LogLoadingError; the part is then the next one again.
         """
         consumption = _consumption(core)
-        with observing():
-            if self._known is None:
-                self._begin(core)
-                if consumption is not None:
-                    self._read, self._connections = {}, consumption.connections()
-            elif self._connections and self._read is not None and consumption is not None:
-                consumption.add_positions(self._connections[-_CONNECTIONS_AT_ONCE:], self._read)
-                del self._connections[-_CONNECTIONS_AT_ONCE:]
-            else:
-                self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
-                del self._left[:_GROUPS_AT_ONCE]
+        if self._known is None:
+            self._begin(core)
+            if consumption is not None:
+                self._read, self._connections = {}, consumption.connections()
+        elif self._connections and self._read is not None and consumption is not None:
+            consumption.add_positions(self._connections[-_CONNECTIONS_AT_ONCE:], self._read)
+            del self._connections[-_CONNECTIONS_AT_ONCE:]
+        else:
+            self._add_groups(core, self._left[:_GROUPS_AT_ONCE])
+            del self._left[:_GROUPS_AT_ONCE]
         if not self._left:
             self._topics |= _counts(core)  # a topic that is new is not missed by its readers
         return bool(self._left)
@@ -240,7 +238,7 @@ def _with_unread(core: BrokerCore, group: Group, logs: Mapping[TopicPartition, L
             continue
         has_unread, unread_ms = _unread(core, place, entry.offset)
         offsets[place] = Offset(entry.offset, entry.committed_ms, has_unread, unread_ms)
-    return replace(group, offsets=offsets)
+    return replace(group, offsets=offsets, logs=logs)
 
 
 def _unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:

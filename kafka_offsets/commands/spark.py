@@ -407,11 +407,9 @@ class _RemoteTasks:
         done: bool,
     ) -> None:
         """Take what the server reports about the running query; `done` comes once, with the last report."""
-        known_stages = list(stages or ())
-        self._all = self._before + sum(stage.num_tasks for stage in known_stages)
-        self._done = (
-            self._all if done else self._before + sum(stage.num_completed_tasks for stage in known_stages)
-        )
+        infos = list(stages or ())
+        self._all = self._before + sum(stage.num_tasks for stage in infos)
+        self._done = self._all if done else self._before + sum(stage.num_completed_tasks for stage in infos)
         if done:
             self._before = self._all
 

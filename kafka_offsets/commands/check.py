@@ -65,14 +65,14 @@ def check(directory: Path, *, as_json: bool) -> Iterator[tuple[str, bool]]:
         records = {OFFSETS_TOPIC: check_offsets_record, TRANSACTIONS_TOPIC: check_transaction_record}
         checker = Checker(files, records, Producers.loads)
         findings = checker.check_partition(directory.name) if is_folder else checker.check_directory()
-        found = dict.fromkeys(Severity, 0)
+        finding_counts = dict.fromkeys(Severity, 0)
         with progress("checking", segment_bytes(directory), lambda: checker.counts.bytes):
             for finding in findings:
-                found[finding.kind] += 1
+                finding_counts[finding.kind] += 1
                 yield _line(finding, as_json=as_json), finding.kind in _IS_DAMAGE
         if not is_folder and not checker.counts.segments and not files.exists(META_PROPERTIES):
             raise StorageError("no partition of a topic is in it", str(directory))
-        yield _summary(checker, found, as_json=as_json), False
+        yield _summary(checker, finding_counts, as_json=as_json), False
     except UnreadableError as error:
         path = os.path.normpath(os.path.join(files.root, error.path or ""))
         raise StorageError("this user may not read it", path) from error
@@ -87,11 +87,11 @@ def _line(finding: Finding, *, as_json: bool) -> str:
     return f"{where}: {finding.kind.value}: {finding.message}"
 
 
-def _summary(checker: Checker, found: dict[Severity, int], *, as_json: bool) -> str:
+def _summary(checker: Checker, finding_counts: dict[Severity, int], *, as_json: bool) -> str:
     counts = checker.counts.as_dict()
-    if not found[Severity.NOT_SERVED]:  # most directories have nothing such
-        del found[Severity.NOT_SERVED]
+    if not finding_counts[Severity.NOT_SERVED]:  # most directories have nothing such
+        del finding_counts[Severity.NOT_SERVED]
     if as_json:
-        return json.dumps(counts | {kind.value: number for kind, number in found.items()})
+        return json.dumps(counts | {kind.value: number for kind, number in finding_counts.items()})
     read = ", ".join(f"{number} {name}" for name, number in counts.items())
-    return f"{read}; " + ", ".join(f"{kind.value}: {number}" for kind, number in found.items())
+    return f"{read}; " + ", ".join(f"{kind.value}: {number}" for kind, number in finding_counts.items())

@@ -35,15 +35,19 @@ def run(options: Namespace) -> int:
     """Compact as the options say, and print the results; return the exit code."""
     config, now = Config.load(dict(options.set), options.config), SystemClock().now()
     is_whole = True
-    for each in compact_directory(
+    for compacted in compact_directory(
         options.directory, config, now, dry_run=options.dry_run, include_active=options.include_active
     ):
-        is_whole &= each.error is None
-        print(json.dumps(each._asdict()) if options.json else printable(each.line(dry_run=options.dry_run)))
+        is_whole &= compacted.error is None
+        print(
+            json.dumps(compacted._asdict())
+            if options.json
+            else printable(compacted.line(dry_run=options.dry_run))
+        )
     if (
-        not options.json and each.active_bytes and not options.include_active
-    ):  # `each` is the last line, the sum of all logs
-        _advise(options, config, now, each)
+        not options.json and compacted.active_bytes and not options.include_active
+    ):  # `compacted` is the last line, the sum of all logs
+        _advise(options, config, now, compacted)
     return 0 if is_whole else 1
 
 
@@ -80,20 +84,20 @@ def compact_directory(
     files: Files = OverlayFiles(ReadOnlyFiles(root)) if dry_run else DiskFiles(root)
     run = _Run(now, dry_run, include_active)
     total = Compacted("in all")
-    found = (
+    results = (
         run.lone_folder(files, directory.name, config)
         if is_folder and not (root / META_PROPERTIES).exists()
         else run.data_directory(files, config, directory.name if is_folder else None)
     )
     count = done = 0
     with progress("compacting", segment_bytes(directory), lambda: done):
-        for each in found:
+        for compacted in results:
             count += 1
-            if each is None:
+            if compacted is None:
                 continue
-            total = total.plus(each)
+            total = total.plus(compacted)
             done = total.bytes
-            yield each
+            yield compacted
     if not count:
         raise StorageError(_NOTHING, str(directory))
     yield total
@@ -102,7 +106,7 @@ def compact_directory(
 def _is_data_directory(root: Path) -> bool:
     """Return whether a broker has used a directory; opening any other would turn it into a data directory."""
     try:
-        return (root / META_PROPERTIES).exists() or any(is_partition_folder(each) for each in root.iterdir())
+        return (root / META_PROPERTIES).exists() or any(is_partition_folder(path) for path in root.iterdir())
     except OSError as error:
         raise StorageError(error.strerror or str(error), str(root)) from error
 
@@ -119,11 +123,11 @@ class _Run(NamedTuple):
             closing.callback(directory.close)
             logged = {f"{topic}-{index}" for topic, index in directory.unopened()}
             topics = Topics(directory, config)
-            wanted = None if folder is None else folder.rpartition("-")[0]
+            topic_name = None if folder is None else folder.rpartition("-")[0]
             for topic in topics.all():
                 policy = cleanup_policy(topic)
                 if "compact" not in policy:
-                    if wanted == topic.name:
+                    if topic_name == topic.name:
                         message = f"its topic is not compacted: cleanup.policy is {','.join(sorted(policy))}"
                         raise StorageError(message, folder)
                     continue

@@ -59,7 +59,7 @@ def _fish_lines(parser: argparse.ArgumentParser, before: list[str]) -> Iterator[
     """
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            helps = {each.dest: each.help or "" for each in action._choices_actions}
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
             names = " ".join(action.choices)
             unseen = [*before, f"not __fish_seen_subcommand_from {names}"]
             for name, inner in action.choices.items():
@@ -67,8 +67,8 @@ def _fish_lines(parser: argparse.ArgumentParser, before: list[str]) -> Iterator[
                 yield from _fish_lines(inner, [*before, f"__fish_seen_subcommand_from {name}"])
         elif action.help is not argparse.SUPPRESS:
             names = " ".join(
-                f"-l {each[2:]}" if each.startswith("--") else f"-s {each[1:]}"
-                for each in action.option_strings
+                f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
+                for option in action.option_strings
             )
             if names or (action.nargs != 0 and _fish_values(action) != "-x"):
                 yield _fish_line(before, f"{names} {_fish_values(action)}".strip(), action.help or "")

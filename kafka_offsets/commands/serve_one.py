@@ -45,12 +45,12 @@ def serve(options: Namespace, config: Config, host: str, port: int, data_directo
 def create_topics(server: Server, topics: Iterable[InitialTopic]) -> None:
     """Create the topics that do not exist; one of a data directory stays as it is. Raises ConfigError."""
     broker = server.core.broker
-    for each in topics:
-        if broker.topics.get(each.name) is not None:
+    for topic in topics:
+        if broker.topics.get(topic.name) is not None:
             continue
-        count = broker.config.num_partitions if each.partitions is None else each.partitions
+        count = broker.config.num_partitions if topic.partitions is None else topic.partitions
         try:
-            topic_admin.create_topic(broker, each.name, count, each.configs)
+            topic_admin.create_topic(broker, topic.name, count, topic.configs)
         except ValueError as error:
             raise ConfigError(f"--topic: {error}") from error
 
@@ -62,7 +62,7 @@ def check_ready(config: Config, host: str, port: int) -> int:
     a listener of PLAINTEXT it only connects.
     """
     endpoints = config.endpoints()
-    plain = next((each for each in endpoints if each.protocol == "PLAINTEXT"), None)
+    plain = next((endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"), None)
     if plain is not None and plain != endpoints[0]:  # `host` and `port` are those of the first listener
         host, port = plain.listener
     error = ErrorCode.NONE
@@ -89,16 +89,16 @@ def check_http(address: tuple[str, int], instance: str | None) -> bool:
     try:
         query = "" if instance is None else f"?instance={quote(instance, safe='')}"
         connection.request("GET", f"/readyz{query}")
-        answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
+        response = connection.getresponse()
+        text = response.read().decode(errors="replace")
     except (OSError, HTTPException) as failure:
         announce(f"not ready: HTTP on {host}:{port}: {failure}")
         return False
     finally:
         connection.close()
-    if answer.status != 200:
+    if response.status != 200:
         announce(f"not ready: {_detail(text)}")
-    return answer.status == 200
+    return response.status == 200
 
 
 def _detail(text: str) -> str:

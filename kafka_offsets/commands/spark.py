@@ -251,12 +251,12 @@ def _check_paths(options: argparse.Namespace) -> None:
     process reads the log by itself, without tasks of Spark.
     """
     options.log_bytes, options.is_small = None, False
-    given = vars(options)
-    if options.cluster and "ends" in given:
+    values = vars(options)
+    if options.cluster and "ends" in values:
         options.ends = options.ends or options.log
     if options.action == "lag" and options.ends is None:
         raise SparkCommandError("lag needs --ends HOST:PORT, of a broker that knows the topics")
-    snapshot, output, page = given.get("snapshot"), given.get("output"), given.get("page")
+    snapshot, output, page = values.get("snapshot"), values.get("output"), values.get("page")
     if page is not None and (page.is_dir() or not page.absolute().parent.is_dir()):
         raise SparkCommandError(f"{page}: not a file in an existing directory")
     if _REMOTE in os.environ:  # the paths are those of the server's machine
@@ -264,7 +264,7 @@ def _check_paths(options: argparse.Namespace) -> None:
     _check_input(options)
     if snapshot is not None and _is_local(snapshot) and not Path(snapshot).exists():
         raise SparkCommandError(f"{snapshot}: no such snapshot")
-    for path in (output, given.get("directory")):
+    for path in (output, values.get("directory")):
         if path is not None and _is_local(str(path)) and Path(path).exists():
             raise SparkCommandError(f"{path}: already exists")
 
@@ -284,10 +284,10 @@ def _check_input(options: argparse.Namespace) -> None:
     from kafka_offsets.spark.reader.segments import NoLogError, find
 
     try:
-        found = find(options.log)
+        segments_of_log = find(options.log)
     except (NoLogError, OSError) as error:
         raise SparkCommandError(str(error)) from error
-    options.log_bytes = sum(each.size for segments in found.values() for each in segments)
+    options.log_bytes = sum(segment.size for segments in segments_of_log.values() for segment in segments)
     options.is_small = options.log_bytes <= _SMALL_BYTES
 
 
@@ -295,9 +295,9 @@ def _needs_no_spark(options: argparse.Namespace) -> bool:
     """Whether this process carries the command out alone: in less time than a JVM takes to start, or little more."""
     if options.action not in state_tables.ACTIONS or options.log_bytes is None:
         return False
-    given = vars(options)
+    values = vars(options)
     asked = ("output", "snapshot", "storage_options", "master", "conf")  # what only Spark does, or for Spark
-    is_asked = any(given.get(name) not in (None, []) for name in asked)
+    is_asked = any(values.get(name) not in (None, []) for name in asked)
     return options.log_bytes <= _ALONE_BYTES and not is_asked and "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
@@ -377,13 +377,13 @@ class _Tasks:
         stages: dict[int, tuple[int, int]] = {}
         for number in self._tracker.getJobIdsForGroup():
             job = None if number in self._before else self._tracker.getJobInfo(number)
-            for each in () if job is None else job.stageIds:
-                stage = self._tracker.getStageInfo(each)
+            for stage_id in () if job is None else job.stageIds:
+                stage = self._tracker.getStageInfo(stage_id)
                 if job is not None and stage is not None:
                     # What an earlier job has computed is skipped, and has no completed tasks.
                     is_over = job.status != "RUNNING"
                     done = stage.numTasks if is_over else stage.numCompletedTasks
-                    stages[each] = max(stages.get(each, (0, 0)), (done, stage.numTasks))
+                    stages[stage_id] = max(stages.get(stage_id, (0, 0)), (done, stage.numTasks))
         self._completed = sum(done for done, _ in stages.values())
         return sum(tasks for _, tasks in stages.values())
 
@@ -407,9 +407,9 @@ class _RemoteTasks:
         done: bool,
     ) -> None:
         """Take what the server reports about the running query; `done` comes once, with the last report."""
-        found = list(stages or ())
-        self._all = self._before + sum(each.num_tasks for each in found)
-        self._done = self._all if done else self._before + sum(each.num_completed_tasks for each in found)
+        infos = list(stages or ())
+        self._all = self._before + sum(stage.num_tasks for stage in infos)
+        self._done = self._all if done else self._before + sum(stage.num_completed_tasks for stage in infos)
         if done:
             self._before = self._all
 
@@ -523,36 +523,36 @@ def _merge_state(spark: SparkSession, options: argparse.Namespace) -> None:
     raw = _read(spark, options, pipeline="merge_state", **settings)
     done = merge_state(options.state, raw, unreadable=_unreadable(options), full=options.full)
     rows = f"{done.base_rows} rows and {done.delta_rows} changes in {len(done.deltas)} parts"
-    found = {
+    fields = {
         "version": done.number,
         "rows": done.base_rows,
         "changes": done.delta_rows,
         "parts": len(done.deltas),
     }
-    _print_done(options, options.state, f"version {done.number}, {rows}", **found)
+    _print_done(options, options.state, f"version {done.number}, {rows}", **fields)
 
 
 def _lag(spark: SparkSession, options: argparse.Namespace) -> int:
     from kafka_offsets.commands.options.connections import Refusals
 
     refusals = Refusals()
-    found = _lag_table(spark, options, _state(spark, options), refusals, times=not options.no_times)
+    lags = _lag_table(spark, options, _state(spark, options), refusals, times=not options.no_times)
     if options.output is not None or options.json:
-        _give(found, options)
+        _give(lags, options)
         return refusals.code
     from pyspark.sql import functions as sf
 
     from kafka_offsets.spark.pipelines import lag_of_groups
     from kafka_offsets.spark.pipelines.state import times_in_ms
 
-    groups = lag_of_groups(found.persist()).persist()
+    groups = lag_of_groups(lags.persist()).persist()
     count, partitions, ahead = (groups.agg(sf.count("*"), sf.sum("partitions"), sf.sum("ahead")).collect())[0]
     largest = groups.orderBy(sf.col("lag").desc(), "group").limit(options.limit)
-    beyond = found.where(found["status"] == "ahead").limit(1 if ahead else 0)
+    beyond = lags.where(lags["status"] == "ahead").limit(1 if ahead else 0)
     print_lags(
         *(
             [row.asDict() for row in times_in_ms(rows)[0].collect()]
-            for rows in (largest, found.limit(options.limit), beyond)
+            for rows in (largest, lags.limit(options.limit), beyond)
         ),
         totals=(count, partitions or 0, ahead or 0),
     )
@@ -573,23 +573,25 @@ def _lag_table(
     security = options.security
     refused: dict[TopicPartition, KafkaOffsetsError] = {}
     ends = ends_of(spark, options.ends, state, properties=security, refused=refused)
-    found = lag(state, ends)
+    lags = lag(state, ends)
     if times:
         now_ms = round(time.time() * 1000)
-        asked = times_of(spark, options.ends, found, properties=security, refused=refused)
-        found = lag(state, ends, asked, now_ms)
+        asked = times_of(spark, options.ends, lags, properties=security, refused=refused)
+        lags = lag(state, ends, asked, now_ms)
     refusals.add_log_ends(refused)
-    found = found.select("lag", *(name for name in found.columns if name != "lag"))
-    return found.orderBy(found["lag"].desc_nulls_last(), "group", "topic", "partition")
+    lags = lags.select("lag", *(name for name in lags.columns if name != "lag"))
+    return lags.orderBy(lags["lag"].desc_nulls_last(), "group", "topic", "partition")
 
 
 def _stale(spark: SparkSession, options: argparse.Namespace) -> None:
     from kafka_offsets.spark.pipelines import groups, stale
 
     raw = _read(spark, options, pipeline="stale")
-    known = groups(raw, in_driver=True) if options.is_small else None
-    found = stale(raw, _now_ms(options), options.retention, known=known, unreadable=_unreadable(options))
-    _give(found.orderBy("group", "topic", "partition"), options)
+    known_groups = groups(raw, in_driver=True) if options.is_small else None
+    stale_offsets = stale(
+        raw, _now_ms(options), options.retention, known=known_groups, unreadable=_unreadable(options)
+    )
+    _give(stale_offsets.orderBy("group", "topic", "partition"), options)
 
 
 def _activity(spark: SparkSession, options: argparse.Namespace) -> None:
@@ -641,14 +643,14 @@ def _report(spark: SparkSession, options: argparse.Namespace) -> int:
         lags = history = None
         if options.ends is not None:
             lags, history = _lags_of_report(spark, options, raw, state, refusals, done)
-        found = report.gather(
+        gathered = report.gather(
             *(raw, _now_ms(options), options.retention, options.window, lags, history),
             state=state,
             known=groups(raw, in_driver=options.is_small),
             unreadable=_unreadable(options),
             done=done,
         )
-        text = report.page(found)
+        text = report.page(gathered)
     try:
         options.page.write_text(text, encoding="utf-8")
     except OSError as error:

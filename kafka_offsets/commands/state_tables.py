@@ -112,12 +112,12 @@ def print_lags(
     totals  how many groups, partitions and such offsets there are: all rows may not be given
     """
     head, times = {"lag": "LAG", "group": "GROUP"}, {"since": "BEHIND-SINCE", "for": "FOR"}
-    place = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
-    place |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
+    columns = {"topic": "TOPIC", "partition": "PARTITION", "committed_offset": "CURRENT-OFFSET"}
+    columns |= {"log_end_offset": "LOG-END-OFFSET", "status": "STATUS"}
     of_groups = [_readable(row) | {"partitions": _partitions_text(row)} for row in groups]
     print_rows({**head, **times, "partitions": "PARTITIONS"}, of_groups, as_json=False)
     print()
-    print_rows({**head, **times, **place}, map(_readable, rows), as_json=False)
+    print_rows({**head, **times, **columns}, map(_readable, rows), as_json=False)
     count, partitions, beyond = totals
     if partitions > len(rows):
         shown = f"the largest {len(rows):,} of {count:,} groups and of {partitions:,} partitions"
@@ -147,8 +147,8 @@ def _readable(row: Row) -> dict[str, Any]:
 
 def _beyond_text(count: int, first: Row) -> str:
     """Return a line about committed offsets after the log end, one of which is `first`."""
-    place = f"{first['topic']}-{first['partition']}"
+    partition = f"{first['topic']}-{first['partition']}"
     return (
         f"{count:,} committed offsets are after the log end, such as {first['committed_offset']} of group "
-        f"{first['group']} at {place}, whose log ends at {first['log_end_offset']}: was the topic created again?"
+        f"{first['group']} at {partition}, whose log ends at {first['log_end_offset']}: was the topic created again?"
     )

@@ -64,8 +64,8 @@ class Member:
     @property
     def fetched(self) -> dict[TopicPartition, Position]:
         """What it fetches of its assignment, as far as that is known."""
-        known = self.positions or {}
-        return {each: known[each] for each in self.partitions if each in known}
+        positions = self.positions or {}
+        return {partition: positions[partition] for partition in self.partitions if partition in positions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,17 @@ class Group:
 
     def uncommitted(self, positions: Positions) -> dict[TopicPartition, Position]:
         """Return the positions where it has no offset, not in a transaction either."""
-        known = self.offsets.keys() | self.held.keys()
-        return {each: positions[each] for each in sorted(positions) if each not in known}
+        known_partitions = self.offsets.keys() | self.held.keys()
+        return {
+            partition: positions[partition]
+            for partition in sorted(positions)
+            if partition not in known_partitions
+        }
 
     @property
     def owners(self) -> dict[TopicPartition, Member]:
         """Who has which partition."""
-        return {place: member for member in self.members for place in member.partitions}
+        return {partition: member for member in self.members for partition in member.partitions}
 
 
 @dataclass(frozen=True, slots=True)

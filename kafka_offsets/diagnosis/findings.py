@@ -45,7 +45,7 @@ class Findings(tuple[Finding, ...]):
     __slots__ = ()
 
     def __str__(self) -> str:
-        return "\n".join(each.sentence for each in self)
+        return "\n".join(finding.sentence for finding in self)
 
 
 def of_group(group: Group, sentence: str, *partitions: TopicPartition) -> Finding:
@@ -56,9 +56,9 @@ def of_group(group: Group, sentence: str, *partitions: TopicPartition) -> Findin
 def refused(facts: Facts, *errors: str) -> list[Incident]:
     """Return the refused requests, or those with one of these errors."""
     return [
-        each
-        for each in facts.incidents
-        if each.kind == REFUSED and (not errors or each.text("error") in errors)
+        incident
+        for incident in facts.incidents
+        if incident.kind == REFUSED and (not errors or incident.text("error") in errors)
     ]
 
 

@@ -47,15 +47,15 @@ def nobody_joined(facts: Facts, now: int) -> Iterator[Finding]:
     for group in facts.groups:
         if group.unavailable or group.exists or group.members:
             continue
-        asked = [each for each in refused(facts) if each.text("group") == group.group_id]
+        asked = [refusal for refusal in refused(facts) if refusal.text("group") == group.group_id]
         said = f"; {who(asked[-1])} was refused {when(asked[-1])}: {error_of(asked[-1])}" if asked else ""
-        near = nearest_name(group.group_id, [each for each in facts.others if each != group.group_id])
+        near = nearest_name(group.group_id, [other for other in facts.others if other != group.group_id])
         yield of_group(group, f"nobody has joined {group}{said}{near}")
 
 
 def empty_with_lag(facts: Facts, now: int) -> Iterator[Finding]:
     """The broker removed all members of the group."""
-    last = {each.text("group"): each for each in facts.incidents if each.kind == REMOVED}
+    last = {incident.text("group"): incident for incident in facts.incidents if incident.kind == REMOVED}
     for group in facts.groups:
         gone = last.get(group.group_id)
         if gone is None or group.members or group.state != "Empty":
@@ -72,12 +72,15 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
     A client that reads others may ask for what it does not need, unless the name is near to that of a topic.
     """
     reading = {
-        (each.client_id, each.host) for group in facts.groups for each in group.members if each.partitions
+        (member.client_id, member.host)
+        for group in facts.groups
+        for member in group.members
+        if member.partitions
     }
     asked = {
-        each.text("topic"): each
-        for each in refused(facts, "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
-        if each.last_ms >= now - ASKED_WITHIN_MS
+        refusal.text("topic"): refusal
+        for refusal in refused(facts, "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_TOPIC_EXCEPTION")
+        if refusal.last_ms >= now - ASKED_WITHIN_MS
     }
     for name, incident in asked.items():
         if name and facts.topics is not None and name not in facts.topics and "," not in name:
@@ -90,11 +93,11 @@ def topic_missing(facts: Facts, now: int) -> Iterator[Finding]:
 
 def creation_refused(facts: Facts, now: int) -> Iterator[Finding]:
     """A client asked to create it with what the broker refuses."""
-    for each in refused(facts):
-        name = each.text("topic")
+    for refusal in refused(facts):
+        name = refusal.text("topic")
         is_missing = facts.topics is not None and name not in facts.topics
-        if each.text("api") == "CreateTopics" and is_missing and each.last_ms >= now - ASKED_WITHIN_MS:
-            said = f"topic {name} was not created for {who(each)}, {when(each)}: {error_of(each)}"
+        if refusal.text("api") == "CreateTopics" and is_missing and refusal.last_ms >= now - ASKED_WITHIN_MS:
+            said = f"topic {name} was not created for {who(refusal)}, {when(refusal)}: {error_of(refusal)}"
             yield Finding("", "topic", name, said)
 
 
@@ -102,9 +105,9 @@ def subscription_matches_nothing(facts: Facts, now: int) -> Iterator[Finding]:
     """None of its topics exists, or its expression matches none."""
     for group in () if facts.topics is None else facts.groups:
         for member in group.members:
-            found = _unmatched(member, facts.topics or {})
-            if found:
-                yield of_group(group, f"member {member} of {group} subscribes to {found}")
+            unmatched = _unmatched(member, facts.topics or {})
+            if unmatched:
+                yield of_group(group, f"member {member} of {group} subscribes to {unmatched}")
 
 
 def _unmatched(member: Member, topics: Mapping[str, int]) -> str:
@@ -143,7 +146,9 @@ def rebalance_waits(facts: Facts, now: int) -> Iterator[Finding]:
                 yield of_group(group, said)
             continue
         awaited = [member for member in group.members if member.awaited]
-        late = [each for each in awaited if facts.is_time_still or _is_late(group, each, now)]
+        late = [
+            late_member for late_member in awaited if facts.is_time_still or _is_late(group, late_member, now)
+        ]
         if late:
             said = listed(_waiting_for(member, facts) for member in late)
             yield of_group(group, f"{group} is {group.state}{_since(group)}: it waits for {said}")
@@ -171,106 +176,113 @@ def _waiting_for(member: Member, facts: Facts) -> str:
 
 def protocols_differ(facts: Facts, now: int) -> Iterator[Finding]:
     """It has no assignor in common with the members."""
-    for each, group, said in _cannot_join(facts, "INCONSISTENT_GROUP_PROTOCOL"):
+    for refusal, group, said in _cannot_join(facts, "INCONSISTENT_GROUP_PROTOCOL"):
         sides = {protocols: member for member in group.members if (protocols := ", ".join(member.protocols))}
         others = listed(f"{member} offers {protocols}" for protocols, member in sides.items())
-        offered = each.text("offered") or "an assignor that no other member has"
+        offered = refusal.text("offered") or "an assignor that no other member has"
         if group.members:
-            yield of_client(each, f"{said}: it offers {offered}; {others or 'the members offer another one'}")
+            yield of_client(
+                refusal, f"{said}: it offers {offered}; {others or 'the members offer another one'}"
+            )
 
 
 def session_timeout_refused(facts: Facts, now: int) -> Iterator[Finding]:
     """Its session timeout is outside the limits of the broker."""
     limits = "outside group.min.session.timeout.ms and group.max.session.timeout.ms"
-    for each, _, said in _cannot_join(facts, "INVALID_SESSION_TIMEOUT"):
-        yield of_client(each, f"{said}: its session timeout of {span(each.number('offered'))} is {limits}")
+    for refusal, _, said in _cannot_join(facts, "INVALID_SESSION_TIMEOUT"):
+        yield of_client(
+            refusal, f"{said}: its session timeout of {span(refusal.number('offered'))} is {limits}"
+        )
 
 
 def group_full(facts: Facts, now: int) -> Iterator[Finding]:
     """The group has as many members as `group.max.size` or `group.consumer.max.size` allows."""
-    for each, group, said in _cannot_join(facts, "GROUP_MAX_SIZE_REACHED"):
+    for refusal, group, said in _cannot_join(facts, "GROUP_MAX_SIZE_REACHED"):
         if group.members:
-            yield of_client(each, f"{said}: it is full, with {counted(len(group.members), 'member')}")
+            yield of_client(refusal, f"{said}: it is full, with {counted(len(group.members), 'member')}")
 
 
 def instance_in_use(facts: Facts, now: int) -> Iterator[Finding]:
     """A member with the same `group.instance.id` has not left."""
-    for each, group, said in _cannot_join(facts, "UNRELEASED_INSTANCE_ID"):
-        for owner in (member for member in group.members if member.instance_id == each.text("instance")):
+    for refusal, group, said in _cannot_join(facts, "UNRELEASED_INSTANCE_ID"):
+        for owner in (member for member in group.members if member.instance_id == refusal.text("instance")):
             whose = f"{owner.client_id!r} at {owner.host}, which has not left"
-            yield of_client(each, f"{said}: instance {owner.instance_id!r} belongs to {whose}")
+            yield of_client(refusal, f"{said}: instance {owner.instance_id!r} belongs to {whose}")
 
 
 def _cannot_join(facts: Facts, error: str) -> Iterator[tuple[Incident, Group, str]]:
     """Yield what a group refused with an error to clients that are no members now, and how the sentence begins."""
-    for each in refused(facts, error):
-        group = facts.group_of(each) or Group(each.text("group"))
-        if not is_member(group, each):
-            yield each, group, f"{who(each)} cannot join {group}, refused {when(each)}"
+    for refusal in refused(facts, error):
+        group = facts.group_of(refusal) or Group(refusal.text("group"))
+        if not is_member(group, refusal):
+            yield refusal, group, f"{who(refusal)} cannot join {group}, refused {when(refusal)}"
 
 
 def instance_taken(facts: Facts, now: int) -> Iterator[Finding]:
     """Another client joined with the same `group.instance.id`."""
     fenced = refused(facts, "FENCED_INSTANCE_ID", "UNRELEASED_INSTANCE_ID")
-    for each in (each for each in facts.incidents if each.kind == REPLACED):
-        later = (other for other in fenced if other.last_ms >= each.first_ms)
-        if former := [other for other in later if other.text("group") == each.text("group")]:
+    for incident in (replaced for replaced in facts.incidents if replaced.kind == REPLACED):
+        later = (other for other in fenced if other.last_ms >= incident.first_ms)
+        if former := [other for other in later if other.text("group") == incident.text("group")]:
             said = (
-                f"instance {each.text('instance')!r} of group {each.text('group')!r} was taken by {who(each)}"
+                f"instance {incident.text('instance')!r} of group {incident.text('group')!r} "
+                f"was taken by {who(incident)}"
             )
             hears = f"was refused {when(former[-1])}: {former[-1].text('error')}"
-            yield of_client(each, f"{said} {when(each)}; {who(former[-1])} used it before, and {hears}")
+            yield of_client(
+                incident, f"{said} {when(incident)}; {who(former[-1])} used it before, and {hears}"
+            )
 
 
 def member_removed(facts: Facts, now: int) -> Iterator[Finding]:
     """The broker removed a member: no heartbeat, or it did not rejoin in time."""
-    for each, group in _gone(facts, REMOVED):
-        why = WHY_REMOVED[each.text("reason")].format(span=span(each.number("timeout_ms")))
-        said = f"member {who(each)} of {group} was removed {when(each)}, since {why}"
-        its = [other for other in refused(facts) if other.text("member") == each.text("member")]
-        for other in [other for other in its if other.last_ms >= each.last_ms][-2:]:
+    for incident, group in _gone(facts, REMOVED):
+        why = WHY_REMOVED[incident.text("reason")].format(span=span(incident.number("timeout_ms")))
+        said = f"member {who(incident)} of {group} was removed {when(incident)}, since {why}"
+        its = [other for other in refused(facts) if other.text("member") == incident.text("member")]
+        for other in [other for other in its if other.last_ms >= incident.last_ms][-2:]:
             said += f"; its {other.text('api')} was refused {when(other)}: {other.text('error')}"
-        yield of_client(each, said)
+        yield of_client(incident, said)
 
 
 def member_left_late(facts: Facts, now: int) -> Iterator[Finding]:
     """The application took longer than `max.poll.interval.ms` between two polls."""
-    for each, group in _gone(facts, LEFT):
-        if "poll" in (reason := each.text("reason")):
-            said = f"member {who(each)} left {group} {when(each)} and has not come back; it said: {reason}"
-            yield of_client(each, said)
+    for incident, group in _gone(facts, LEFT):
+        if "poll" in (reason := incident.text("reason")):
+            said = f"member {who(incident)} left {group} {when(incident)} and has not come back; it said: {reason}"
+            yield of_client(incident, said)
 
 
 def _gone(facts: Facts, kind: str) -> Iterator[tuple[Incident, Group]]:
     """Yield the members that have gone in one way and not come back, each with its group."""
-    for each in facts.incidents:
-        group = facts.group_of(each)
-        if each.kind == kind and group is not None and not _has_joined(group, each):
-            yield each, group
+    for incident in facts.incidents:
+        group = facts.group_of(incident)
+        if incident.kind == kind and group is not None and not _has_joined(group, incident):
+            yield incident, group
 
 
 def rebalances_repeat(facts: Facts, now: int) -> Iterator[Finding]:
     """Members join, leave or are removed all the time."""
     recent: dict[str, list[Incident]] = {}
-    for each in facts.incidents:
-        if each.kind == REBALANCE and each.last_ms > now - _REBALANCES_WITHIN_MS:
-            recent.setdefault(each.text("group"), []).append(each)
+    for incident in facts.incidents:
+        if incident.kind == REBALANCE and incident.last_ms > now - _REBALANCES_WITHIN_MS:
+            recent.setdefault(incident.text("group"), []).append(incident)
     for mine in recent.values():
         group = facts.group_of(mine[0])
-        if group is None or max(each.count for each in mine) < _REBALANCES + len(group.members):
+        if group is None or max(incident.count for incident in mine) < _REBALANCES + len(group.members):
             continue  # as many members that join, perhaps with one client id
-        by = listed(f"{counted(each.count, 'time')} since {each.text('reason')}" for each in mine)
-        count, first = sum(each.count for each in mine), min(each.first_ms for each in mine)
+        by = listed(f"{counted(incident.count, 'time')} since {incident.text('reason')}" for incident in mine)
+        count, first = sum(incident.count for incident in mine), min(incident.first_ms for incident in mine)
         yield of_group(group, f"{group} has rebalanced {count} times since {clock(first)}: {by}")
 
 
 def partitions_unassigned(facts: Facts, now: int) -> Iterator[Finding]:
     """The leader did not know them when it assigned, or its assignor leaves them out."""
     for group in facts.groups:
-        owned, topics, known = group.owners, group.topics, facts.topics
-        if not owned or not topics or known is None or not facts.is_settled(group, now):
+        owned, topics, partition_counts = group.owners, group.topics, facts.topics
+        if not owned or not topics or partition_counts is None or not facts.is_settled(group, now):
             continue
-        left = [(name, index) for name in sorted(topics) for index in range(known.get(name, 0))]
+        left = [(name, index) for name in sorted(topics) for index in range(partition_counts.get(name, 0))]
         if left := [partition for partition in left if partition not in owned]:
             said = f"{group} is Stable since {clock(group.since_ms or 0)}, and no member has"
             yield of_group(group, f"{said} {listed(map(place, left))}", *left)
@@ -292,10 +304,10 @@ def members_without_partitions(facts: Facts, now: int) -> Iterator[Finding]:
             yield of_group(group, f"{said}: {shared}; without one: {listed(idle)}")
 
 
-def _has_joined(group: Group, each: Incident) -> bool:
+def _has_joined(group: Group, incident: Incident) -> bool:
     """Whether the client of an incident, or another one with its instance id, is a member now."""
-    instance = each.text("instance")
+    instance = incident.text("instance")
     if not instance:
-        return is_member(group, each)
+        return is_member(group, incident)
     ids = [member.member_id for member in group.members if member.instance_id == instance]
-    return any(member_id != each.text("member") for member_id in ids)
+    return any(member_id != incident.text("member") for member_id in ids)

@@ -46,7 +46,11 @@ def offset_outside(facts: Facts, now: int) -> Iterator[Finding]:
 def _why_beyond(facts: Facts, group: Group, topic: str, entry: Offset, log: Log) -> str:
     if log.created_ms is not None and entry.committed_ms is not None and entry.committed_ms < log.created_ms:
         return f": the topic was created anew at {clock(log.created_ms)}, after the commit"
-    gone = [each for each in facts.incidents if each.kind == DELETED and each.text("topic") == topic]
+    gone = [
+        incident
+        for incident in facts.incidents
+        if incident.kind == DELETED and incident.text("topic") == topic
+    ]
     if gone:
         return f": the topic was deleted at {clock(gone[-1].last_ms)} and created anew"
     if not log.end and not group.members and group.group_id not in facts.asked:
@@ -68,11 +72,11 @@ def offset_moved_back(facts: Facts, now: int) -> Iterator[Finding]:
 
 def offsets_expired(facts: Facts, now: int) -> Iterator[Finding]:
     """The committed offsets of its group have expired."""
-    for each in facts.incidents:
-        group = facts.group_of(each)
-        if each.kind == EXPIRED and group is not None and not group.offsets and not group.members:
+    for incident in facts.incidents:
+        group = facts.group_of(incident)
+        if incident.kind == EXPIRED and group is not None and not group.offsets and not group.members:
             why = "(offsets.retention.minutes): it begins where auto.offset.reset says"
-            yield of_group(group, f"the offsets of {group} have expired {when(each)} {why}")
+            yield of_group(group, f"the offsets of {group} have expired {when(incident)} {why}")
 
 
 def offset_held(facts: Facts, now: int) -> Iterator[Finding]:
@@ -91,10 +95,14 @@ def lag_is_transaction(facts: Facts, now: int) -> Iterator[Finding]:
     for group, partition, entry, log in facts.behind():
         if log.stable is None or not log.stable <= min(entry.offset, log.end - 1):
             continue
-        owners = [each for each in facts.transactions if each.is_open and partition in each.partitions]
-        if owners and not any(_is_overdue(facts, each, now) for each in owners):
+        owners = [
+            transaction
+            for transaction in facts.transactions
+            if transaction.is_open and partition in transaction.partitions
+        ]
+        if owners and not any(_is_overdue(facts, owner, now) for owner in owners):
             continue
-        held = listed(_transaction(facts, each.producer_id) for each in owners) or "an open transaction"
+        held = listed(_transaction(facts, owner.producer_id) for owner in owners) or "an open transaction"
         stops = f"a reader of committed records stops at {log.stable}, the last stable offset, for {held}"
         lag = log.end - entry.offset
         yield of_group(group, f"{group} lags by {lag} in {place(partition)}: {stops}", partition)
@@ -108,20 +116,24 @@ def _is_overdue(facts: Facts, transaction: Transaction | None, now: int) -> bool
 
 
 def _of_producer(facts: Facts, producer_id: int) -> Transaction | None:
-    return next((each for each in facts.transactions if each.producer_id == producer_id), None)
+    return next(
+        (transaction for transaction in facts.transactions if transaction.producer_id == producer_id), None
+    )
 
 
 def _transaction(facts: Facts, producer_id: int) -> str:
     """Say whose transaction this is, since when it is open, and until when at most."""
-    found = _of_producer(facts, producer_id)
-    if found is None:
+    transaction = _of_producer(facts, producer_id)
+    if transaction is None:
         return "an open transaction" if producer_id < 0 else f"the transaction of producer {producer_id}"
-    said = f"the transaction of {found.transactional_id!r} (producer {producer_id}, {found.state})"
-    if found.started_ms < 0:
+    said = (
+        f"the transaction of {transaction.transactional_id!r} (producer {producer_id}, {transaction.state})"
+    )
+    if transaction.started_ms < 0:
         return said
-    end_ms = found.started_ms + found.timeout_ms
-    until = f", until {clock(end_ms)} at most" if found.timeout_ms else ""
-    return f"{said}, open since {clock(found.started_ms)}{until}"
+    end_ms = transaction.started_ms + transaction.timeout_ms
+    until = f", until {clock(end_ms)} at most" if transaction.timeout_ms else ""
+    return f"{said}, open since {clock(transaction.started_ms)}{until}"
 
 
 def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
@@ -135,25 +147,35 @@ def only_markers(facts: Facts, now: int) -> Iterator[Finding]:
 
 def transaction_timed_out(facts: Facts, now: int) -> Iterator[Finding]:
     """Its transaction was open for longer than its timeout, and was aborted."""
-    current = {each.transactional_id: each for each in facts.transactions}
-    for each in facts.incidents:
-        name, producer_id = each.text("transactional_id"), each.number("producer_id")
-        found = current.get(name)
-        is_over = found is not None and (found.producer_id != producer_id or found.state in _BEGAN_ANEW)
-        if each.kind == TIMED_OUT and not is_over:
+    current = {transaction.transactional_id: transaction for transaction in facts.transactions}
+    for incident in facts.incidents:
+        name, producer_id = incident.text("transactional_id"), incident.number("producer_id")
+        last_transaction = current.get(name)
+        is_over = last_transaction is not None and (
+            last_transaction.producer_id != producer_id or last_transaction.state in _BEGAN_ANEW
+        )
+        if incident.kind == TIMED_OUT and not is_over:
             said = f"the transaction of {name!r} (producer {producer_id}) was aborted"
-            why = f"it was open for longer than its timeout, {span(each.number('timeout_ms'))}"
+            why = f"it was open for longer than its timeout, {span(incident.number('timeout_ms'))}"
             hears = "its producer is fenced (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)"
-            yield Finding("", "transaction", name, f"{said} at {clock(each.last_ms)}: {why}; {hears}")
+            yield Finding("", "transaction", name, f"{said} at {clock(incident.last_ms)}: {why}; {hears}")
 
 
 def transaction_hangs(facts: Facts, now: int) -> Iterator[Finding]:
     """A transaction is open beyond its timeout."""
-    for each in facts.transactions:
-        late_ms = now - each.started_ms - each.timeout_ms
-        if each.state == "Ongoing" and each.started_ms >= 0 and each.timeout_ms and late_ms > 60_000:
-            said = f"{_transaction(facts, each.producer_id)} should have ended {span(late_ms)} ago, by its timeout"
-            yield Finding("", "transaction", each.transactional_id, said)
+    for transaction in facts.transactions:
+        late_ms = now - transaction.started_ms - transaction.timeout_ms
+        if (
+            transaction.state == "Ongoing"
+            and transaction.started_ms >= 0
+            and transaction.timeout_ms
+            and late_ms > 60_000
+        ):
+            said = (
+                f"{_transaction(facts, transaction.producer_id)} should have ended "
+                f"{span(late_ms)} ago, by its timeout"
+            )
+            yield Finding("", "transaction", transaction.transactional_id, said)
 
 
 def not_fetched(facts: Facts, now: int) -> Iterator[Finding]:
@@ -193,12 +215,12 @@ def _owned_and_not_committed(facts: Facts) -> Iterator[Finding]:
     for group in facts.groups:
         if group.state != "Stable" or group.group_id not in facts.asked:
             continue
-        known = group.offsets.keys() | group.held.keys() | group.untold
+        known_partitions = group.offsets.keys() | group.held.keys() | group.untold
         for member in (each for each in group.members if each.positions is None):
             counts = {
                 partition: log.readable - log.start
                 for partition in member.partitions
-                if partition not in known
+                if partition not in known_partitions
                 and (log := facts.logs.get(partition)) is not None
                 and log.readable > log.start
             }

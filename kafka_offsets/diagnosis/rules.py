@@ -176,9 +176,9 @@ def diagnose(facts: Facts, now: int, group: str | None = None) -> Findings:
     now    wall time in ms
     group  only what concerns this group, or any
     """
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for rule in RULES:
         for finding in rule.find(facts, now):
             if group is None or finding.group in (None, group):
-                found.setdefault(finding.sentence, finding._replace(name=rule.name, help=rule.help))
-    return Findings(found.values())
+                findings.setdefault(finding.sentence, finding._replace(name=rule.name, help=rule.help))
+    return Findings(findings.values())

@@ -82,8 +82,8 @@ class App:
         self._waiting = ThreadPoolExecutor(MAX_WAITS, thread_name_prefix="kafka-offsets-assert")
         self._threads = ThreadPoolExecutor(_CALLS, thread_name_prefix="kafka-offsets-http")
         routes = [
-            Route(each.path, self._answer_to(each), methods=[each.method], name=each.name)
-            for each in operations()
+            Route(operation.path, self._answer_to(operation), methods=[operation.method], name=operation.name)
+            for operation in operations()
         ]
         routes += [Route(path, getattr(self, f"_{name}")) for path, name, *_ in OTHERS]
         routes.append(Route(_PAGE, self._page))
@@ -232,7 +232,7 @@ def path_parts(request: Request) -> dict[str, str]:
 
 async def read_arguments(request: Request, operation: Operation) -> dict[str, Any]:
     """Return the arguments of an operation, of the path and of the query or the body. Raises WrongValueError."""
-    kinds = {each.name: each.kind for each in operation.parameters}
+    kinds = {parameter.name: parameter.kind for parameter in operation.parameters}
     arguments: dict[str, Any] = {}
     for name, text in path_parts(request).items():
         if name in kinds:
@@ -249,7 +249,9 @@ async def read_arguments(request: Request, operation: Operation) -> dict[str, An
     arguments |= {name: _named(name, read_text, kinds[name], value) for name, value in query.items()}
     arguments |= {name: _named(name, read, kinds[name], value) for name, value in body.items()}
     missing = [
-        each.name for each in operation.parameters if each.default is REQUIRED and each.name not in arguments
+        parameter.name
+        for parameter in operation.parameters
+        if parameter.default is REQUIRED and parameter.name not in arguments
     ]
     if missing:
         raise WrongValueError(f"{', '.join(missing)} is missing")
@@ -289,12 +291,12 @@ async def _read_body(request: Request) -> dict[str, Any]:
     if media != "application/json":
         raise HTTPException(415, f"the body is application/json, not {media or 'without a Content-Type'}")
     try:
-        found = json.loads(body, parse_constant=_refuse_constant)
+        data = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise WrongValueError(f"the body is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise WrongValueError("the body is an object of JSON, with the parameters by name")
-    return found
+    return data
 
 
 def _refuse_constant(name: str) -> None:
@@ -307,8 +309,10 @@ def _success(operation: Operation, result: Any, field: str | None, arguments: Ma
         named = " and ".join(f"{name} {value!r}" for name, value in arguments.items())
         raise NotFoundError(f"there is no {named}")
     if field is not None:
-        found = to_json(result)[field]
-        return _text(found if isinstance(found, str) else json.dumps(found), operation.status)
+        field_value = to_json(result)[field]
+        return _text(
+            field_value if isinstance(field_value, str) else json.dumps(field_value), operation.status
+        )
     if isinstance(result, str):
         return _text(result)
     if result is None:
@@ -327,15 +331,15 @@ def json_response(value: Any, status: int = 200, media: str = "application/json"
 
 def problem(status: HTTPStatus, detail: str, error: str | None = None) -> Response:
     """Return an error as an answer. Source: RFC 9457."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "type": "about:blank",
         "title": status.phrase,
         "status": status.value,
         "detail": detail,
     }
     if error is not None:
-        found["error"] = error
-    return json_response(found, status.value, PROBLEM_TYPE)
+        fields["error"] = error
+    return json_response(fields, status.value, PROBLEM_TYPE)
 
 
 def problem_of(error: Exception) -> Response:
@@ -358,20 +362,24 @@ async def _http_error(request: Request, error: Exception) -> Response:
             status = HTTPStatus.NOT_FOUND
         advice = advice or "; GET /openapi.json lists the operations"
         detail = f"there is no {request.method} {request.url.path}{advice}"
-    found = problem(status, detail)
-    found.headers.update(error.headers or {})
-    return found
+    response = problem(status, detail)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def _near_operation(request: Request) -> str:
     """Return the advice to use an operation of a broker with a similar name, or none."""
     start, broker, name = [*request.url.path.lstrip("/").split("/", 2), "", ""][:3]
     names = [
-        each.path.removeprefix(f"{BROKER}/")
-        for each in operations()
-        if each.method == request.method and each.path.startswith(f"{BROKER}/")
+        operation.path.removeprefix(f"{BROKER}/")
+        for operation in operations()
+        if operation.method == request.method and operation.path.startswith(f"{BROKER}/")
     ]
-    if start != "brokers" or not broker or any(each.path == f"{BROKER}/{name}" for each in operations()):
+    if (
+        start != "brokers"
+        or not broker
+        or any(operation.path == f"{BROKER}/{name}" for operation in operations())
+    ):
         return ""
     return nearest_name(name, names)
 
@@ -419,9 +427,9 @@ class Guard:
         return None
 
     def _has_token(self, authorization: str) -> bool:
-        scheme, _, given = authorization.partition(" ")  # a header is decoded as latin-1
+        scheme, _, token = authorization.partition(" ")  # a header is decoded as latin-1
         assert self._token is not None
-        is_same = secrets.compare_digest(given.strip().encode("latin-1"), self._token.encode())
+        is_same = secrets.compare_digest(token.strip().encode("latin-1"), self._token.encode())
         return is_same and scheme.lower() == "bearer"
 
     def _is_own(self, host_and_port: str) -> bool:

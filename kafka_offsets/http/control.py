@@ -221,7 +221,10 @@ class ControlledBroker:
         """Return the broker: its addresses, the number of its nodes, and whether its clock is a manual one."""
         nodes = len(self.broker.nodes) if isinstance(self.broker, Cluster) else 1
         is_manual = isinstance(self.broker.clock, ManualClock)
-        listeners = {each.name: self.broker.address_of(each.name) for each in self.broker.config.endpoints()}
+        listeners = {
+            endpoint.name: self.broker.address_of(endpoint.name)
+            for endpoint in self.broker.config.endpoints()
+        }
         return BrokerView(self.id, self.broker.bootstrap_servers, nodes, is_manual, listeners)
 
     def now(self) -> ClockView:
@@ -256,7 +259,7 @@ class ControlledBroker:
             api, client_id=client_id, group=group, topic=topic, error=error, node=node
         )
         latest = chosen if last is None else chosen[-last:]
-        return RequestsView(last_event, [RequestView.of(each, decoded=decoded) for each in latest])
+        return RequestsView(last_event, [RequestView.of(request, decoded=decoded) for request in latest])
 
     def explain(self, request: int) -> ExplainedView:
         """Explain a recorded request and its response byte by byte, as `kafka-offsets inspect` does.
@@ -267,15 +270,19 @@ class ControlledBroker:
         # Late: construct takes 0.2 s.
         from kafka_offsets.inspect.frame import explain_request, explain_response
 
-        found = next((each for each in self.broker.requests if each.number == request), None)
-        if found is None:
+        recorded_request = next(
+            (recorded for recorded in self.broker.requests if recorded.number == request), None
+        )
+        if recorded_request is None:
             raise NotFoundError(f"broker {self.id!r} has no request {request}; it keeps only the last ones")
-        frame, response = found.frames
+        frame, response = recorded_request.frames
         return ExplainedView(
             _explained(frame, explain_request),
             None
             if response is None
-            else _explained(response, lambda data: explain_response(data, found.api, found.version)),
+            else _explained(
+                response, lambda data: explain_response(data, recorded_request.api, recorded_request.version)
+            ),
         )
 
     def summary(self) -> SummaryView:
@@ -309,9 +316,9 @@ class ControlledBroker:
         last = self.broker.last_event
         apis: Counter[str] = Counter()
         errors: Counter[str] = Counter()
-        for each in self.broker.requests_after(after):
-            apis[each.api] += 1
-            errors.update(each.errors)
+        for request in self.broker.requests_after(after):
+            apis[request.api] += 1
+            errors.update(request.errors)
         return CountsView(last, dict(apis), dict(errors))
 
     def capture(self) -> str:
@@ -323,7 +330,7 @@ class ControlledBroker:
 
     def faults(self) -> list[FaultView]:
         """Return the faults in force, and the last 100 that are over."""
-        return [FaultView.of(each) for each in self.broker.faults.named]
+        return [FaultView.of(fault) for fault in self.broker.faults.named]
 
     def fault(self, fault: int) -> FaultView:
         """Return one fault: how often it has struck, and whether it is in force."""
@@ -338,21 +345,21 @@ class ControlledBroker:
 
         timeout  in seconds of real time
         """
-        found = self._fault(fault)
+        named_fault = self._fault(fault)
 
         def poll(core: object) -> FaultView | None:
-            if found.hits < hits and not found.is_active:
-                raise TimeoutError(repr(found))
-            return FaultView.of(found) if found.hits >= hits else None
+            if named_fault.hits < hits and not named_fault.is_active:
+                raise TimeoutError(repr(named_fault))
+            return FaultView.of(named_fault) if named_fault.hits >= hits else None
 
-        event = Event(f"fault {fault} has struck {hits} times", poll, lambda core: repr(found))
+        event = Event(f"fault {fault} has struck {hits} times", poll, lambda core: repr(named_fault))
         return await self.broker.async_wait_for(event, check_timeout(timeout))
 
     def _fault(self, number: int) -> Fault:
-        found = next((each for each in self.broker.faults.named if each.number == number), None)
-        if found is None:
+        named_fault = next((fault for fault in self.broker.faults.named if fault.number == number), None)
+        if named_fault is None:
             raise NotFoundError(f"broker {self.id!r} has no fault {number}")
-        return found
+        return named_fault
 
     def snapshot(self) -> SnapshotView:
         """Take a snapshot of the whole state of the broker, for `restore`; clients do not notice."""
@@ -430,13 +437,13 @@ class Control:
 
     def all(self) -> list[BrokerView]:
         """Return the running brokers."""
-        return [each.view() for each in list(self._running.values())]
+        return [running.view() for running in list(self._running.values())]
 
     async def start(self, broker: Broker, broker_id: str = MAIN) -> ControlledBroker:
         """Start a broker, and control it until `stop`. Raises what its start raises."""
         await broker.__aenter__()
-        self._running[broker_id] = found = ControlledBroker(broker_id, broker, self.snapshots)
-        return found
+        self._running[broker_id] = controlled = ControlledBroker(broker_id, broker, self.snapshots)
+        return controlled
 
     async def create(
         self,
@@ -466,7 +473,7 @@ class Control:
         if broker_id in self._starting:
             raise ConflictError(f"another request is starting broker {broker_id!r}")
         if len((self._running.keys() | self._starting) - {broker_id}) >= MAX_BROKERS:
-            oldest = next((each for each in self._running if each != MAIN), MAIN)
+            oldest = next((other_id for other_id in self._running if other_id != MAIN), MAIN)
             raise ConflictError(f"{MAX_BROKERS} brokers are running: delete one; the oldest is {oldest!r}")
         clock = ManualClock() if manual_clock else None
         if Config.load(config, warns=False).data_directory() is not None:
@@ -494,7 +501,9 @@ class Control:
 
     async def delete_all(self, prefix: str = "") -> list[str]:
         """Stop all brokers whose ids begin with `prefix`, but `main`; return their ids."""
-        chosen = [each for each in self._running if each != MAIN and each.startswith(prefix)]
+        chosen = [
+            broker_id for broker_id in self._running if broker_id != MAIN and broker_id.startswith(prefix)
+        ]
         await self._stop_all(chosen)
         return chosen
 
@@ -525,12 +534,12 @@ class Control:
         task.add_done_callback(self._expired.discard)
 
     def _claim(self, broker: str) -> ControlledBroker:
-        found = self.get(broker)
+        controlled = self.get(broker)
         del self._running[broker]
         timer = self._expiring.pop(broker, None)
         if timer is not None:
             timer.cancel()
-        return found
+        return controlled
 
     async def stop(self) -> None:
         """Stop all brokers, and end all requests that wait."""
@@ -540,7 +549,7 @@ class Control:
     async def _stop_all(self, chosen: Sequence[str]) -> None:
         """Stop brokers, each of them also if another one cannot stop in order; then raise the first error."""
         errors = []
-        for taken in [self._claim(each) for each in chosen]:
+        for taken in [self._claim(broker_id) for broker_id in chosen]:
             try:
                 await _stop(taken.broker)
             except Exception as error:  # noqa: BLE001 - raised below, or logged

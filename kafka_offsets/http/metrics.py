@@ -60,7 +60,7 @@ def _of_findings(findings: Findings) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(
         "kafka_offsets_findings", "what is stuck, by the rule that says why", labels=["finding"]
     )
-    counts = Counter(each.name for each in findings)
+    counts = Counter(finding.name for finding in findings)
     for rule_ in RULES:
         gauge.add_metric([rule_.name], counts[rule_.name])
     return gauge
@@ -101,9 +101,9 @@ def _of_groups(groups: list[GroupProgress]) -> list[GaugeMetricFamily]:
         name = group.view.group_id
         members.add_metric([name], len(group.view.members))
         lag_of = {
-            topic_partition: rule.total([each])
-            for topic_partition, each in group.lag.items()
-            if each is not None
+            topic_partition: rule.total([partition_lag])
+            for topic_partition, partition_lag in group.lag.items()
+            if partition_lag is not None
         }
         for (topic, index), committed in group.committed.items():
             offset.add_metric([name, topic, str(index)], committed)

@@ -100,19 +100,19 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 def _others() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield what answers without being an operation."""
     for path, name, summary, media, needs_token in OTHERS:
-        given = [_parameter(Parameter(each, str, REQUIRED), "path") for each in _names(path)]
-        given += [_parameter(each, "query") for each in _OF_QUERY.get(name, ())]
-        found: dict[str, Any] = {
+        parameters = [_parameter(Parameter(part, str, REQUIRED), "path") for part in _names(path)]
+        parameters += [_parameter(parameter, "query") for parameter in _OF_QUERY.get(name, ())]
+        operation: dict[str, Any] = {
             "operationId": name,
             "summary": summary,
             "tags": ["server"],
-            "parameters": given,
+            "parameters": parameters,
             "responses": {
                 "200": _content(media, _TEXT if media == "text/plain" else {"type": "object"}),
                 "default": {"$ref": "#/components/responses/Problem"},
             },
         }
-        yield path, found if needs_token else found | {"security": []}
+        yield path, operation if needs_token else operation | {"security": []}
 
 
 def _names(path: str) -> list[str]:
@@ -121,9 +121,9 @@ def _names(path: str) -> list[str]:
 
 def _described(operation: Operation, schemas: dict[str, Schema]) -> dict[str, Any]:
     in_path = _names(operation.path)
-    given = [each for each in operation.parameters if each.name not in in_path]
+    parameters = [parameter for parameter in operation.parameters if parameter.name not in in_path]
     summary, _, more = operation.text.partition("\n")
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": summary,
         "tags": [_tag(operation)],
@@ -131,14 +131,14 @@ def _described(operation: Operation, schemas: dict[str, Schema]) -> dict[str, An
         "responses": {**_success(operation, schemas), "default": {"$ref": "#/components/responses/Problem"}},
     }
     if more.strip():
-        found["description"] = more.strip("\n")
+        described["description"] = more.strip("\n")
     if operation.method != "POST":
-        found["parameters"] += [_parameter(each, "query") for each in given]
-    elif given:
-        schema = body_schema(given)
+        described["parameters"] += [_parameter(parameter, "query") for parameter in parameters]
+    elif parameters:
+        schema = body_schema(parameters)
         body = {"application/json": {"schema": schema}}
-        found["requestBody"] = {"required": "required" in schema, "content": body}
-    return found
+        described["requestBody"] = {"required": "required" in schema, "content": body}
+    return described
 
 
 def _tag(operation: Operation) -> str:
@@ -150,7 +150,7 @@ def _tag(operation: Operation) -> str:
 
 
 def _path_parameters(operation: Operation, names: Sequence[str]) -> list[dict[str, Any]]:
-    kinds = {each.name: each.kind for each in operation.parameters}
+    kinds = {parameter.name: parameter.kind for parameter in operation.parameters}
     return [_parameter(Parameter(name, kinds.get(name, str), REQUIRED), "path") for name in names]
 
 
@@ -180,10 +180,12 @@ def body_schema(parameters: Sequence[Parameter]) -> Schema:
     """Return the schema of the object that has these parameters."""
     schema: Schema = {
         "type": "object",
-        "properties": {each.name: _given(each.kind) | _default(each) for each in parameters},
+        "properties": {
+            parameter.name: _given(parameter.kind) | _default(parameter) for parameter in parameters
+        },
         "additionalProperties": False,
     }
-    required = [each.name for each in parameters if each.default is REQUIRED]
+    required = [parameter.name for parameter in parameters if parameter.default is REQUIRED]
     return schema | {"required": required} if required else schema
 
 
@@ -202,10 +204,13 @@ def _content(media: str, schema: Schema) -> dict[str, Any]:
 def parameter_schema(kind: Any) -> Schema:
     """Return the schema of a parameter; of one with several forms, that of the form that can say most."""
     kinds = alternatives(kind)
-    found = [_schema(each, parameter_schema) for each in kinds if each is not type(None)]
-    by_type = {each.get("type"): each for each in found}
+    schemas = [
+        _schema(alternative, parameter_schema) for alternative in kinds if alternative is not type(None)
+    ]
+    by_type = {schema.get("type"): schema for schema in schemas}
     chosen = next(
-        (by_type[each] for each in ("array", "object", "string", "number") if each in by_type), found[0]
+        (by_type[type_name] for type_name in ("array", "object", "string", "number") if type_name in by_type),
+        schemas[0],
     )
     return chosen | {"nullable": True} if type(None) in kinds else chosen
 
@@ -215,24 +220,24 @@ def result_schema(kind: Any, schemas: dict[str, Schema]) -> Schema:
 
     schemas  gets those of named tuples, by their names
     """
-    kinds = [each for each in alternatives(kind) if each is not type(None)]
+    kinds = [alternative for alternative in alternatives(kind) if alternative is not type(None)]
     if len(kinds) > 1:
         return {}
 
-    def inner(each: Any) -> Schema:
-        return result_schema(each, schemas)
+    def inner(field_kind: Any) -> Schema:
+        return result_schema(field_kind, schemas)
 
     (one,) = kinds
     if is_named_tuple(one):
         name = one.__name__
         if name not in schemas:
             schemas[name] = {}  # a place in the order
-            fields = {field: inner(each) for field, each in get_type_hints(one).items()}
+            fields = {field: inner(field_kind) for field, field_kind in get_type_hints(one).items()}
             schemas[name] = {"type": "object", "properties": fields, "required": [*fields]}
-        found: Schema = {"$ref": f"#/components/schemas/{name}"}
-        return {"allOf": [found], "nullable": True} if kind != one else found
-    found = _schema(one, inner)
-    return found | {"nullable": True} if found and kind != one else found
+        schema: Schema = {"$ref": f"#/components/schemas/{name}"}
+        return {"allOf": [schema], "nullable": True} if kind != one else schema
+    schema = _schema(one, inner)
+    return schema | {"nullable": True} if schema and kind != one else schema
 
 
 def _schema(kind: Any, inner: Callable[[Any], Schema]) -> Schema:
@@ -241,11 +246,11 @@ def _schema(kind: Any, inner: Callable[[Any], Schema]) -> Schema:
         return dict(_SCALARS[kind])
     origin, arguments = get_origin(kind), get_args(kind)
     if is_origin(origin, Mapping):
-        found: Schema = {"type": "object", "additionalProperties": inner(arguments[1])}
+        schema: Schema = {"type": "object", "additionalProperties": inner(arguments[1])}
         if arguments[0] != TopicPartition:
-            return found
+            return schema
         text = 'by topic and partition: {"orders": {"0": …}}'
-        return {"type": "object", "description": text, "additionalProperties": found}
+        return {"type": "object", "description": text, "additionalProperties": schema}
     if is_origin(origin, tuple) and arguments[-1:] != (...,):
         return {"type": "array", "items": {}}
     if is_origin(origin, Iterable):

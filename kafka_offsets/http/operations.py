@@ -144,23 +144,25 @@ def _of_control() -> list[Operation]:
     shot = Snapshots
 
     def row(method: str, path: str, function: Callable[..., Any], run: Run, status: int = 200) -> Operation:
-        parameters = [each for each in parameters_of(function) if each.name != "broker"]
+        parameters = [parameter for parameter in parameters_of(function) if parameter.name != "broker"]
         return Operation(method, path, function, parameters, run, status, in_loop=True)
 
     return [
-        row("GET", "/brokers", Control.all, lambda all_, _, given: all_.all()),
-        row("POST", "/brokers", Control.create, lambda all_, _, given: all_.create(**given), 201),
-        row("DELETE", "/brokers", Control.delete_all, lambda all_, _, given: all_.delete_all(**given)),
-        row("GET", BROKER, ControlledBroker.view, lambda all_, broker, given: all_.get(broker).view()),
-        row("DELETE", BROKER, Control.delete, lambda all_, broker, given: all_.delete(broker)),
-        row("GET", "/snapshots", shot.all, lambda all_, _, given: all_.snapshots.all()),
+        row("GET", "/brokers", Control.all, lambda all_, _, arguments: all_.all()),
+        row("POST", "/brokers", Control.create, lambda all_, _, arguments: all_.create(**arguments), 201),
+        row(
+            "DELETE", "/brokers", Control.delete_all, lambda all_, _, arguments: all_.delete_all(**arguments)
+        ),
+        row("GET", BROKER, ControlledBroker.view, lambda all_, broker, arguments: all_.get(broker).view()),
+        row("DELETE", BROKER, Control.delete, lambda all_, broker, arguments: all_.delete(broker)),
+        row("GET", "/snapshots", shot.all, lambda all_, _, arguments: all_.snapshots.all()),
         row(
             "DELETE",
             "/snapshots/{snapshot}",
             shot.delete,
-            lambda all_, _, given: all_.snapshots.delete(**given),
+            lambda all_, _, arguments: all_.snapshots.delete(**arguments),
         ),
-        row("POST", "/shutdown", Control.shutdown, lambda all_, _, given: all_.shutdown(**given)),
+        row("POST", "/shutdown", Control.shutdown, lambda all_, _, arguments: all_.shutdown(**arguments)),
     ]
 
 
@@ -178,9 +180,9 @@ def _row(
     function = member.fget if is_property else member
     parameters = parameters_of(function, others)
 
-    def run(brokers: Control, broker: str, given: Mapping[str, Any]) -> Any:
-        found = getattr(target(brokers.get(broker)), function.__name__)
-        result = found if is_property else call(found, parameters, given)
+    def run(brokers: Control, broker: str, arguments: Mapping[str, Any]) -> Any:
+        bound_method = getattr(target(brokers.get(broker)), function.__name__)
+        result = bound_method if is_property else call(bound_method, parameters, arguments)
         return FaultView.of(result) if isinstance(result, Fault) else result
 
     made = Operation(method, f"{BROKER}/{path}", function, parameters, run, waits=waits)
@@ -215,15 +217,15 @@ def _asserting(member: Callable[..., None]) -> Operation:
     """Return the operation that asserts something of a broker, and may wait for it."""
     row = _row("POST", member.__name__, member, lambda controlled: controlled.broker, waits=True)
 
-    def run(brokers: Control, broker: str, given: Mapping[str, Any]) -> Any:
-        control.check_timeout(given.get("timeout", given.get("during", 0)))
-        return row.run(brokers, broker, given)
+    def run(brokers: Control, broker: str, arguments: Mapping[str, Any]) -> Any:
+        control.check_timeout(arguments.get("timeout", arguments.get("during", 0)))
+        return row.run(brokers, broker, arguments)
 
     return row._replace(run=run)
 
 
 def _of_faults() -> list[Operation]:
-    which = [each for each in parameters_of(Faults.error) if each.name not in ("api", "error")]
+    which = [parameter for parameter in parameters_of(Faults.error) if parameter.name not in ("api", "error")]
 
     def faults(controlled: ControlledBroker) -> Faults:
         return controlled.broker.faults
@@ -261,9 +263,9 @@ def _waiting(event: Callable[..., events.Event[Any]]) -> Operation:
     parameters = parameters_of(event)
     timeout = Parameter("timeout", float, control.WAIT_SECONDS)
 
-    def run(brokers: Control, broker: str, given: Mapping[str, Any]) -> Any:
-        seconds = control.check_timeout(given.get(timeout.name, timeout.default))
-        return brokers.get(broker).broker.async_wait_for(call(event, parameters, given), seconds)
+    def run(brokers: Control, broker: str, arguments: Mapping[str, Any]) -> Any:
+        seconds = control.check_timeout(arguments.get(timeout.name, timeout.default))
+        return brokers.get(broker).broker.async_wait_for(call(event, parameters, arguments), seconds)
 
     path = f"{BROKER}/wait_for/{event.__name__}"
     return Operation("POST", path, event, [*parameters, timeout], run, waits=True, in_loop=True)

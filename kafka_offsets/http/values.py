@@ -59,15 +59,15 @@ def schema_of(kind: Any) -> Schema:
         return _BYTES
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _any_of([schema_of(each) for each in arguments])
+        return _any_of([schema_of(argument) for argument in arguments])
     if is_origin(origin, Mapping):
         return _mapping_schema(*arguments)
     if is_origin(origin, tuple) and arguments[-1:] != (...,):
-        return {"type": "array", "prefixItems": [schema_of(each) for each in arguments]}
+        return {"type": "array", "prefixItems": [schema_of(argument) for argument in arguments]}
     if is_origin(origin, Iterable):
         return {"type": "array", "items": schema_of(arguments[0])}
     if is_named_tuple(kind):
-        fields = {name: schema_of(each) for name, each in get_type_hints(kind).items()}
+        fields = {name: schema_of(field_kind) for name, field_kind in get_type_hints(kind).items()}
         return {
             "type": "object",
             "properties": fields,
@@ -116,9 +116,11 @@ def text_schema_of(kind: Any) -> Schema:
     element of a list; only a number or a boolean can be null.
     """
     kinds = alternatives(kind)
-    can_be_null = all(each in (int, float, bool, type(None)) for each in kinds)
-    schemas = [_text_schema(each) for each in kinds if each is not type(None) or can_be_null]
-    if any(is_origin(get_origin(each), Mapping) for each in kinds):
+    can_be_null = all(alternative in (int, float, bool, type(None)) for alternative in kinds)
+    schemas = [
+        _text_schema(alternative) for alternative in kinds if alternative is not type(None) or can_be_null
+    ]
+    if any(is_origin(get_origin(alternative), Mapping) for alternative in kinds):
         for schema in schemas:
             if schema.get("items") == _SCALARS[str]:
                 schema["items"] = {
@@ -146,9 +148,9 @@ def _pattern(kind: Any) -> str:
     """Return the regular expression of a scalar in a text."""
     if _admits_text(kind):
         return ""
-    scalars = [each for each in alternatives(kind) if each in _SCALARS]
-    found = "|".join("null" if each is type(None) else _PATTERNS[each] for each in scalars)
-    return f"({found})$"
+    scalars = [scalar for scalar in alternatives(kind) if scalar in _SCALARS]
+    pattern = "|".join("null" if scalar is type(None) else _PATTERNS[scalar] for scalar in scalars)
+    return f"({pattern})$"
 
 
 def alternatives(kind: Any) -> tuple[Any, ...]:
@@ -177,37 +179,37 @@ def read(kind: Any, given: Any) -> Any:
     if is_origin(origin, Iterable):
         if not isinstance(given, list):
             raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
-        return [read(arguments[0], each) for each in given]
+        return [read(arguments[0], element) for element in given]
     return from_json(given)
 
 
-def _read_union(kinds: Sequence[Any], given: Any) -> Any:
+def _read_union(kinds: Sequence[Any], value: Any) -> Any:
     errors = []
     for kind in kinds:
         try:
-            return read(kind, given)
+            return read(kind, value)
         except WrongValueError as error:
             errors.append(error)
     for kind, inner in zip(kinds, errors, strict=True):
-        if isinstance(given, (dict, list)) and schema_of(kind).get("type") == _json_type(given):
+        if isinstance(value, (dict, list)) and schema_of(kind).get("type") == _json_type(value):
             raise inner  # it is about a part of the value
-    raise WrongValueError(f"{' or '.join(map(expected, kinds))} is expected, not {_shown(given)}")
+    raise WrongValueError(f"{' or '.join(map(expected, kinds))} is expected, not {_shown(value)}")
 
 
-def _read_mapping(kind: Any, given: Any, key: Any, value: Any) -> dict[Any, Any]:
-    if not isinstance(given, dict):
-        raise WrongValueError(f"{expected(kind)} is expected, not {_shown(given)}")
+def _read_mapping(kind: Any, data: Any, key: Any, value: Any) -> dict[Any, Any]:
+    if not isinstance(data, dict):
+        raise WrongValueError(f"{expected(kind)} is expected, not {_shown(data)}")
     if key != TopicPartition:
-        return {name: read(value, each) for name, each in given.items()}
-    found = {}
-    for topic, partitions in given.items():
+        return {name: read(value, inner) for name, inner in data.items()}
+    values = {}
+    for topic, partitions in data.items():
         if not isinstance(partitions, dict):
             raise WrongValueError(f"{expected(kind)} is expected; {topic!r} has {_shown(partitions)}")
-        for index, each in partitions.items():
+        for index, inner in partitions.items():
             if not (index.isascii() and index.isdigit()):
                 raise WrongValueError(f"{topic!r} has {index!r}, which is no number of a partition")
-            found[topic, int(index)] = read(value, each)
-    return found
+            values[topic, int(index)] = read(value, inner)
+    return values
 
 
 def read_text(kind: Any, given: Sequence[str]) -> Any:
@@ -218,9 +220,13 @@ def read_text(kind: Any, given: Sequence[str]) -> Any:
     """
     kinds = alternatives(kind)
     is_scalar = len(given) == 1 and (_admits_text(kind) or (int in kinds and _fits(int, given[0])))
-    collections = [] if is_scalar else [each for each in kinds if is_origin(get_origin(each), Iterable)]
-    for each in collections:
-        origin, arguments = get_origin(each), get_args(each)
+    collections = (
+        []
+        if is_scalar
+        else [alternative for alternative in kinds if is_origin(get_origin(alternative), Iterable)]
+    )
+    for collection in collections:
+        origin, arguments = get_origin(collection), get_args(collection)
         if is_origin(origin, Mapping):
             if len(collections) > 1 and not any("=" in text for text in given):
                 continue  # a list of names, where an object would have a value for each
@@ -233,9 +239,9 @@ def read_text(kind: Any, given: Sequence[str]) -> Any:
 
 
 def _read_scalar(kind: Any, kinds: Sequence[Any], text: str) -> Any:
-    for each in (int, float, bool):
-        if each in kinds and _fits(each, text):
-            return text == "true" if each is bool else each(text)
+    for scalar in (int, float, bool):
+        if scalar in kinds and _fits(scalar, text):
+            return text == "true" if scalar is bool else scalar(text)
     if _admits_text(kind):
         return text
     if type(None) in kinds and text == "null":
@@ -247,10 +253,10 @@ def _fits(kind: type, text: str) -> bool:
     return re.fullmatch(_PATTERNS[kind], text) is not None
 
 
-def _read_texts_by_key(given: Sequence[str], key: Any, value: Any) -> dict[Any, Any]:
+def _read_texts_by_key(texts: Sequence[str], key: Any, value: Any) -> dict[Any, Any]:
     """Return `orders:0:42` or `key=value` of a query as a dict."""
-    found: dict[Any, Any] = {}
-    for text in given:
+    values: dict[Any, Any] = {}
+    for text in texts:
         if key == TopicPartition:
             topic, index, inner = (text.split(":") + [""] * 3)[:3]
             is_complete = text.count(":") == 2 and index.isascii() and index.isdigit()
@@ -261,8 +267,8 @@ def _read_texts_by_key(given: Sequence[str], key: Any, value: Any) -> dict[Any, 
         if not is_complete:
             form = "TOPIC:PARTITION:VALUE, such as orders:0:42," if key == TopicPartition else "KEY=VALUE"
             raise WrongValueError(f"{form} is expected in a query, not {_shown(text)}")
-        found[name] = read_text(value, [inner])
-    return found
+        values[name] = read_text(value, [inner])
+    return values
 
 
 def expected(kind: Any) -> str:
@@ -279,13 +285,13 @@ def expected(kind: Any) -> str:
     return "a list" if is_origin(origin, Iterable) else "a value"
 
 
-def _shown(given: Any) -> str:
-    text = repr(given)
+def _shown(value: Any) -> str:
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _json_type(given: dict[str, Any] | list[Any]) -> str:
-    return "object" if isinstance(given, dict) else "array"
+def _json_type(value: dict[str, Any] | list[Any]) -> str:
+    return "object" if isinstance(value, dict) else "array"
 
 
 # -- values
@@ -294,7 +300,7 @@ def _json_type(given: dict[str, Any] | list[Any]) -> str:
 def from_json(given: Any) -> Any:
     """Return a value of JSON with bytes in place of `{"base64": "…"}`. Raises WrongValueError."""
     if isinstance(given, list):
-        return [from_json(each) for each in given]
+        return [from_json(element) for element in given]
     if not isinstance(given, dict):
         return given
     if given.keys() == {"base64"} and isinstance(given["base64"], str):
@@ -302,7 +308,7 @@ def from_json(given: Any) -> Any:
             return base64.b64decode(given["base64"], validate=True)
         except binascii.Error as error:
             raise WrongValueError(f"{_shown(given['base64'])} is not base64: {error}") from error
-    return {name: from_json(each) for name, each in given.items()}
+    return {name: from_json(field) for name, field in given.items()}
 
 
 def to_json(value: Any) -> Any:
@@ -330,7 +336,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, (set, frozenset)):
         return sorted(map(to_json, value))
     assert isinstance(value, Collection), f"{value!r} has no form in JSON"
-    return [to_json(each) for each in value]
+    return [to_json(element) for element in value]
 
 
 def _field_to_json(value: Any, *, is_uuid: bool) -> Any:
@@ -348,14 +354,14 @@ def _bytes_to_json(value: bytes) -> Any:
 
 
 def _mapping_to_json(value: Mapping[Any, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, each in value.items():
+    data: dict[str, Any] = {}
+    for key, inner in value.items():
         if isinstance(key, tuple):
             topic, partition = key
-            found.setdefault(topic, {})[str(partition)] = to_json(each)
+            data.setdefault(topic, {})[str(partition)] = to_json(inner)
         else:
-            found[str(key)] = to_json(each)
-    return found
+            data[str(key)] = to_json(inner)
+    return data
 
 
 # -- functions
@@ -378,26 +384,30 @@ def parameters_of(function: Callable[..., Any], others: Sequence[Parameter] = ()
     others  the parameters that its `**parameter` accepts
     """
     kinds = get_type_hints(function)
-    found: list[Parameter] = []
-    for each in inspect.signature(function).parameters.values():
-        if each.name == "self":
+    parameters: list[Parameter] = []
+    for declared in inspect.signature(function).parameters.values():
+        if declared.name == "self":
             continue
-        if each.kind is inspect.Parameter.VAR_KEYWORD:
-            names = {parameter.name for parameter in found}
-            found += [other for other in others if other.name not in names]
-        elif each.kind is inspect.Parameter.VAR_POSITIONAL:
-            found.append(
-                Parameter(each.name, types.GenericAlias(list, (kinds[each.name],)), REQUIRED, is_rest=True)
+        if declared.kind is inspect.Parameter.VAR_KEYWORD:
+            names = {parameter.name for parameter in parameters}
+            parameters += [other for other in others if other.name not in names]
+        elif declared.kind is inspect.Parameter.VAR_POSITIONAL:
+            parameters.append(
+                Parameter(
+                    declared.name, types.GenericAlias(list, (kinds[declared.name],)), REQUIRED, is_rest=True
+                )
             )
         else:
-            found.append(Parameter(each.name, kinds[each.name], each.default))
-    return found
+            parameters.append(Parameter(declared.name, kinds[declared.name], declared.default))
+    return parameters
 
 
 def call(function: Callable[..., Any], parameters: Sequence[Parameter], arguments: Mapping[str, Any]) -> Any:
     """Call a function with arguments by name."""
-    rest = [value for each in parameters if each.is_rest for value in arguments[each.name]]
+    rest = [value for parameter in parameters if parameter.is_rest for value in arguments[parameter.name]]
     named = {
-        each.name: arguments[each.name] for each in parameters if each.name in arguments and not each.is_rest
+        parameter.name: arguments[parameter.name]
+        for parameter in parameters
+        if parameter.name in arguments and not parameter.is_rest
     }
     return function(*rest, **named)

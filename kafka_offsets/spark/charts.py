@@ -58,12 +58,12 @@ class Plot(NamedTuple):
 
 def with_gaps(points: Sequence[Point], step: timedelta) -> list[Point]:
     """Return the points of a line, with one that is not a number where the next window has none: a gap."""
-    found: list[Point] = []
+    line: list[Point] = []
     for point in points:
-        if found and point[0] - found[-1][0] > step:
-            found.append((found[-1][0] + step, math.nan))
-        found.append(point)
-    return found
+        if line and point[0] - line[-1][0] > step:
+            line.append((line[-1][0] + step, math.nan))
+        line.append(point)
+    return line
 
 
 def draw(plot: Plot, width: float = 9, height: float = 3.2) -> Figure:

@@ -56,10 +56,10 @@ class _Folder:
     def names(self, name: str) -> list[str]:
         """Return the names in a folder, empty if it does not exist."""
         try:
-            found = self._files.ls(f"{self._path}/{name}", detail=False)
+            paths = self._files.ls(f"{self._path}/{name}", detail=False)
         except FileNotFoundError:
             return []
-        return [str(each).rstrip("/").rpartition("/")[2] for each in found]
+        return [str(path).rstrip("/").rpartition("/")[2] for path in paths]
 
 
 def read_checkpoint(location: str | Path) -> Checkpoint | None:
@@ -91,15 +91,15 @@ def parse_offsets(text: str) -> dict[TopicPartition, int] | None:
         return None
     if not isinstance(topics, dict):
         return None
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for topic, partitions in topics.items():
         if not isinstance(partitions, dict):
             return None
         for partition, offset in partitions.items():
             if not _is_partition(partition) or type(offset) is not int or not 0 <= offset <= MAX_OFFSET:
                 return None
-            found[topic, int(partition)] = offset
-    return found
+            offsets[topic, int(partition)] = offset
+    return offsets
 
 
 def merge_offsets(sources: Iterable[dict[TopicPartition, int]]) -> dict[TopicPartition, int]:
@@ -113,15 +113,15 @@ def merge_offsets(sources: Iterable[dict[TopicPartition, int]]) -> dict[TopicPar
 
 def _query_id(identity: str, location: str) -> str:
     try:
-        found = json.loads(identity)["id"]
+        query_id = json.loads(identity)["id"]
     except (ValueError, KeyError, TypeError):
         raise StorageError("no id of a query", f"{location}/metadata") from None
-    return str(found)
+    return str(query_id)
 
 
 def _batches(folder: _Folder, name: str) -> set[int]:
     # The folder also has checksums and unfinished files.
-    return {int(each) for each in folder.names(name) if each.isascii() and each.isdigit()}
+    return {int(file_name) for file_name in folder.names(name) if file_name.isascii() and file_name.isdigit()}
 
 
 def _read_offsets(text: str, path: str) -> dict[TopicPartition, int]:

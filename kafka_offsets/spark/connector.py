@@ -49,8 +49,8 @@ CONNECTORS = {
 
 def row(version: str) -> tuple[int, int]:
     """Return the row of CONNECTORS for a version of PySpark; ConfigError for one that none serves."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    numbers = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"(\d+)\.(\d+)", version)
+    numbers = (int(match[1]), int(match[2])) if match else (0, 0)
     last = max(CONNECTORS)
     if numbers in CONNECTORS:
         return numbers
@@ -68,35 +68,35 @@ def with_connector(settings: Mapping[str, str]) -> dict[str, str]:
     """
     from pyspark import __version__ as version
 
-    wanted = row(version)
+    connector_version = row(version)
     if any(_NAME in settings.get(name, "") for name in (JARS, PACKAGES)):
         return dict(settings)
     folder = os.environ.get(JARS_VARIABLE)
     if folder:
         return {**settings, JARS: _joined(settings.get(JARS), *map(str, _jars(Path(folder), version)))}
-    packages = _joined(settings.get(PACKAGES), *CONNECTORS[wanted].coordinates)
+    packages = _joined(settings.get(PACKAGES), *CONNECTORS[connector_version].coordinates)
     # They are in PySpark already: 60 MB.
     excludes = _joined(settings.get(EXCLUDES), "org.apache.hadoop:hadoop-client-runtime")
     return {**settings, PACKAGES: packages, EXCLUDES: excludes}
 
 
-def _joined(given: str | None, *more: str) -> str:
+def _joined(setting: str | None, *more: str) -> str:
     """Return a list of Spark's, separated by commas, with more in it."""
-    found = [each.strip() for each in (given or "").split(",") if each.strip()]
-    return ",".join(dict.fromkeys([*found, *more]))
+    entries = [entry.strip() for entry in (setting or "").split(",") if entry.strip()]
+    return ",".join(dict.fromkeys([*entries, *more]))
 
 
 def _jars(folder: Path, version: str) -> list[Path]:
     """Return the jars in a folder; ConfigError unless the connector among them goes with this PySpark."""
     jars = sorted(folder.glob("*.jar"))
-    found = next((jar for jar in jars if _NAME in jar.name), None)
-    wanted = CONNECTORS[row(version)]
-    needed = f"PySpark {version} needs {wanted.coordinates[0]}"
-    if found is None:
+    jar_found = next((jar for jar in jars if _NAME in jar.name), None)
+    connector = CONNECTORS[row(version)]
+    needed = f"PySpark {version} needs {connector.coordinates[0]}"
+    if jar_found is None:
         raise ConfigError(f"{JARS_VARIABLE}={folder} has no {_NAME}*.jar: {needed}")
-    name = _JAR.fullmatch(found.name)
-    if name is not None and (name[1] != wanted.scala or row(f"{name[2]}.{name[3]}") != row(version)):
-        raise ConfigError(f"{JARS_VARIABLE}={folder} has {found.name}, of another Spark: {needed}")
+    name = _JAR.fullmatch(jar_found.name)
+    if name is not None and (name[1] != connector.scala or row(f"{name[2]}.{name[3]}") != row(version)):
+        raise ConfigError(f"{JARS_VARIABLE}={folder} has {jar_found.name}, of another Spark: {needed}")
     return jars
 
 
@@ -131,20 +131,20 @@ def kafka_options(
     if (certificate_pem is None) != (key_pem is None) or (certificate_pem is not None and ca_pem is None):
         raise ValueError("a client's certificate needs certificate_pem, key_pem and ca_pem")
     protocol = ("" if user is None else "SASL_") + ("PLAINTEXT" if ca_pem is None else "SSL")
-    found = {"bootstrap.servers": bootstrap_servers, "security.protocol": protocol}
+    properties = {"bootstrap.servers": bootstrap_servers, "security.protocol": protocol}
     if ca_pem is not None:
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_pem}
+        properties |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_pem}
     if certificate_pem is not None and key_pem is not None:
-        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": certificate_pem}
-        found["ssl.keystore.key"] = key_pem
+        properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": certificate_pem}
+        properties["ssl.keystore.key"] = key_pem
     if user is not None:
         kind = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
-        found["sasl.mechanism"] = mechanism
-        found["sasl.jaas.config"] = (
+        properties["sasl.mechanism"] = mechanism
+        properties["sasl.jaas.config"] = (
             f"org.apache.kafka.common.security.{kind}LoginModule required "
             f"username={_quoted(user)} password={_quoted(password)};"
         )
-    return {f"kafka.{name}": value for name, value in found.items()}
+    return {f"kafka.{name}": value for name, value in properties.items()}
 
 
 def _quoted(text: str) -> str:

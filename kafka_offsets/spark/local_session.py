@@ -86,12 +86,12 @@ def _class_archive() -> str:
     """
     import pyspark
 
-    found = os.environ.get(CACHE_VARIABLE)
+    folder = os.environ.get(CACHE_VARIABLE)
     java = shutil.which("java", path=java_folder())
-    if not found or java is None:
+    if not folder or java is None:
         return ""
     used = f"{os.path.realpath(java)} {pyspark.__version__} {pyspark.__file__}"
-    archive = Path(found).resolve() / f"spark-{zlib.crc32(used.encode()):08x}.jsa"
+    archive = Path(folder).resolve() / f"spark-{zlib.crc32(used.encode()):08x}.jsa"
     if archive.exists():
         option = f"SharedArchiveFile={archive}"
     else:

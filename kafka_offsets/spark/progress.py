@@ -188,9 +188,9 @@ class OffsetCommitListener(StreamingQueryListener):
         clock: Callable[[], float] = time.monotonic,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        for name, given in (("queries", queries), ("topics", topics), ("checkpoints", checkpoints)):
-            if isinstance(given, str):
-                raise TypeError(f"{name} is one text, {given!r}, where a list of them is wanted")
+        for name, argument in (("queries", queries), ("topics", topics), ("checkpoints", checkpoints)):
+            if isinstance(argument, str):
+                raise TypeError(f"{name} is one text, {argument!r}, where a list of them is wanted")
         self._commits = _Commits(secured_settings(bootstrap, properties, timeout_s), group)
         self._queries, self._topics = queries, topics
         self._checkpoints = tuple(checkpoints)
@@ -219,14 +219,16 @@ class OffsetCommitListener(StreamingQueryListener):
         with self._lock:
             for location in self._checkpoints:
                 try:
-                    found = read_checkpoint(location)
+                    checkpoint = read_checkpoint(location)
                 # Each store of fsspec has its own exceptions.
                 except Exception as error:  # noqa: BLE001
                     self._failed(f"checkpoint {location}", error)
                     continue
-                if found is None or found.query_id != str(event.id) or found.batch < 0:
+                if checkpoint is None or checkpoint.query_id != str(event.id) or checkpoint.batch < 0:
                     continue
-                if self._note(event.id, _Progress(event.runId, event.name, found.batch, found.offsets)):
+                if self._note(
+                    event.id, _Progress(event.runId, event.name, checkpoint.batch, checkpoint.offsets)
+                ):
                     self._settle(event.id)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
@@ -238,16 +240,16 @@ class OffsetCommitListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
         """Commit what could not be committed before, and refresh old commits."""
         with self._lock:
-            known = self._progress.get(event.id)
-            if known is not None and self._clock() - known.at >= self._refresh_s:
-                known.committed = False
+            progress = self._progress.get(event.id)
+            if progress is not None and self._clock() - progress.at >= self._refresh_s:
+                progress.committed = False
             self._settle(event.id)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Commit what could not be committed before, and forget the query."""
         with self._lock:
-            known = self._progress.get(event.id)
-            if known is not None and known.run == event.runId:
+            progress = self._progress.get(event.id)
+            if progress is not None and progress.run == event.runId:
                 self._settle(event.id, at_once=True)
                 self._end(event.id)
                 self._progress.pop(event.id, None)
@@ -292,13 +294,13 @@ class OffsetCommitListener(StreamingQueryListener):
         except ProgressError as error:
             self._failed(f"batch {progress.batchId} of query {progress.name or progress.id}", error)
             return False
-        found = _Progress(progress.runId, progress.name, progress.batchId, merge_offsets(sources))
-        return self._note(progress.id, found)
+        batch_progress = _Progress(progress.runId, progress.name, progress.batchId, merge_offsets(sources))
+        return self._note(progress.id, batch_progress)
 
     def _note(self, query: UUID, progress: _Progress) -> bool:
         """Keep a query's progress unless it is older than the known one; return whether it has any offsets."""
-        known, ended = self._progress.get(query), self._ended.get(query)
-        if known is not None and known.batch > progress.batch:
+        known_progress, ended = self._progress.get(query), self._ended.get(query)
+        if known_progress is not None and known_progress.batch > progress.batch:
             return False
         if ended is not None and ended.covers(progress):
             return False
@@ -316,9 +318,13 @@ class OffsetCommitListener(StreamingQueryListener):
 
     def _leave_to_others(self, query: UUID, progress: _Progress) -> None:
         """Remove the partitions that another query commits: the group's offset would alternate between the two."""
-        taken = [place for place in progress.offsets if self._owners.setdefault(place, query) != query]
-        for place in taken:
-            del progress.offsets[place]
+        taken = [
+            topic_partition
+            for topic_partition in progress.offsets
+            if self._owners.setdefault(topic_partition, query) != query
+        ]
+        for topic_partition in taken:
+            del progress.offsets[topic_partition]
         if taken:
             progress.is_whole = False
             names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(taken))
@@ -330,15 +336,15 @@ class OffsetCommitListener(StreamingQueryListener):
 
     def _settle(self, query: UUID, *, at_once: bool = False) -> None:
         """Commit the known progress of a query that is not committed."""
-        known = self._progress.get(query)
-        if known is None or known.committed:
+        progress = self._progress.get(query)
+        if progress is None or progress.committed:
             return
         if not at_once and self._clock() < self._not_before:
             return
-        moved = self._moved(known.offsets)
+        moved = self._moved(progress.offsets)
         try:
             if moved:
-                self._commits.commit(moved, known.metadata)
+                self._commits.commit(moved, progress.metadata)
         except _FAILURES as error:
             if isinstance(error, CommitRefusedError):
                 self._accept(
@@ -346,12 +352,12 @@ class OffsetCommitListener(StreamingQueryListener):
                 )
             if isinstance(error, ConnectionLostError):
                 self._not_before = self._clock() + self._timeout_s
-            self._failed(f"batch {known.batch} of query {known.name or query}", error)
+            self._failed(f"batch {progress.batch} of query {progress.name or query}", error)
             return
         finally:
             if self._is_closed:
                 self._commits.close()
-        known.committed, known.at = True, self._clock()
+        progress.committed, progress.at = True, self._clock()
         self._not_before, self._is_failing = float("-inf"), False
         self._accept(moved)
         self.commits += bool(moved)
@@ -379,12 +385,12 @@ class OffsetCommitListener(StreamingQueryListener):
             if owner == query:
                 self._accepted.pop(partition, None)
         self._owners = {partition: owner for partition, owner in self._owners.items() if owner != query}
-        known = self._progress.get(query)
-        if known is None or not known.committed or not known.is_whole:
+        progress = self._progress.get(query)
+        if progress is None or not progress.committed or not progress.is_whole:
             return
         del self._progress[query]
         self._ended.pop(query, None)
-        self._ended[query] = _Ended(known.run, known.batch)
+        self._ended[query] = _Ended(progress.run, progress.batch)
         if len(self._ended) > _MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
@@ -429,7 +435,7 @@ def group_starting_offsets(
         raise ValueError("no topics")
     settings = secured_settings(bootstrap, properties, timeout_s)
     with settings.coordinator(group) as coordinator:
-        committed = {partition: found.offset for partition, found in coordinator.committed().items()}
+        committed = {partition: entry.offset for partition, entry in coordinator.committed().items()}
     with settings.cluster() as cluster:
         partitions = sorted(cluster.leaders(names))
         first = cluster.offsets_at(dict.fromkeys(partitions, EARLIEST))
@@ -460,27 +466,27 @@ def commit_checkpoint(
     """
     if topics is not None:
         topics = names_in(topics, "topics")
-    found = read_checkpoint(checkpoint)
-    if found is None or found.batch < 0:
+    finished = read_checkpoint(checkpoint)
+    if finished is None or finished.batch < 0:
         raise ProgressError(f"{checkpoint}: no batch is done")
     offsets = {
         partition: offset
-        for partition, offset in found.offsets.items()
+        for partition, offset in finished.offsets.items()
         if topics is None or partition[0] in topics
     }
     if not offsets:
-        raise ProgressError(f"{checkpoint}: batch {found.batch} has read none of the topics")
+        raise ProgressError(f"{checkpoint}: batch {finished.batch} has read none of the topics")
     with secured_settings(bootstrap, properties, timeout_s).coordinator(group) as coordinator:
-        coordinator.commit(offsets, {}, f"batch={found.batch}")
+        coordinator.commit(offsets, {}, f"batch={finished.batch}")
     return offsets
 
 
 def _last_progress(query: StreamingQuery) -> StreamingQueryProgress | None:
-    found: Any = query.lastProgress
-    if found is None:
+    progress: Any = query.lastProgress
+    if progress is None:
         return None
     # PySpark 3.5 has the JSON object here; 4.0 makes Python's text of the offsets in it, where events have JSON.
-    told = json.loads(found.json) if isinstance(found, StreamingQueryProgress) else found
+    told = json.loads(progress.json) if isinstance(progress, StreamingQueryProgress) else progress
     sources = [{**source, "endOffset": _as_json(source["endOffset"])} for source in told["sources"]]
     return StreamingQueryProgress.fromJson({**told, "sources": sources})
 
@@ -522,7 +528,7 @@ def _starting_offsets(
             "group %s is at %d of %s-%d, which its log does not hold: a query begins at the %s",
             *(group, committed[topic, index], topic, index, reset),
         )
-    found: dict[str, dict[str, int]] = {}
+    offsets: dict[str, dict[str, int]] = {}
     for topic, index in partitions:
-        found.setdefault(topic, {})[str(index)] = usable.get((topic, index), _RESETS.get(reset, EARLIEST))
-    return json.dumps(found)
+        offsets.setdefault(topic, {})[str(index)] = usable.get((topic, index), _RESETS.get(reset, EARLIEST))
+    return json.dumps(offsets)

@@ -156,9 +156,9 @@ def gather(
 def window_of(raw: DataFrame) -> str:
     """Return the length of a window, by which the times of a log make a line of at most about 100 points."""
     ms = sf.unix_millis("record_timestamp")
-    found = raw.where(ms.between(0, LAST_MS)).agg(sf.min(ms).alias("first"), sf.max(ms).alias("last")).first()
-    assert found is not None
-    return window_for(0 if found["first"] is None else found["last"] - found["first"])
+    times = raw.where(ms.between(0, LAST_MS)).agg(sf.min(ms).alias("first"), sf.max(ms).alias("last")).first()
+    assert times is not None
+    return window_for(0 if times["first"] is None else times["last"] - times["first"])
 
 
 def window_for(span_ms: int) -> str:
@@ -220,7 +220,7 @@ class _Gathering:
         ).first()
         self._done()
         assert totals is not None
-        places = lags.where((sf.col("lag") > 0) | (sf.col("status") != CURRENT))
+        behind = lags.where((sf.col("lag") > 0) | (sf.col("status") != CURRENT))
         columns = [name for name in _PLACE_COLUMNS if name in lags.columns]
         by_place = self.table(
             "Partitions by lag",
@@ -228,7 +228,7 @@ class _Gathering:
             "unread records were deleted. uncommitted: nothing is committed. gone: the partition does not exist. "
             "unknown: its leader does not answer.",
             "No group lags.",
-            places.select(*columns).orderBy(*_by_lag(), "topic", "partition"),
+            behind.select(*columns).orderBy(*_by_lag(), "topic", "partition"),
         )
         groups.unpersist()
         lags.unpersist()
@@ -269,13 +269,13 @@ class _Gathering:
         """Return for each column a line for each group in `names`, and one for all others, with gaps."""
         name = sf.when(sf.col("group").isin(list(names)), sf.col("group")).otherwise(OTHERS)
         window = sf.window("window_start", self._window)
-        known = rows.where(sf.unix_millis("window_start").between(0, LAST_MS))
-        found = known.groupBy(name.alias("name"), window.alias("at")).agg(
+        dated = rows.where(sf.unix_millis("window_start").between(0, LAST_MS))
+        summed_rows = dated.groupBy(name.alias("name"), window.alias("at")).agg(
             *(sf.sum(column).alias(column) for column in columns)
         )
         drawn: dict[str, dict[str, list[tuple[datetime, float]]]] = {column: {} for column in columns}
         step = timedelta(0)
-        for row in sorted(found.collect(), key=lambda row: row["at"]["start"]):
+        for row in sorted(summed_rows.collect(), key=lambda row: row["at"]["start"]):
             start = _utc(row["at"]["start"])
             step = _utc(row["at"]["end"]) - start
             for column in columns:
@@ -283,7 +283,7 @@ class _Gathering:
         self._done()
         order = [*names, OTHERS]
         return {
-            column: {each: with_gaps(lines[each], step) for each in order if each in lines}
+            column: {group: with_gaps(lines[group], step) for group in order if group in lines}
             for column, lines in drawn.items()
         }
 
@@ -370,12 +370,12 @@ def groups_by_lag(lags: DataFrame) -> DataFrame:
 def summed(drawn: Series) -> Series:
     """Return lines with cumulative sums, each on the times of all lines: a silent group stays where it is."""
     times = sorted({at for points in drawn.values() for at, value in points if value == value})
-    found: dict[str, list[tuple[datetime, float]]] = {}
+    lines: dict[str, list[tuple[datetime, float]]] = {}
     for name, points in drawn.items():
         values = {at: value for at, value in points if value == value}
         total = 0.0
-        found[name] = [(at, total := total + values.get(at, 0.0)) for at in times]
-    return found
+        lines[name] = [(at, total := total + values.get(at, 0.0)) for at in times]
+    return lines
 
 
 LAST_MS = 253_402_214_400_000

@@ -97,8 +97,8 @@ class BatchReader(DataSourceReader):
         """Find the segments or offsets, and distribute them to tasks."""
         asked = self._asked
         if asked.path is not None:
-            found = segments.find(asked.path, dict(asked.storage_options))
-            planned = segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop))
+            segments_of_log = segments.find(asked.path, dict(asked.storage_options))
+            planned = segments.plan(segments_of_log, asked.split_bytes, dict(asked.start), dict(asked.stop))
             return [Share(runs) for runs in planned] or [Share()]
         with live.OffsetsTopic(asked.connections) as topic:
             begin = topic.offsets(end=False)
@@ -209,10 +209,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _check_log(start: Mapping[int, int], end: Mapping[int, int]) -> None:
     """Raise LostLogError if the log ends before the offset at which a stream continues."""
     for partition, offset in sorted(start.items()):
-        found = end.get(partition, 0)
-        if found < offset:
+        log_end = end.get(partition, 0)
+        if log_end < offset:
             raise LostLogError(
-                f"partition {partition} of the offsets log ends at offset {found}, and the stream continues at "
+                f"partition {partition} of the offsets log ends at offset {log_end}, and the stream continues at "
                 f"{offset}: is it another log than that of the checkpoint?"
             )
 

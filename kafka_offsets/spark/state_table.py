@@ -49,8 +49,8 @@ def state_table(
 
 
 def _said(row: Row) -> str:
-    place = [("partition", row["log_partition"]), ("offset", row["log_offset"])]
-    where = ", ".join(f"{word} {number}" for word, number in place if number is not None)
+    position = [("partition", row["log_partition"]), ("offset", row["log_offset"])]
+    where = ", ".join(f"{word} {number}" for word, number in position if number is not None)
     return f"a record of the offsets log cannot be read: {where}: {row['error']}"
 
 
@@ -84,9 +84,9 @@ def lag_rows(
     )
     rows = []
     for row in [*committed, *_uncommitted(committed, ranges)]:
-        place = row["topic"], row["partition"]
-        is_unknown = place in ranges and ranges[place] is None
-        rows.append(_lag(row, ranges.get(place)) | ({"status": UNKNOWN} if is_unknown else {}))
+        partition = row["topic"], row["partition"]
+        is_unknown = partition in ranges and ranges[partition] is None
+        rows.append(_lag(row, ranges.get(partition)) | ({"status": UNKNOWN} if is_unknown else {}))
     if times:
         _add_times(rows, bootstrap, properties, refused)
     return sorted(
@@ -101,16 +101,16 @@ def lag_rows(
 
 def _uncommitted(committed: Sequence[Row], ranges: Mapping[TopicPartition, LogRange | None]) -> Iterator[Row]:
     """Yield the partitions with records in which a group has committed nothing, of topics in which it has."""
-    known = {(row["group"], row["topic"], row["partition"]) for row in committed}
+    committed_keys = {(row["group"], row["topic"], row["partition"]) for row in committed}
     by_topic: dict[str, list[int]] = {}
     for (topic, partition), logs in ranges.items():
         if logs is None or logs.end > logs.start:
             by_topic.setdefault(topic, []).append(partition)
     for group, topic in {(row["group"], row["topic"]) for row in committed}:
         for partition in by_topic.get(topic, ()):
-            if (group, topic, partition) not in known:
-                place = {"group": group, "topic": topic, "partition": partition}
-                yield place | {"committed_offset": None, "commit_timestamp": None}
+            if (group, topic, partition) not in committed_keys:
+                key = {"group": group, "topic": topic, "partition": partition}
+                yield key | {"committed_offset": None, "commit_timestamp": None}
 
 
 def _lag(row: Row, ends: tuple[int, int] | None) -> Row:
@@ -150,12 +150,12 @@ def _add_times(
         (row["topic"], row["partition"], row["position"], row["log_end_offset"]) for row in rows if row["lag"]
     }
     asked = first_times(bootstrap, unread, properties, refused)
-    found = {tuple(place): timestamp for *place, timestamp in asked}
+    timestamps = {tuple(key): timestamp for *key, timestamp in asked}
     now_ms = round(time.time() * 1000)
     for row in rows:
-        place = row["topic"], row["partition"], row["position"]
-        since = found.get(place) if row["lag"] else None
-        is_read = row["lag"] == 0 or (row["lag"] and place in found and since is None)
+        key = row["topic"], row["partition"], row["position"]
+        since = timestamps.get(key) if row["lag"] else None
+        is_read = row["lag"] == 0 or (row["lag"] and key in timestamps and since is None)
         row["behind_since"] = since
         row["time_lag_ms"] = 0 if is_read else None if since is None else max(now_ms - since, 0)
         if is_read and row["status"] == BEHIND:
@@ -167,21 +167,21 @@ def lag_of_groups(rows: Sequence[Row]) -> list[Row]:
     by_group: dict[str, list[Row]] = {}
     for row in rows:
         by_group.setdefault(row["group"], []).append(row)
-    found = [
+    totals = [
         {
             "group": group,
-            "lag": rule.total(row["lag"] for row in some),
-            "partitions": len(some),
-            "lagging": sum(bool(row["lag"]) and row["status"] != CURRENT for row in some),
-            "ahead": sum(row["status"] == AHEAD for row in some),
-            "skipped": sum(row["skipped"] or 0 for row in some),
-            "gone": sum(row["status"] == GONE for row in some),
-            "behind_since": min(_known(some, "behind_since"), default=None),
-            "time_lag_ms": max(_known(some, "time_lag_ms"), default=None),
+            "lag": rule.total(row["lag"] for row in group_rows),
+            "partitions": len(group_rows),
+            "lagging": sum(bool(row["lag"]) and row["status"] != CURRENT for row in group_rows),
+            "ahead": sum(row["status"] == AHEAD for row in group_rows),
+            "skipped": sum(row["skipped"] or 0 for row in group_rows),
+            "gone": sum(row["status"] == GONE for row in group_rows),
+            "behind_since": min(_known(group_rows, "behind_since"), default=None),
+            "time_lag_ms": max(_known(group_rows, "time_lag_ms"), default=None),
         }
-        for group, some in by_group.items()
+        for group, group_rows in by_group.items()
     ]
-    return sorted(found, key=lambda row: (-row["lag"], row["group"]))
+    return sorted(totals, key=lambda row: (-row["lag"], row["group"]))
 
 
 def _known(rows: Sequence[Row], name: str) -> list[Any]:

@@ -29,8 +29,8 @@ def read_batches(path: str | Path, **given: Option) -> Iterator[pa.RecordBatch]:
     asked = _parsed(path, given)
     asked.check_batch()
     storage = dict(asked.storage_options)
-    found = segments.find(str(path), storage)
-    for runs in segments.plan(found, asked.split_bytes, dict(asked.start), dict(asked.stop)):
+    segments_of_log = segments.find(str(path), storage)
+    for runs in segments.plan(segments_of_log, asked.split_bytes, dict(asked.start), dict(asked.stop)):
         yield from segments.read(runs, asked.query, storage)
 
 

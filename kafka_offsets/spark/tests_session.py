@@ -45,10 +45,10 @@ def for_tests(settings: Mapping[str, str], folder: Path) -> Iterator[SparkSessio
     session that the process has already is used, and not stopped, if it has a Kafka connector. ConfigError if not, if
     PySpark is not served, if no server is there, and if the JVM does not start: the text says what to do.
     """
-    found = _found()
-    if found is not None:
-        _check(found)
-        yield found
+    active_session = _found()
+    if active_session is not None:
+        _check(active_session)
+        yield active_session
         return
     session = _start(settings, folder)
     try:
@@ -170,7 +170,7 @@ def end_others(session: SparkSession, before: Running) -> None:
     for query in session.streams.active:
         if query.id not in before.queries:
             query.stop()
-    remove(session, [each for each in _listeners(session) if each not in before.listeners])
+    remove(session, [listener for listener in _listeners(session) if listener not in before.listeners])
 
 
 def remove(session: SparkSession, listeners: list[Any]) -> None:
@@ -182,14 +182,14 @@ def remove(session: SparkSession, listeners: list[Any]) -> None:
     """
     streams: Any = session.streams
     if not _is_remote(session):
-        for each in listeners:
-            streams._jsqm.removeListener(each)
+        for listener in listeners:
+            streams._jsqm.removeListener(listener)
         return
     bus, thread = streams._sqlb, None
-    if all(each in listeners for each in bus._listener_bus):
+    if all(listener in listeners for listener in bus._listener_bus):
         thread, bus._execution_thread = bus._execution_thread, None
-    for each in listeners:
-        streams.removeListener(each)
+    for listener in listeners:
+        streams.removeListener(listener)
     if thread is None:
         return
     if bus._listener_bus:  # the server has refused, as the warning says

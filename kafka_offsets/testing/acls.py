@@ -45,18 +45,18 @@ def allow(
         ResourceType.TRANSACTIONAL_ID: transactional_id,
         ResourceType.CLUSTER: CLUSTER_NAME if cluster else None,
     }
-    given = [(kind, name) for kind, name in named.items() if name is not None]
-    if len(given) != 1:
+    resources = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(resources) != 1:
         raise ValueError("an ACL is for one topic, group, transactional id or the cluster")
-    ((kind, name),) = given
+    ((kind, name),) = resources
     try:
-        known = AclOperation[operation.upper()]
+        acl_operation = AclOperation[operation.upper()]
     except KeyError:
         names = ", ".join(each.name for each in AclOperation if each >= AclOperation.ALL)
         raise ValueError(f"{operation!r} is no operation; these are: {names}") from None
     pattern = PatternType.PREFIXED if prefix else PatternType.LITERAL
     who = str(Principal(USER_TYPE, principal.removeprefix(f"{USER_TYPE}:")))
-    made = AclBinding(kind, name, pattern, who, host, known, Permission.ALLOW)
+    made = AclBinding(kind, name, pattern, who, host, acl_operation, Permission.ALLOW)
     refusal = check_new_acl(made)
     if refusal is not None:
         raise ValueError(refusal)
@@ -93,11 +93,11 @@ def check_given(acls: object) -> frozenset[AclBinding]:
     if isinstance(acls, AclBinding) or not isinstance(acls, Iterable):
         example = "[allow('alice', 'READ', topic='orders')]"
         raise TypeError(f"a list of ACLs is expected, such as {example}, not {acls!r}")
-    found = list(acls)
-    for each in found:
-        if not isinstance(each, AclBinding):
-            raise TypeError(f"a list of ACLs is expected, made with allow and deny; it has {each!r}")
-    return frozenset(found)
+    bindings = list(acls)
+    for acl in bindings:
+        if not isinstance(acl, AclBinding):
+            raise TypeError(f"a list of ACLs is expected, made with allow and deny; it has {acl!r}")
+    return frozenset(bindings)
 
 
 class _Result(Protocol):
@@ -107,6 +107,6 @@ class _Result(Protocol):
 
 def check(results: Iterable[_Result]) -> None:
     """Raise RuntimeError for the first result with an error."""
-    for each in results:
-        if each.error_code:
-            raise RuntimeError(f"{ErrorCode(each.error_code).name}: {each.error_message}")
+    for result in results:
+        if result.error_code:
+            raise RuntimeError(f"{ErrorCode(result.error_code).name}: {result.error_message}")

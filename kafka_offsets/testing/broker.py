@@ -192,15 +192,17 @@ class Broker(EmbeddedBroker):
         self._when_open(lambda core: _open(core, topic, placed))
         response = self._wait_for(lambda server: server.exchange(request, _PRODUCE_VERSION))
         responses = response.responses[0].partition_responses
-        for each in responses:
-            if each.error_code:
-                why = f": {each.error_message}" if each.error_message else ""
-                raise RuntimeError(f"{topic}-{each.index}: {ErrorCode(each.error_code).name}{why}")
+        for partition_response in responses:
+            if partition_response.error_code:
+                why = f": {partition_response.error_message}" if partition_response.error_message else ""
+                raise RuntimeError(
+                    f"{topic}-{partition_response.index}: {ErrorCode(partition_response.error_code).name}{why}"
+                )
         return self._when_open(
             lambda core: {
-                place: end
-                for place, (_, end) in groups.log_ends(core, topic).items()
-                if place[1] in {each.index for each in responses}
+                topic_partition: end
+                for topic_partition, (_, end) in groups.log_ends(core, topic).items()
+                if topic_partition[1] in {partition_response.index for partition_response in responses}
             }
         )
 
@@ -223,7 +225,7 @@ class Broker(EmbeddedBroker):
         if stored is None:
             what = f"topic {topic!r}" if partition is None else f"partition {topic}-{partition}"
             raise ValueError(f"there is no {what}")
-        records = [record for each in stored for record in read_all(*each)]
+        records = [record for partition_log in stored for record in read_all(*partition_log)]
         return chosen(records, filter_of(key, value, headers))
 
     # -- groups and offsets --------------------------------------------------------------------------------
@@ -302,8 +304,8 @@ class Broker(EmbeddedBroker):
         """
         __tracebackhide__ = True
         expected = expected_of(records)
-        wanted = filter_of(key, None, None)._replace(partition=partition)
-        self._assert(differences.of_records(topic, expected, wanted, after), timeout)
+        record_filter = filter_of(key, None, None)._replace(partition=partition)
+        self._assert(differences.of_records(topic, expected, record_filter, after), timeout)
 
     def assert_nothing_produced(
         self,
@@ -323,30 +325,30 @@ class Broker(EmbeddedBroker):
         A topic that does not exist holds none. The AssertionError shows the records.
         """
         __tracebackhide__ = True
-        wanted = filter_of(key, value, headers)._replace(partition=partition)
-        poll = differences.of_records(topic, [], wanted, after)
-        found = self._when_open(poll)
-        if not found and during > 0:
+        record_filter = filter_of(key, value, headers)._replace(partition=partition)
+        poll = differences.of_records(topic, [], record_filter, after)
+        lines = self._when_open(poll)
+        if not lines and during > 0:
             event = Event(f"topic {topic} has a record", lambda core: poll(core) or None, lambda core: "")
             with suppress(TimeoutError):
-                found = self.wait_for(event, during)
-        _fail_for(found)
+                lines = self.wait_for(event, during)
+        _fail_for(lines)
 
     def _assert(
         self, poll: Callable[[BrokerCore], list[str]], timeout: float, group: str | None = None
     ) -> None:
         """Fail unless a function returns no lines, now or within `timeout` seconds; say what explains it."""
         __tracebackhide__ = True  # pytest shows the line of the test
-        found = self._when_open(poll)
-        if found and timeout > 0:
+        lines = self._when_open(poll)
+        if lines and timeout > 0:
             event = Event("an assertion", lambda core: not poll(core) or None, lambda core: "")
             with suppress(TimeoutError):
                 self.wait_for(event, timeout)
                 return
-            found = self._when_open(poll)
-        if found:
-            found = [*found, *(f"why: {each}" for each in self.why(group)[:_MOST_EXPLAINED])]
-        _fail_for(found)
+            lines = self._when_open(poll)
+        if lines:
+            lines = [*lines, *(f"why: {finding}" for finding in self.why(group)[:_MOST_EXPLAINED])]
+        _fail_for(lines)
 
     def why(self, group: str | None = None) -> Findings:
         """Return what is stuck, and what explains it, the most important first; nothing where all is well.
@@ -370,11 +372,11 @@ class Broker(EmbeddedBroker):
     def _groups_in_parts(self, read: Callable[[BrokerCore, list[str]], list[T]]) -> list[T]:
         """Return what a function reads of all groups, some at a time: the broker serves its clients in between."""
         ids = self._when_open(groups.group_ids)
-        found: list[T] = []
+        results: list[T] = []
         while ids:
-            found += self._when_open(lambda core: read(core, ids[:_GROUPS_AT_ONCE]))
+            results += self._when_open(lambda core: read(core, ids[:_GROUPS_AT_ONCE]))
             del ids[:_GROUPS_AT_ONCE]
-        return found
+        return results
 
     def overview(self, groups: Collection[str] | None = None) -> Overview:
         """Return all partitions with the ends of their logs, and all groups with committed offsets and lag.
@@ -427,7 +429,7 @@ class Broker(EmbeddedBroker):
         instead = ""
         if not watch.done():
             instead = self._call(lambda server: _server(server).unwatch(watch, event))
-            instead += "".join(f"; why: {each}" for each in self._explained(event))
+            instead += "".join(f"; why: {finding}" for finding in self._explained(event))
         if watch.done():
             return watch.result()
         raise TimeoutError(f"after {timeout:g} s, not yet: {event.what}; now: {instead}{advice}")
@@ -454,8 +456,8 @@ class Broker(EmbeddedBroker):
             return self._read(poll)
         except LogLoadingError:
             event = Event("all these logs are open", lambda core: (poll(core),), lambda _: "they are")
-            (found,) = self.wait_for(event, _OPENING_SECONDS)
-            return found
+            (result,) = self.wait_for(event, _OPENING_SECONDS)
+            return result
 
     def _begin(self, begin: "Callable[[InspectedServer], Future[T]]") -> "Future[T]":
         """Start an operation in the broker's thread, from another thread, and return its future."""
@@ -549,9 +551,9 @@ class Broker(EmbeddedBroker):
 
         def poll(core: BrokerCore) -> tuple[Findings, list[str]]:
             """Diagnose and describe, in the broker's thread."""
-            found = facts.gather(core, faults=active, backs=backs, after=incident)
-            findings = diagnose(found, core.clock.now().wall_ms)
-            return findings, report.state_of(core, found, described)
+            gathered = facts.gather(core, faults=active, backs=backs, after=incident)
+            findings = diagnose(gathered, core.clock.now().wall_ms)
+            return findings, report.state_of(core, gathered, described)
 
         try:
             described = self.describe().splitlines()
@@ -626,9 +628,9 @@ def _prepare(core: BrokerCore, topic: str) -> tuple[int, int]:
     """Create a topic if it does not exist; return its number of partitions and the time in ms."""
     if core.topics.get(topic) is None:
         topic_admin.create_topic(core.broker, topic, core.config.num_partitions, {})
-    found = core.topics.get(topic)
-    assert found is not None
-    return found.partition_count, core.clock.now().wall_ms
+    known_topic = core.topics.get(topic)
+    assert known_topic is not None
+    return known_topic.partition_count, core.clock.now().wall_ms
 
 
 def _open(core: BrokerCore, topic: str, indexes: Iterable[int]) -> None:
@@ -651,8 +653,13 @@ def _produce_request(
     data = []
     for index, records in sorted(placed.items()):
         rows = [
-            (each.key, each.value, each.headers, now_ms if each.timestamp is None else each.timestamp)
-            for each in records
+            (
+                record.key,
+                record.value,
+                record.headers,
+                now_ms if record.timestamp is None else record.timestamp,
+            )
+            for record in records
         ]
         data.append(made.PartitionProduceData(index, bytes(encode_batch(rows))))
     return made(

@@ -69,9 +69,9 @@ class Cluster(Broker):
         acls: Iterable[AclBinding] | None = None,
         topics: Topics | None = None,
     ) -> None:
-        given = {} if config is None else dict(config)
+        settings = {} if config is None else dict(config)
         super().__init__(
-            {"default.replication.factor": _DEFAULT_FACTOR} | given,
+            {"default.replication.factor": _DEFAULT_FACTOR} | settings,
             host=host,
             port=port,
             clock=clock,
@@ -103,10 +103,10 @@ class Cluster(Broker):
 
         ValueError for an unknown listener; RuntimeError when the cluster is not running.
         """
-        known = self._in_cluster(lambda server: [node.listeners for node in server.nodes])
-        if listener.upper() not in known[0]:
-            raise ValueError(f"there is no listener {listener}, only {', '.join(known[0])}")
-        return ",".join(address_text(*each[listener.upper()]) for each in known)
+        listeners_of_nodes = self._in_cluster(lambda server: [node.listeners for node in server.nodes])
+        if listener.upper() not in listeners_of_nodes[0]:
+            raise ValueError(f"there is no listener {listener}, only {', '.join(listeners_of_nodes[0])}")
+        return ",".join(address_text(*listeners[listener.upper()]) for listeners in listeners_of_nodes)
 
     # -- placement
 
@@ -114,7 +114,7 @@ class Cluster(Broker):
     def nodes(self) -> list[Node]:
         """The nodes by their ids, each with `id`, `host`, `port`, `address` and `is_up`."""
         server = _cluster(self._running())
-        return [Node(each.id, each.host, each.port, server.is_running(each.id)) for each in server.nodes]
+        return [Node(node.id, node.host, node.port, server.is_running(node.id)) for node in server.nodes]
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Return the id of the node that leads a partition, -1 for none. ValueError if there is no such partition."""
@@ -190,7 +190,7 @@ class Cluster(Broker):
         def begin(server: ClusterServer) -> Future[list[dict[tuple[str, int], Compacted]]]:
             """Begin the compaction on each node; the result is that of the leaders' logs."""
             cleaners = [core.log_cleaner for core in server.cores]
-            begun = [force_compaction(each, topic, include_active=include_active) for each in cleaners]
+            begun = [force_compaction(cleaner, topic, include_active=include_active) for cleaner in cleaners]
             return joined(
                 begun,
                 lambda parts: [
@@ -198,7 +198,7 @@ class Cluster(Broker):
                 ],
             )
 
-        return {place: each for part in self._until(begin) for place, each in part.items()}
+        return {partition: compacted for part in self._until(begin) for partition, compacted in part.items()}
 
     # -- failures
 
@@ -263,7 +263,9 @@ class Cluster(Broker):
 
     def describe(self) -> str:
         """Return nodes, groups, members, assignments, offsets and lag as text."""
-        paused = self._in_cluster(lambda server: {each.node_id for each in server.servers if each.is_paused})
+        paused = self._in_cluster(
+            lambda server: {cluster_node.node_id for cluster_node in server.servers if cluster_node.is_paused}
+        )
         nodes = [
             f"node {node.id} {node.address}{_state(is_up=node.is_up, is_paused=node.id in paused)}"
             for node in self.nodes

@@ -103,7 +103,7 @@ class CertificateAuthority(Certificate):
         subject = _name(name) if isinstance(name, str) else name
         builder = _builder(subject, self.certificate.subject, key, self.key, begin, end)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        names = x509.SubjectAlternativeName([_host(each) for each in hosts])
+        names = x509.SubjectAlternativeName([_host(host) for host in hosts])
         builder = builder.add_extension(names, critical=False)
         return Certificate(key, builder.sign(self.key, hashes.SHA256()))
 
@@ -165,7 +165,9 @@ def _builder(
 ) -> x509.CertificateBuilder:
     """Begin a certificate. Python 3.13 and later demand both identifiers (RFC 5280)."""
     public, serial = key.public_key(), x509.random_serial_number()
-    own, issuing = (x509.SubjectKeyIdentifier.from_public_key(each) for each in (public, signer.public_key()))
+    own, issuing = (
+        x509.SubjectKeyIdentifier.from_public_key(public_key) for public_key in (public, signer.public_key())
+    )
     identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuing)
     builder = x509.CertificateBuilder(issuer, subject, public, serial, begin, end)
     return builder.add_extension(own, critical=False).add_extension(identifier, critical=False)

@@ -133,8 +133,8 @@ class KafkaContainer:
         if self._broker is not None:
             raise RuntimeError("the broker is running")
         variables = {name: str(value) for name, value in self.env.items()}
-        found = environment_settings(variables, KEYS)
-        config = {key: value for key, value in found.items() if key not in _OF_THE_CONTAINER}
+        settings = environment_settings(variables, KEYS)
+        config = {key: value for key, value in settings.items() if key not in _OF_THE_CONTAINER}
         broker = Broker(config, port=self._host_port)
         broker.start()
         for topic in initial_topics(variables):

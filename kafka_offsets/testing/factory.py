@@ -109,7 +109,7 @@ class BrokerFactory:
             for broker in self.started
             if broker._server is not None  # the test has stopped it
             for client in broker._call(
-                lambda server: [each for node in server.servers for each in node.clients]
+                lambda server: [connection for node in server.servers for connection in node.clients]
             )
         ]
         return [f"{name} at {address}" if name else address for name, address in open_now]

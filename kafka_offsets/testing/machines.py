@@ -195,8 +195,8 @@ class ConsumerMachine(RuleBasedStateMachine):
             self.broker.create_topic(topic, count)
             self.produced |= {(topic, partition): [] for partition in range(count)}
         self._watching = self.broker.faults.control("OffsetCommit", self._watch, group=self.group)
-        for place in range(len(self.produced)):
-            self.produce(place, 1)
+        for index in range(len(self.produced)):
+            self.produce(index, 1)
         self.join()
 
     @rule(place=st.integers(0, 99), count=st.integers(1, 4))
@@ -262,12 +262,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert isinstance(self.broker, Cluster)
         if sum(node.is_up for node in self.broker.nodes) < 2:
             return
-        places = list(self.produced)
-        chosen = place % (len(places) + 1)
-        if chosen == len(places):
+        partitions = list(self.produced)
+        chosen = place % (len(partitions) + 1)
+        if chosen == len(partitions):
             self.broker.move_coordinator(self.group)
         else:
-            self.broker.move_leader(*places[chosen])
+            self.broker.move_leader(*partitions[chosen])
 
     @precondition(lambda self: self.brokers > 1)
     @rule(number=st.integers(0, 9))

@@ -82,8 +82,8 @@ def kafka_cluster(request: pytest.FixtureRequest, kafka_broker_factory: "BrokerF
 
     It has three nodes unless `@pytest.mark.kafka(brokers=5)` sets another number. The rest is as in `kafka_broker`.
     """
-    wanted = _wanted(request.node)
-    return _start(kafka_broker_factory, wanted._replace(brokers=wanted.brokers or 3))  # type: ignore[return-value]
+    marker = _wanted(request.node)
+    return _start(kafka_broker_factory, marker._replace(brokers=marker.brokers or 3))  # type: ignore[return-value]
 
 
 @pytest.fixture
@@ -197,11 +197,11 @@ def _sharing(request: pytest.FixtureRequest, config: Mapping[str, object]) -> "I
     """Yield the broker of several tests."""
     from kafka_offsets.testing.factory import BrokerFactory
 
-    wanted = _wanted(request.node)
+    marker = _wanted(request.node)
     shared, name = request.config.stash[_shared], str(request.fixturename)
     with BrokerFactory() as factory:
         around = shared.get(name)  # of a package that contains this one
-        shared[name] = _start(factory, wanted._replace(config={**config, **wanted.config}))
+        shared[name] = _start(factory, marker._replace(config={**config, **marker.config}))
         yield shared[name]
         _note_clients(request, factory)
         if around is None:
@@ -246,13 +246,13 @@ def _ends_with_code(fixture: Callable[..., object], config: pytest.Config) -> bo
     return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
 
 
-def _start(factory: "BrokerFactory", wanted: "_Wanted") -> "Broker":
+def _start(factory: "BrokerFactory", marker: "_Wanted") -> "Broker":
     """Start what a marker describes."""
     from kafka_offsets.errors import ConfigError
 
-    given: dict[str, Any] = {name: value for name, value in wanted._asdict().items() if value is not None}
+    arguments: dict[str, Any] = {name: value for name, value in marker._asdict().items() if value is not None}
     try:
-        started: Broker = factory(**given)
+        started: Broker = factory(**arguments)
     except (ConfigError, TypeError, ValueError) as error:
         _refuse(str(error))
     return started

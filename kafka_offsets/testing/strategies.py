@@ -290,8 +290,8 @@ class _Drawing:
 
 
 def _unknown_tags(struct: Struct) -> SearchStrategy[dict[int, bytes]]:
-    known = {field.tag for field in struct.fields}
-    numbers = st.integers(0, _MAX_TAG).filter(lambda number: number not in known)
+    known_tags = {field.tag for field in struct.fields}
+    numbers = st.integers(0, _MAX_TAG).filter(lambda number: number not in known_tags)
     return st.dictionaries(numbers, _TAG_DATA, min_size=1, max_size=2)
 
 
@@ -305,9 +305,9 @@ def _values(
     """
     value = make()
     for start in range(0, len(fields), _FIELDS_A_DRAW):
-        some = fields[start : start + _FIELDS_A_DRAW]
-        differing = draw(st.integers(0, 2 ** len(some) - 1))
-        for name, strategy in some:
+        drawn_fields = fields[start : start + _FIELDS_A_DRAW]
+        differing = draw(st.integers(0, 2 ** len(drawn_fields) - 1))
+        for name, strategy in drawn_fields:
             if differing & 1:
                 setattr(value, name, draw(strategy))
             differing >>= 1

@@ -176,7 +176,11 @@ def unstable_offsets(
     made = messages.OffsetFetchRequest
     unstable: dict[str, list[TopicPartition]] = {}
     try:
-        for node, groups in _coordinators(cluster, [*asked]).items():
+        by_node = _coordinators(cluster, [*asked])
+    except (ConnectionLostError, RefusedError):
+        return {}  # what is not told is not known
+    for node, groups in by_node.items():
+        try:
             broker, _ = cluster.broker(node)
             if broker.latest_version(_OFFSET_FETCH) < _FETCH_VERSION:
                 continue
@@ -192,6 +196,6 @@ def unstable_offsets(
                     for part in topic.partitions
                     if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
                 ]
-    except (ConnectionLostError, RefusedError):
-        pass  # what is not told is not known
+        except (ConnectionLostError, RefusedError):
+            continue
     return unstable

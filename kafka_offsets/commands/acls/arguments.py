@@ -126,18 +126,18 @@ def _add_entries(parser: Parser) -> None:
 
 def _operation(text: str) -> AclOperation:
     """Parse the name of an operation, as kafka-acls.sh or the protocol writes it."""
-    wanted = text.replace("_", "").lower()
+    lower_name = text.replace("_", "").lower()
     for name, operation in managing.OPERATION_NAMES.items():
-        if name.lower() == wanted:
+        if name.lower() == lower_name:
             return operation
     raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(managing.OPERATION_NAMES)}")
 
 
 def _pattern_type(text: str) -> PatternType:
-    known = {each.name.lower(): each for each in PatternType if each}
-    if text.lower() not in known:
-        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(known)}")
-    return known[text.lower()]
+    pattern_types = {pattern_type.name.lower(): pattern_type for pattern_type in PatternType if pattern_type}
+    if text.lower() not in pattern_types:
+        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(pattern_types)}")
+    return pattern_types[text.lower()]
 
 
 def _principal(text: str) -> str:

@@ -107,17 +107,19 @@ def check(options: argparse.Namespace) -> None:
 
 def list_acls(options: argparse.Namespace) -> int:
     """Print the ACLs of the named resources and principals; without any, all."""
-    filters = [AclFilter(*each) for each in _resources(options)] or [AclFilter()]
+    filters = [AclFilter(*resource) for resource in _resources(options)] or [AclFilter()]
     principals = options.principals or [None]
-    named = [each._replace(principal=principal) for each, principal in product(filters, principals)]
-    found = _described(options, named)
-    if not found:
+    named = [
+        acl_filter._replace(principal=principal) for acl_filter, principal in product(filters, principals)
+    ]
+    acls = _described(options, named)
+    if not acls:
         note(
             "there are no such ACLs"
             if options.principals or filters != [AclFilter()]
             else "there are no ACLs"
         )
-    _print(found, options)
+    _print(acls, options)
     return 0
 
 
@@ -125,15 +127,17 @@ def _described(options: argparse.Namespace, filters: list[AclFilter]) -> list[Ac
     """Return the ACLs that any filter selects, sorted."""
     connections: ConnectionSettings = options.connections
     return sorted(
-        connections.ask(lambda broker: {acl for each in filters for acl in requests.describe(broker, each)})
+        connections.ask(
+            lambda broker: {acl for acl_filter in filters for acl in requests.describe(broker, acl_filter)}
+        )
     )
 
 
 def add(options: argparse.Namespace) -> int:
     """Create ACLs, and print them."""
-    wanted = [AclBinding(*(*resource, *entry)) for resource, entry in _wanted(options) if entry is not None]
-    options.connections.ask(lambda broker: requests.create(broker, wanted))
-    _print(sorted(wanted), options)
+    acls = [AclBinding(*(*resource, *entry)) for resource, entry in _wanted(options) if entry is not None]
+    options.connections.ask(lambda broker: requests.create(broker, acls))
+    _print(sorted(acls), options)
     return 0
 
 
@@ -144,8 +148,8 @@ def remove(options: argparse.Namespace) -> int:
         for resource, entry in _wanted(options)
     ]
     if not options.force:
-        found = _described(options, filters)
-        if not found or not _is_confirmed(found):
+        acls = _described(options, filters)
+        if not acls or not _is_confirmed(acls):
             return 0
     _print(options.connections.ask(lambda broker: requests.delete(broker, filters)), options)
     return 0
@@ -161,17 +165,17 @@ def _is_confirmed(acls: list[AclBinding]) -> bool:
 
 def _resources(options: argparse.Namespace) -> list[Resource]:
     """Return the named resources."""
-    found: list[Resource] = [
+    resources: list[Resource] = [
         (kind, name.strip(), options.pattern_type)
         for kind, option in _OPTIONS.items()
         for name in getattr(options, option)
     ]
-    return [*found, _CLUSTER] if options.cluster else found
+    return [*resources, _CLUSTER] if options.cluster else resources
 
 
 def _wanted(options: argparse.Namespace) -> list[tuple[Resource, Entry | None]]:
     """Return the resources with their entries; None for one whose entries are not named, of which all are meant."""
-    found: dict[tuple[Resource, Entry | None], None] = {}
+    pairs: dict[tuple[Resource, Entry | None], None] = {}
     resources = _resources(options)
     if options.idempotent:
         resources.append(_CLUSTER)
@@ -180,8 +184,8 @@ def _wanted(options: argparse.Namespace) -> list[tuple[Resource, Entry | None]]:
         entries: list[Entry | None] = [*_entries(options, operations)]
         if not entries and operations:
             entries = [None]
-        found |= dict.fromkeys((resource, entry) for entry in entries)
-    return list(found)
+        pairs |= dict.fromkeys((resource, entry) for entry in entries)
+    return list(pairs)
 
 
 def _operations(resource: Resource, options: argparse.Namespace) -> list[AclOperation]:
@@ -189,25 +193,25 @@ def _operations(resource: Resource, options: argparse.Namespace) -> list[AclOper
     kind = resource[0]
     if not options.producer and not options.consumer:
         return options.operations or [AclOperation.ALL]
-    found: list[AclOperation] = []
+    operations: list[AclOperation] = []
     if options.producer:
-        found += _FOR_PRODUCERS.get(kind, ())
+        operations += _FOR_PRODUCERS.get(kind, ())
         if options.idempotent and kind is ResourceType.CLUSTER:
-            found.append(AclOperation.IDEMPOTENT_WRITE)
+            operations.append(AclOperation.IDEMPOTENT_WRITE)
     if options.consumer:
-        found += _FOR_CONSUMERS.get(kind, ())
-    return found
+        operations += _FOR_CONSUMERS.get(kind, ())
+    return operations
 
 
 def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) -> list[Entry]:
-    wanted = list(operations)
+    operation_list = list(operations)
     return [
         (principal, host, operation, permission)
         for principals, hosts, permission in (
             (options.allow_principal, options.allow_host, Permission.ALLOW),
             (options.deny_principal, options.deny_host, Permission.DENY),
         )
-        for principal, host, operation in product(principals, hosts or ["*"], wanted)
+        for principal, host, operation in product(principals, hosts or ["*"], operation_list)
     ]
 
 

@@ -41,8 +41,8 @@ Row = dict[str, Any]
 def list_topics(options: Options) -> int:
     """Print the topics, with the number of their partitions."""
     with options.connections.cluster() as cluster:
-        found, refused = requests.describe(cluster)
-    rows = [_head(topic) for topic in found if not (topic.is_internal and options.exclude_internal)]
+        topics, refused = requests.describe(cluster)
+    rows = [_head(topic) for topic in topics if not (topic.is_internal and options.exclude_internal)]
     if not rows and not refused:
         note("there are no topics")
     print_rows(_LISTED, rows, as_json=options.json)
@@ -55,7 +55,7 @@ def _head(topic: TopicFacts) -> Row:
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": len(topic.partitions),
-        "replication_factor": max((len(each.replicas) for each in topic.partitions), default=0),
+        "replication_factor": max((len(partition.replicas) for partition in topic.partitions), default=0),
     }
 
 
@@ -71,28 +71,30 @@ def describe(options: Options) -> int:
     names = _names(options)
     refusals, rows = Refusals(), []
     with options.connections.cluster() as cluster:
-        found, refused = requests.describe(cluster, names or None)
+        topics, refused = requests.describe(cluster, names or None)
         for name in sorted(refused):
             if refused[name] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 refusals.add(unknown_topic(cluster, name))
                 del refused[name]
-        for topic in found:
+        for topic in topics:
             if topic.is_internal and options.exclude_internal:
                 continue
             partitions = [
-                each._asdict()
-                for each in topic.partitions
-                if (not options.under_replicated_partitions or len(each.isr) < len(each.replicas))
-                and (not options.unavailable_partitions or each.leader == NO_LEADER)
+                partition._asdict()
+                for partition in topic.partitions
+                if (not options.under_replicated_partitions or len(partition.isr) < len(partition.replicas))
+                and (not options.unavailable_partitions or partition.leader == NO_LEADER)
             ]
             if options.json:
                 rows.append(_head(topic) | {"partitions": partitions})
             else:
-                rows += [_readable(topic.topic, each) for each in partitions]
+                rows += [_readable(topic.topic, partition) for partition in partitions]
     if not rows and not refusals.code and not refused:
-        note("there are no such partitions" if found else "there are no topics")
+        note("there are no such partitions" if topics else "there are no topics")
     columns = {
-        key: each for key, each in _DESCRIBED.items() if key != "offline" or any(row.get(key) for row in rows)
+        key: heading
+        for key, heading in _DESCRIBED.items()
+        if key != "offline" or any(row.get(key) for row in rows)
     }
     print_rows(columns, rows, as_json=options.json)
     return max(refusals.code, _reported(refused))
@@ -179,9 +181,9 @@ def configs(options: Options) -> int:
     def show(cluster: ClusterClient, name: str) -> None:
         """Collect the keys of a topic. Raises RefusedError."""
         rows.extend(
-            {"topic": name, **each._asdict()}
-            for each in requests.configs(cluster, name)
-            if options.all or each.source == _OF_THE_TOPIC
+            {"topic": name, **config._asdict()}
+            for config in requests.configs(cluster, name)
+            if options.all or config.source == _OF_THE_TOPIC
         )
 
     def change(cluster: ClusterClient, name: str) -> None:

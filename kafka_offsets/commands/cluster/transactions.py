@@ -94,7 +94,7 @@ def list_transactions(options: Options) -> int:
     """Print the transactional ids of all coordinators."""
     refused: dict[int, KafkaOffsetsError] = {}
     with options.connections.cluster() as cluster:
-        found = requests.transactions(
+        transactions = requests.transactions(
             cluster,
             refused,
             states=options.states,
@@ -104,9 +104,9 @@ def list_transactions(options: Options) -> int:
     refusals = Refusals()
     for node, error in sorted(refused.items()):
         refusals.add(f"broker {node} does not tell which transactions it coordinates: {error}")
-    if not found and not refused:
+    if not transactions and not refused:
         note("there are no such transactions")
-    _print(_LISTED, [each._asdict() for each in found], options)
+    _print(_LISTED, [transaction._asdict() for transaction in transactions], options)
     return refusals.code
 
 
@@ -115,18 +115,18 @@ def describe(options: Options) -> int:
     refusals = Refusals()
     with options.connections.cluster() as cluster:
         try:
-            found = requests.describe(cluster, options.transactional_id)
+            transaction = requests.describe(cluster, options.transactional_id)
         except RefusedError as error:
             if error.error_code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise
-            known = [each.transactional_id for each in requests.transactions(cluster)]
-            advice = nearest_name(options.transactional_id, known)
+            transactional_ids = [other.transactional_id for other in requests.transactions(cluster)]
+            advice = nearest_name(options.transactional_id, transactional_ids)
             refusals.add(f"transactional id {options.transactional_id} does not exist{advice}")
             return refusals.code
-    open_ms = None if found.start_ms is None else max(_now_ms() - found.start_ms, 0)
+    open_ms = None if transaction.start_ms is None else max(_now_ms() - transaction.start_ms, 0)
     _print(
         _DESCRIBED,
-        [found._asdict() | {"open_ms": open_ms, "partitions": by_topic(found.partitions)}],
+        [transaction._asdict() | {"open_ms": open_ms, "partitions": by_topic(transaction.partitions)}],
         options,
     )
     return refusals.code
@@ -135,22 +135,22 @@ def describe(options: Options) -> int:
 def describe_producers(options: Options) -> int:
     """Print the producers of a partition."""
     with options.connections.cluster() as cluster:
-        found = _producers(cluster, (options.topic, options.partition))
-    if not found:
+        producers = _producers(cluster, (options.topic, options.partition))
+    if not producers:
         note(f"{options.topic}-{options.partition} has no idempotent producers")
-    _print(_PRODUCERS, [each._asdict() for each in found], options)
+    _print(_PRODUCERS, [producer._asdict() for producer in producers], options)
     return 0
 
 
-def _producers(cluster: ClusterClient, place: TopicPartition) -> list[ProducerFacts]:
+def _producers(cluster: ClusterClient, partition: TopicPartition) -> list[ProducerFacts]:
     """Return the producers of a partition. NoTopicError if it does not exist."""
-    if place[0] not in cluster.topic_names() or place not in cluster.leaders([place[0]]):
-        raise NoTopicError(unknown_place(cluster, place))
+    if partition[0] not in cluster.topic_names() or partition not in cluster.leaders([partition[0]]):
+        raise NoTopicError(unknown_place(cluster, partition))
     refused: dict[TopicPartition, KafkaOffsetsError] = {}
-    found = requests.producers(cluster, [place], refused)
+    producers = requests.producers(cluster, [partition], refused)
     for error in refused.values():
         raise error
-    return found[place]
+    return producers[partition]
 
 
 def find_hanging(options: Options) -> int:
@@ -162,18 +162,19 @@ def find_hanging(options: Options) -> int:
     now_ms, refusals = _now_ms(), Refusals()
     refused: dict[TopicPartition, KafkaOffsetsError] = {}
     with options.connections.cluster() as cluster:
-        found, unknown = topics.describe(cluster, None if options.topic is None else [options.topic])
+        described, unknown = topics.describe(cluster, None if options.topic is None else [options.topic])
         if unknown:
             raise NoTopicError(unknown_topic(cluster, options.topic))
-        places = [
-            (topic.topic, each.partition)
-            for topic in found
-            for each in topic.partitions
-            if options.broker_id in (None, each.leader) and options.partition in (None, each.partition)
+        topic_partitions = [
+            (topic.topic, partition.partition)
+            for topic in described
+            for partition in topic.partitions
+            if options.broker_id in (None, partition.leader)
+            and options.partition in (None, partition.partition)
         ]
         opened = [
-            OpenTransaction(place, producer)
-            for place, producers in requests.producers(cluster, places, refused).items()
+            OpenTransaction(topic_partition, producer)
+            for topic_partition, producers in requests.producers(cluster, topic_partitions, refused).items()
             for producer in producers
             if producer.start_offset is not None
             and now_ms - (producer.last_timestamp or 0) > options.max_transaction_timeout
@@ -183,9 +184,9 @@ def find_hanging(options: Options) -> int:
     if not hanging and not refusals.code:
         note("no transaction hangs")
     rows = [
-        {"topic": place[0], "partition": place[1], **producer._asdict()}
+        {"topic": topic_partition[0], "partition": topic_partition[1], **producer._asdict()}
         | {"open_ms": None if producer.last_timestamp is None else now_ms - producer.last_timestamp}
-        for place, producer in sorted(hanging)
+        for topic_partition, producer in sorted(hanging)
     ]
     _print(_HANGING, rows, options)
     return refusals.code
@@ -193,22 +194,28 @@ def find_hanging(options: Options) -> int:
 
 def abort(options: Options) -> int:
     """Write the marker that aborts a transaction in a partition."""
-    place = options.topic, options.partition
-    given = options.producer_id, options.producer_epoch, options.coordinator_epoch
-    if (options.start_offset is None) == all(each is None for each in given):
+    partition = options.topic, options.partition
+    producer_fields = options.producer_id, options.producer_epoch, options.coordinator_epoch
+    if (options.start_offset is None) == all(field is None for field in producer_fields):
         raise ConfigError(
             "abort needs --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch"
         )
-    if options.start_offset is None and None in given:
+    if options.start_offset is None and None in producer_fields:
         raise ConfigError("--producer-id, --producer-epoch and --coordinator-epoch go together")
     with options.connections.cluster() as cluster:
         if options.start_offset is None:
-            producer = ProducerFacts(*given, None, None, None)
+            producer = ProducerFacts(*producer_fields, None, None, None)
         else:
-            begun = [each for each in _producers(cluster, place) if each.start_offset == options.start_offset]
+            begun = [
+                candidate
+                for candidate in _producers(cluster, partition)
+                if candidate.start_offset == options.start_offset
+            ]
             if not begun:
-                note(f"no open transaction begins at offset {options.start_offset} of {place[0]}-{place[1]}")
+                note(
+                    f"no open transaction begins at offset {options.start_offset} of {partition[0]}-{partition[1]}"
+                )
                 return REFUSED
             producer = begun[0]
-        requests.abort(cluster, place, producer)
+        requests.abort(cluster, partition, producer)
     return 0

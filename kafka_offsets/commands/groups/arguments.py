@@ -363,8 +363,8 @@ def _migrate(options: argparse.Namespace) -> int:
     from kafka_offsets.commands.groups.migrate import migrate
 
     is_whole = True
-    for each in migrate(options):
-        is_whole = each.is_whole
-        line = each.as_json() if options.json else printable(each.line(executes=options.execute))
+    for migrated in migrate(options):
+        is_whole = migrated.is_whole
+        line = migrated.as_json() if options.json else printable(migrated.line(executes=options.execute))
         print(line, flush=True)
     return 0 if is_whole else REFUSED

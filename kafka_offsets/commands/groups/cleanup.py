@@ -63,29 +63,29 @@ def clean_up(options: argparse.Namespace) -> int:
     """
     refused = Refusals()
     with options.connections.cluster() as cluster:
-        found = sorted(_read(cluster, options.groups))
-    for group in sorted(set(options.groups) - {each.group for each in found}):
+        committed = sorted(_read(cluster, options.groups))
+    for group in sorted(set(options.groups) - {offset.group for offset in committed}):
         with options.connections.coordinator(group) as coordinator:
             refused.add(why_without_offsets(options, coordinator))
-    if not found and not refused.code:
+    if not committed and not refused.code:
         note("no offsets are committed")
         return 0
     if options.older_than is None:
-        _print(found, options)
+        _print(committed, options)
         return refused.code
     period, period_ms = options.older_than
     before_ms = round(time.time() * 1000) - period_ms
-    old = [each for each in found if each.commit_timestamp <= before_ms]
+    old = [offset for offset in committed if offset.commit_timestamp <= before_ms]
     chosen: dict[str, list[_TimedOffset]] = {}
-    for group, some in groupby(old, lambda each: each.group):
+    for group, group_offsets in groupby(old, lambda offset: offset.group):
         with options.connections.coordinator(group) as coordinator:
             state = coordinator.describe().state
         if state in _WITHOUT_MEMBERS:
-            chosen[group] = list(some)
+            chosen[group] = list(group_offsets)
         else:
             message = f"group {group} is {state}: only offsets of a group without members are deleted"
             refused.add(message, counts=group in options.groups)
-    _print([each for offsets in chosen.values() for each in offsets], options)
+    _print([offset for offsets in chosen.values() for offset in offsets], options)
     if options.execute:
         for group, offsets in chosen.items():
             with options.connections.coordinator(group) as coordinator:
@@ -99,14 +99,14 @@ def clean_up(options: argparse.Namespace) -> int:
 
 
 def _print(offsets: Sequence[_TimedOffset], options: argparse.Namespace) -> None:
-    print_rows(_COLUMNS, [each.row(as_json=options.json) for each in offsets], as_json=options.json)
+    print_rows(_COLUMNS, [offset.row(as_json=options.json) for offset in offsets], as_json=options.json)
 
 
 def _delete(coordinator: Coordinator, offsets: Sequence[_TimedOffset], refused: Refusals) -> None:
     for begin in range(0, len(offsets), _TOGETHER):
-        places = [(each.topic, each.partition) for each in offsets[begin : begin + _TOGETHER]]
+        partitions = [(offset.topic, offset.partition) for offset in offsets[begin : begin + _TOGETHER]]
         try:
-            answered = coordinator.delete_offsets(places)
+            answered = coordinator.delete_offsets(partitions)
         except RefusedError as error:
             refused.add(str(error))
             return
@@ -122,16 +122,16 @@ def _read(cluster: ClusterClient, groups: Collection[str]) -> Iterator[_TimedOff
     An offset that an open transaction is about to replace is not yielded: its commit time is that of the transaction.
     """
     try:
-        places = cluster.leaders([_OFFSETS_TOPIC])
+        log_partitions = cluster.leaders([_OFFSETS_TOPIC])
     except RefusedError as error:
         if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         return  # no group has committed yet
-    wanted = {partition_for(group, len(places)) for group in groups}
-    for place in sorted(places):
-        if wanted and place[1] not in wanted:
+    wanted_indexes = {partition_for(group, len(log_partitions)) for group in groups}
+    for log_partition in sorted(log_partitions):
+        if wanted_indexes and log_partition[1] not in wanted_indexes:
             continue
-        shard = _replayed(cluster, place)
+        shard = _replayed(cluster, log_partition)
         for group in groups or shard.offsets.groups():
             for topic, partition, entry in shard.offsets.items(group):
                 if not shard.has_pending_offset(group, topic, partition):
@@ -153,10 +153,10 @@ class _NoTopics:
         return ()
 
 
-def _replayed(cluster: ClusterClient, place: tuple[str, int]) -> Shard:
+def _replayed(cluster: ClusterClient, log_partition: tuple[str, int]) -> Shard:
     """Return the state that a partition of the offsets topic has at its end."""
-    shard = Shard(place[1], GroupSettings(), lambda prefix: prefix, _NoTopics())
-    for data in cluster.batches(place):
+    shard = Shard(log_partition[1], GroupSettings(), lambda prefix: prefix, _NoTopics())
+    for data in cluster.batches(log_partition):
         for position, header in batch_headers(data):
             replay_records(shard, header, read_records(data, position, header))
     return shard

@@ -64,21 +64,23 @@ Options = argparse.Namespace
 
 def list_groups(options: Options) -> int:
     """Print the groups of all brokers, or those in some states or of some types."""
-    states, types = ({name for some in given for name in some} for given in (options.state, options.type))
+    states, types = (
+        {name for names in name_lists for name in names} for name_lists in (options.state, options.type)
+    )
     refusals = Refusals()
     be_patient(options)
     with options.connections.cluster() as cluster:
-        known = listed_groups(cluster, refusals)
+        groups = listed_groups(cluster, refusals)
     rows = [
-        each._asdict()
-        for each in known
-        if (not states or each.state.lower() in states) and (not types or each.type.lower() in types)
+        group._asdict()
+        for group in groups
+        if (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
     ]
     if not rows and not refusals.code:
         note(
             "there are no groups"
-            if not known
-            else f"none of {len(known):,} groups is of these states and types"
+            if not groups
+            else f"none of {len(groups):,} groups is of these states and types"
         )
     rows.sort(key=itemgetter(options.sort, "group"))
     shown = rows[: options.top]
@@ -116,10 +118,10 @@ def describe(options: Options) -> int:
 
 
 def _note_state(refusals: Refusals, facts: GroupFacts) -> None:
-    group, found = facts.group, facts.description
-    if found.state in _REBALANCING:
+    group, description = facts.group, facts.description
+    if description.state in _REBALANCING:
         refusals.add_like("groups are rebalancing", group, f"group {group} is rebalancing", counts=False)
-    elif not found.members:
+    elif not description.members:
         message = f"group {group} has no members"
         refusals.add_like("groups have no members", group, message, counts=False)
 
@@ -132,24 +134,24 @@ def _shown(columns: dict[str, str], rows: list[Row], *, verbose: bool) -> dict[s
 
 
 def _state(_: Logs, facts: GroupFacts, options: Options) -> list[Row]:
-    found = facts.description
+    description = facts.description
     return [
         {
             "group": facts.group,
-            "type": found.type,
-            "state": found.state,
-            "assignor": found.protocol,
+            "type": description.type,
+            "state": description.state,
+            "assignor": description.protocol,
             "coordinator": facts.address if options.json else f"{facts.address} ({facts.node_id})",
             "coordinator_id": facts.node_id,
-            "epoch": found.epoch,
-            "target_epoch": found.target_epoch,
-            "members": len(found.members),
+            "epoch": description.epoch,
+            "target_epoch": description.target_epoch,
+            "members": len(description.members),
         }
     ]
 
 
 def _members(_: Logs, facts: GroupFacts, options: Options) -> list[Row]:
-    found = facts.description
+    description = facts.description
     return [
         {
             "group": facts.group,
@@ -160,25 +162,25 @@ def _members(_: Logs, facts: GroupFacts, options: Options) -> list[Row]:
             "partitions": len(member.assigned),
             "epoch": member.epoch,
             "assignment": by_topic(member.assigned),
-            "target_epoch": found.target_epoch,
+            "target_epoch": description.target_epoch,
             "target": None if member.target is None else by_topic(member.target),
         }
-        for member in found.members
+        for member in description.members
     ]
 
 
 def _offsets(logs: Logs, facts: GroupFacts, options: Options) -> list[Row]:
-    rows, found = offset_rows(logs, facts), facts.description
+    rows, description = offset_rows(logs, facts), facts.description
     if options.verbose:
         rows = [{**row, "leader_epoch": facts.epochs.get((row["topic"], row["partition"]))} for row in rows]
     if not options.json:
         return [{"group": facts.group, **row} for row in rows]
     head = {
         "group": facts.group,
-        "type": found.type,
-        "state": found.state,
-        "assignor": found.protocol,
+        "type": description.type,
+        "state": description.state,
+        "assignor": description.protocol,
         "coordinator": facts.address,
-        "members": len(found.members),
+        "members": len(description.members),
     }
     return [{**head, "partitions": rows}]

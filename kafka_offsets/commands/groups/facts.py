@@ -24,29 +24,29 @@ _MOST_LAG, _MOST_READ = 100, 50
 
 def group_of(told: GroupFacts) -> Group:
     """Return what a coordinator tells of a group."""
-    found, committed = told.description, told.committed
+    description, committed = told.description, told.committed
     members = tuple(
         Member(
-            each.member_id,
-            each.client_id,
-            each.host.removeprefix("/"),
-            each.instance_id,
-            each.topics,
-            each.pattern,
-            tuple(sorted(each.assigned)),
+            member.member_id,
+            member.client_id,
+            member.host.removeprefix("/"),
+            member.instance_id,
+            member.topics,
+            member.pattern,
+            tuple(sorted(member.assigned)),
             awaited="",
         )
-        for each in found.members
+        for member in description.members
     )
     return Group(
         told.group,
-        found.type,
-        found.state,
-        -1 if found.epoch is None else found.epoch,
+        description.type,
+        description.state,
+        -1 if description.epoch is None else description.epoch,
         members,
-        offsets={place: Offset(each.offset) for place, each in committed.items()},
+        offsets={partition: Offset(entry.offset) for partition, entry in committed.items()},
         untold=frozenset(told.refused),
-        exists=found.state != "Dead" or bool(committed or told.refused),
+        exists=description.state != "Dead" or bool(committed or told.refused),
     )
 
 
@@ -60,59 +60,63 @@ def whole_facts(
     groups, asked_for = list(groups), frozenset(named)
     topics = cluster.topics()
     is_missing = any(not group.exists for group in groups)
-    others = [each.group for each in listed_groups(cluster, refusals)] if is_missing else []
+    others = [other.group for other in listed_groups(cluster, refusals)] if is_missing else []
     names = set[str]()
     for group in groups:
         names.update(topic for topic, _ in (*group.offsets, *group.owners))
         names.update(*(member.topics or () for member in group.members))
     errors: dict[TopicPartition, KafkaOffsetsError] = {}
     ranges = cluster.log_ranges(names, errors)
-    logs = {place: Log(each.start, each.end) for place, each in ranges.items()}
-    for place, error in errors.items():
-        if place[1] == WHOLE_TOPIC:
-            topics.setdefault(place[0], 0)  # it may exist: this client may not see it
+    logs = {partition: Log(log_range.start, log_range.end) for partition, log_range in ranges.items()}
+    for partition, error in errors.items():
+        if partition[1] == WHOLE_TOPIC:
+            topics.setdefault(partition[0], 0)  # it may exist: this client may not see it
         else:
-            logs[place] = Log(problem=str(error))
+            logs[partition] = Log(problem=str(error))
     late = [
-        place
+        partition
         for group in groups
-        for place, entry in group.offsets.items()
-        if place in ranges and ranges[place].start <= entry.offset < ranges[place].end
+        for partition, entry in group.offsets.items()
+        if partition in ranges and ranges[partition].start <= entry.offset < ranges[partition].end
     ]
     stable = cluster.offsets_at(dict.fromkeys(late, LATEST), committed_only=True) if late else {}
-    logs.update((place, replace(logs[place], stable=offset)) for place, offset in stable.items())
-    is_held = any(logs[place].end > offset for place, offset in stable.items())
-    asked = {each.group_id: {*each.offsets, *each.owners} for each in groups if each.group_id in asked_for}
-    unstable = {group: places for group, places in unstable_offsets(cluster, asked).items() if places}
+    logs.update((partition, replace(logs[partition], stable=offset)) for partition, offset in stable.items())
+    is_held = any(logs[partition].end > offset for partition, offset in stable.items())
+    asked = {
+        group.group_id: {*group.offsets, *group.owners} for group in groups if group.group_id in asked_for
+    }
+    unstable = {
+        group: partitions for group, partitions in unstable_offsets(cluster, asked).items() if partitions
+    }
     transactions = _transactions(cluster) if is_held or unstable else []
     count = topics.get(OFFSETS_TOPIC, 0)
     held = {group: _owner(group, count, transactions) for group in unstable}
     groups = [
-        replace(each, held=dict.fromkeys(unstable.get(each.group_id, ()), held.get(each.group_id, -1)))
-        for each in groups
+        replace(group, held=dict.fromkeys(unstable.get(group.group_id, ()), held.get(group.group_id, -1)))
+        for group in groups
     ]
-    read = [_with_unread(cluster, each, logs) for each in groups]
+    read = [_with_unread(cluster, group, logs) for group in groups]
     return Facts(read, topics, logs, transactions, asked=asked_for, others=others)
 
 
 def _transactions(cluster: ClusterClient) -> list[Transaction]:
     return [
         Transaction(
-            each.transactional_id,
-            each.producer_id,
-            each.transaction_state,
-            each.transaction_start_time_ms,
-            each.transaction_timeout_ms,
-            frozenset((topic.topic, index) for topic in each.topics for index in topic.partitions),
+            transaction.transactional_id,
+            transaction.producer_id,
+            transaction.transaction_state,
+            transaction.transaction_start_time_ms,
+            transaction.transaction_timeout_ms,
+            frozenset((topic.topic, index) for topic in transaction.topics for index in topic.partitions),
         )
-        for each in cluster.open_transactions()
+        for transaction in cluster.open_transactions()
     ]
 
 
 def _owner(group: str, count: int, transactions: Iterable[Transaction]) -> int:
     """Return the producer whose open transaction has offsets of the group; -1: it is not known which of several."""
     home = OFFSETS_TOPIC, partition_for(group, count) if count else -1
-    owners = [each.producer_id for each in transactions if home in each.partitions]
+    owners = [transaction.producer_id for transaction in transactions if home in transaction.partitions]
     return owners[0] if len(owners) == 1 else -1
 
 
@@ -120,8 +124,8 @@ def _with_unread(cluster: ClusterClient, group: Group, logs: dict[TopicPartition
     """Return a group with whether there is a record at or after each offset that has a small lag."""
     offsets = dict(group.offsets)
     read = 0
-    for place, entry in group.offsets.items():
-        log = logs.get(place)
+    for partition, entry in group.offsets.items():
+        log = logs.get(partition)
         if (
             log is None
             or log.problem
@@ -131,15 +135,17 @@ def _with_unread(cluster: ClusterClient, group: Group, logs: dict[TopicPartition
             continue
         if read < _MOST_READ:
             read += 1
-            offsets[place] = replace(entry, has_unread=_has_record(cluster, place, entry.offset, log.end))
+            offsets[partition] = replace(
+                entry, has_unread=_has_record(cluster, partition, entry.offset, log.end)
+            )
     return replace(group, offsets=offsets)
 
 
-def _has_record(cluster: ClusterClient, place: TopicPartition, offset: int, end: int) -> bool | None:
+def _has_record(cluster: ClusterClient, partition: TopicPartition, offset: int, end: int) -> bool | None:
     """Return whether a reader of committed records finds one from `offset` on; None if that is not known."""
     try:
-        data, aborted = cluster.fetch_committed(place, offset)
-        records = PartitionRecords(place, data, offset, aborted, check_crcs=False)
+        data, aborted = cluster.fetch_committed(partition, offset)
+        records = PartitionRecords(partition, data, offset, aborted, check_crcs=False)
         if records.take(1):
             return True
     except (KafkaOffsetsError, ProtocolError):

@@ -92,14 +92,14 @@ def _print_once(options: Options) -> int:
 
 def _by_group(rows: Iterable[Row]) -> list[Row]:
     """Return a row for each group: its partitions, how many lag, the sum of their lags, and since when it lags."""
-    found: dict[str, Row] = {}
+    rows_by_group: dict[str, Row] = {}
     nothing = {"partitions": 0, "lagging": 0, "lag": None, "behind_since": None, "time_lag_ms": None}
     for row in rows:
-        group = found.setdefault(row["group"], {"group": row["group"], **nothing})
+        group = rows_by_group.setdefault(row["group"], {"group": row["group"], **nothing})
         group["partitions"] += row["topic"] is not None
         if row.get("error"):
-            place = "" if row["topic"] is None else f"{row['topic']}-{row['partition']}: "
-            group.setdefault("error", f"{place}{row['error']}")
+            prefix = "" if row["topic"] is None else f"{row['topic']}-{row['partition']}: "
+            group.setdefault("error", f"{prefix}{row['error']}")
         if row.get("why"):
             group["why"] = with_names(group.get("why"), row["why"])
         if row["lag"] is None:
@@ -110,7 +110,7 @@ def _by_group(rows: Iterable[Row]) -> list[Row]:
             group["behind_since"] is None or row["behind_since"] < group["behind_since"]
         ):
             group["behind_since"], group["time_lag_ms"] = row["behind_since"], row["time_lag_ms"]
-    return list(found.values())
+    return list(rows_by_group.values())
 
 
 def _chosen(rows: list[Row], options: Options, *, is_by_group: bool) -> list[Row]:
@@ -162,14 +162,14 @@ def _lags(options: Options) -> tuple[list[Row], Refusals]:
 def _add_times(cluster: ClusterClient, rows: list[Row], refusals: Refusals) -> None:
     """Add to each row that lags the time of the first record that is not read, and how long ago it is."""
     lagging = sorted((row for row in rows if (row["lag"] or 0) > 0), key=lambda row: -row["lag"])
-    wanted: dict[Position, None] = {}
+    positions: dict[Position, None] = {}
     for row in lagging:
-        wanted[_position(row)] = None
-        if len(wanted) == _MOST_POSITIONS:
+        positions[_position(row)] = None
+        if len(positions) == _MOST_POSITIONS:
             note(f"it is asked of the {_MOST_POSITIONS:,} largest lags since when they last")
             break
     refused: dict[TopicPartition, KafkaOffsetsError] = {}
-    times = record_times(cluster, wanted, refused)
+    times = record_times(cluster, positions, refused)
     refusals.add_times(refused)
     now_ms = round(time.time() * 1000)
     for row in rows:

@@ -195,12 +195,12 @@ def cluster_to_zookeeper(
                     total = total.plus(done)
     yield total
     if elsewhere:
-        places = ", ".join(
-            f"{OFFSETS_TOPIC}-{index} (in sync: {', '.join(f'broker {each}' for each in isr) or 'none'})"
+        partitions_text = ", ".join(
+            f"{OFFSETS_TOPIC}-{index} (in sync: {', '.join(f'broker {replica}' for replica in isr) or 'none'})"
             for index, isr in elsewhere.items()
         )
         raise StorageError(
-            f"the offsets of these partitions were not copied, as no replica in the ISR is in {root}: {places}"
+            f"the offsets of these partitions were not copied, as no replica in the ISR is in {root}: {partitions_text}"
         )
 
 
@@ -223,9 +223,9 @@ def _replicas(root: Path, image: ClusterImage) -> tuple[Mapping[int, list[int]],
         whole = [*state.isr, *state.elr]
         whole.sort(key=lambda broker_id, leader=state.leader: broker_id != leader)  # type: ignore[misc]
         folder = f"{OFFSETS_TOPIC}-{index}"
-        found = [each for each in whole if (_of_broker(root, each) / folder).is_dir()]
-        if found:
-            chosen.setdefault(found[0], []).append(index)
+        local_brokers = [broker for broker in whole if (_of_broker(root, broker) / folder).is_dir()]
+        if local_brokers:
+            chosen.setdefault(local_brokers[0], []).append(index)
         else:
             elsewhere[index] = sorted(whole)
     return chosen, elsewhere
@@ -254,17 +254,19 @@ def _group_to_zookeeper(
         result = result._replace(skipped=count, reason="the group or topic cannot be the name of a znode")
     names = sorted(named)
     for begin in range(0, len(names), _TOGETHER):
-        some = names[begin : begin + _TOGETHER]
+        batch = names[begin : begin + _TOGETHER]
         try:
-            found = zookeeper.run(operations.read_offsets(some))
-            operations.check_readable(found)
+            current = zookeeper.run(operations.read_offsets(batch))
+            operations.check_readable(current)
             chosen = _choose(
-                {name: source[name] for name in some}, {n: each.offset for n, each in found.items()}, options
+                {name: source[name] for name in batch},
+                {n: znode.offset for n, znode in current.items()},
+                options,
             )
             if options.execute and chosen.write:
-                wanted = {name: source[name] for name in chosen.write}
+                new_offsets = {name: source[name] for name in chosen.write}
                 zookeeper.run(
-                    operations.write_offsets(wanted, {n: each.version for n, each in found.items()})
+                    operations.write_offsets(new_offsets, {n: znode.version for n, znode in current.items()})
                 )
         except (RequestRefusedError, UnreadableZnodeError) as error:
             return result._replace(skipped=result.skipped + len(names) - begin, reason=str(error))
@@ -282,12 +284,12 @@ class _Chosen(NamedTuple):
 
 
 def _choose(
-    source: dict[OffsetName, int], found: dict[OffsetName, int], options: MigrationOptions
+    source: dict[OffsetName, int], target: dict[OffsetName, int], options: MigrationOptions
 ) -> _Chosen:
     """Choose what is written: what is missing, and with `overwrite` what differs."""
-    equal = [name for name, offset in source.items() if found.get(name) == offset]
-    different = [name for name, offset in source.items() if name in found and found[name] != offset]
-    write = [name for name in source if name not in found]
+    equal = [name for name, offset in source.items() if target.get(name) == offset]
+    different = [name for name, offset in source.items() if name in target and target[name] != offset]
+    write = [name for name in source if name not in target]
     if options.overwrite:
         return _Chosen(write + different, len(equal), 0)
     return _Chosen(write, len(equal), len(different))
@@ -330,17 +332,17 @@ def _group_to_log(
     now: Callable[[], Now],
 ) -> Migrated:
     shard = logs.shard_of(group, create=options.execute)
-    found = {}
+    target = {}
     if shard is not None:
         entries = shard.offsets.items(group)
-        found = {OffsetName(group, topic, partition): entry.offset for topic, partition, entry in entries}
-    chosen = _choose({name: each.offset for name, each in tree.offsets.items()}, found, options)
+        target = {OffsetName(group, topic, partition): entry.offset for topic, partition, entry in entries}
+    chosen = _choose({name: znode.offset for name, znode in tree.offsets.items()}, target, options)
     if options.execute:
         for begin in range(0, len(chosen.write), _TOGETHER):
             records = []
             for name in chosen.write[begin : begin + _TOGETHER]:
-                each = tree.offsets[name]
-                entry = OffsetAndMetadata(each.offset, -1, "", each.modified_ms)
+                znode = tree.offsets[name]
+                entry = OffsetAndMetadata(znode.offset, -1, "", znode.modified_ms)
                 records.append(stored.offset_record(*name, entry))
             logs.append(group, Result(records), now())
     return chosen.counts(group)

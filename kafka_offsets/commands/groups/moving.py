@@ -76,8 +76,8 @@ def list_offsets(options: argparse.Namespace) -> int:
         if not committed and not errors:
             return refused(why_without_offsets(options, coordinator))
     rows = [
-        {"group": options.group, "topic": topic, "partition": partition, **found._asdict()}
-        for (topic, partition), found in sorted(committed.items())
+        {"group": options.group, "topic": topic, "partition": partition, **entry._asdict()}
+        for (topic, partition), entry in sorted(committed.items())
     ]
     print_rows(_COMMITTED, rows, as_json=options.json)
     refusals.say()
@@ -95,12 +95,12 @@ def commit(options: argparse.Namespace) -> int:
 
 def _one_each(named: Iterable[tuple[TopicPartition, int]], where: str) -> dict[TopicPartition, int]:
     """Return offsets by partition. MoveError for a partition with two offsets."""
-    found: dict[TopicPartition, int] = {}
-    for place, offset in named:
-        other = found.setdefault(place, offset)
+    offsets: dict[TopicPartition, int] = {}
+    for partition, offset in named:
+        other = offsets.setdefault(partition, offset)
         if other != offset:
-            raise MoveError(f"{where}{place[0]}-{place[1]} is named twice, with {other} and {offset}")
-    return found
+            raise MoveError(f"{where}{partition[0]}-{partition[1]} is named twice, with {other} and {offset}")
+    return offsets
 
 
 def _committed(
@@ -114,14 +114,14 @@ def _committed(
         coordinator.commit(offsets, expected)
     except CommitRefusedError as error:
         if not _OF_MEMBERS.isdisjoint(error.errors.values()):
-            found = coordinator.describe()
-            if found.state not in _WITHOUT_MEMBERS:
-                note(_why_not_moved(coordinator.group, found))
+            description = coordinator.describe()
+            if description.state not in _WITHOUT_MEMBERS:
+                note(_why_not_moved(coordinator.group, description))
                 return _CANNOT
-        unknown = [place for place, code in error.errors.items() if code is _UNKNOWN]
+        unknown = [partition for partition, code in error.errors.items() if code is _UNKNOWN]
         if unknown:
             with options.connections.cluster() as cluster:
-                for line in dict.fromkeys(unknown_place(cluster, place) for place in sorted(unknown)):
+                for line in dict.fromkeys(unknown_place(cluster, partition) for partition in sorted(unknown)):
                     note(line)
         if len(unknown) < len(error.errors):
             note(str(error))
@@ -149,7 +149,7 @@ class _Move(NamedTuple):
 def reset(options: argparse.Namespace) -> int:
     """Move the offsets of groups by a rule; without --execute only say where to."""
     groups = chosen_groups(options)
-    found: list[_Move] = []
+    group_moves: list[_Move] = []
     code = 0
     with options.connections.cluster() as cluster:
         for group in groups:
@@ -157,7 +157,7 @@ def reset(options: argparse.Namespace) -> int:
                 with options.connections.coordinator(group) as coordinator:
                     move = _move_of(options, cluster, coordinator)
                     if move.wanted or move.refused:
-                        found.append(move)
+                        group_moves.append(move)
                     else:
                         code = max(code, refused(why_without_offsets(options, coordinator)))
             except (MoveError, NoTopicError, ConnectionLostError, RefusedError) as error:
@@ -165,21 +165,21 @@ def reset(options: argparse.Namespace) -> int:
                     raise
                 code = max(code, REFUSED if isinstance(error, RefusedError) else _CANNOT)
                 note(str(error))
-        code = max(code, _note_refused(cluster, found))
+        code = max(code, _note_refused(cluster, group_moves))
     if options.export:
-        _export_moves(found, as_json=options.json, with_groups=len(groups) > 1)
+        _export_moves(group_moves, as_json=options.json, with_groups=len(groups) > 1)
     else:
-        _print_moves(found, as_json=options.json)
-    return max(code, _carry_out(options, [move for move in found if move.wanted]))
+        _print_moves(group_moves, as_json=options.json)
+    return max(code, _carry_out(options, [move for move in group_moves if move.wanted]))
 
 
 def _move_of(options: argparse.Namespace, cluster: ClusterClient, coordinator: Coordinator) -> _Move:
     """Return where the offsets of a group are to move. Raises MoveError, NoTopicError and RefusedError."""
-    committed = {place: each.offset for place, each in coordinator.committed().items()}
+    committed = {partition: entry.offset for partition, entry in coordinator.committed().items()}
     state = _check_without_members(coordinator)
     errors: dict[TopicPartition, KafkaOffsetsError] = {}
-    wanted = _wanted(options, _Logs(cluster, errors), coordinator.group, committed)
-    return _Move(coordinator.group, committed, wanted, state == "Dead", errors)
+    new_offsets = _wanted(options, _Logs(cluster, errors), coordinator.group, committed)
+    return _Move(coordinator.group, committed, new_offsets, state == "Dead", errors)
 
 
 class _Logs(NamedTuple):
@@ -190,24 +190,24 @@ class _Logs(NamedTuple):
 
     def at(self, places: Iterable[TopicPartition], time_ms: int) -> dict[TopicPartition, int]:
         """Return the offset of each partition at a time, EARLIEST or LATEST."""
-        left = [place for place in places if place not in self.refused]
+        left = [partition for partition in places if partition not in self.refused]
         return self.cluster.offsets_at(dict.fromkeys(left, time_ms), refused=self.refused)
 
 
-def _note_refused(cluster: ClusterClient, found: Iterable[_Move]) -> int:
+def _note_refused(cluster: ClusterClient, group_moves: Iterable[_Move]) -> int:
     """Say why partitions are not moved, once for each; return the exit code."""
-    errors = {place: error for move in found for place, error in move.refused.items()}
+    errors = {partition: error for move in group_moves for partition, error in move.refused.items()}
     refusals, left = Refusals(), dict[TopicPartition, KafkaOffsetsError]()
-    for place, error in sorted(errors.items(), key=lambda each: each[0]):
+    for partition, error in sorted(errors.items(), key=lambda item: item[0]):
         if isinstance(error, RefusedError) and error.error_code is _UNKNOWN:
             refusals.add_like(
                 "partitions do not exist",
-                f"{place[0]}-{place[1]}",
-                unknown_place(cluster, place),
+                f"{partition[0]}-{partition[1]}",
+                unknown_place(cluster, partition),
                 counts=True,
             )
         else:
-            left[place] = error
+            left[partition] = error
     refusals.add_log_ends(left)
     refusals.say()
     return refusals.code
@@ -215,14 +215,14 @@ def _note_refused(cluster: ClusterClient, found: Iterable[_Move]) -> int:
 
 def _check_without_members(coordinator: Coordinator) -> str:
     """Return the state of a group, Dead if it does not exist. MoveError if it has members."""
-    found = coordinator.describe()
-    if found.state not in _WITHOUT_MEMBERS:
-        raise MoveError(_why_not_moved(coordinator.group, found))
-    return found.state
+    description = coordinator.describe()
+    if description.state not in _WITHOUT_MEMBERS:
+        raise MoveError(_why_not_moved(coordinator.group, description))
+    return description.state
 
 
-def _why_not_moved(group: str, found: Description) -> str:
-    return f"{has_members(group, found)} can have its offsets moved"
+def _why_not_moved(group: str, description: Description) -> str:
+    return f"{has_members(group, description)} can have its offsets moved"
 
 
 def _wanted(
@@ -231,55 +231,55 @@ def _wanted(
     """Return the new offsets, without those of partitions that cannot be read."""
     if options.from_file is not None:
         rows = moves.read_rows(_text(options.from_file), str(options.from_file))
-        found = {row.place: row.offset for row in rows if row.group in (None, group)}
-        places = chosen_places(options.topics, logs.cluster, found)
-        named = {place: found[place] for place in places if place in found}
+        file_offsets = {row.place: row.offset for row in rows if row.group in (None, group)}
+        partitions = chosen_places(options.topics, logs.cluster, file_offsets)
+        named = {partition: file_offsets[partition] for partition in partitions if partition in file_offsets}
         if not named:
             raise MoveError(f"{options.from_file} has no such offsets of group {group}")
         return _within_logs(logs, group, named)
-    places = chosen_places(options.topics, logs.cluster, committed)
+    partitions = chosen_places(options.topics, logs.cluster, committed)
     if options.to_earliest:
-        return logs.at(places, EARLIEST)
+        return logs.at(partitions, EARLIEST)
     if options.shift_by is not None:
-        return _within_logs(logs, group, moves.shifted(committed, places, options.shift_by))
+        return _within_logs(logs, group, moves.shifted(committed, partitions, options.shift_by))
     if options.to_offset is not None:
-        return _within_logs(logs, group, dict.fromkeys(places, options.to_offset))
-    end = logs.at(places, LATEST)
+        return _within_logs(logs, group, dict.fromkeys(partitions, options.to_offset))
+    end = logs.at(partitions, LATEST)
     if options.to_latest:
         return end
     if options.to_current:
         _say_instead(
             f"group {group} has committed nothing, and the log end is taken, in",
-            {place: end[place] for place in end if place not in committed},
+            {partition: end[partition] for partition in end if partition not in committed},
         )
-        return {place: committed.get(place, end[place]) for place in end}
+        return {partition: committed.get(partition, end[partition]) for partition in end}
     since = options.to_datetime
     if since is None:
         since = round(time.time() * 1000) - options.by_duration
     at = logs.at(end, max(since, 0))  # negative timestamps have special meanings
     _say_instead(
         f"group {group}: no record is from {utc_text(since)} or later, and the log end is taken, in",
-        {place: end[place] for place, offset in at.items() if offset < 0},
+        {partition: end[partition] for partition, offset in at.items() if offset < 0},
     )
-    return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
+    return {partition: end[partition] if offset < 0 else offset for partition, offset in at.items()}
 
 
 def _within_logs(logs: _Logs, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return offsets, each moved to the nearer end of its log if it is outside, which is said."""
     first = logs.at(offsets, EARLIEST)
     end = logs.at(first, LATEST)
-    offsets = {place: offset for place, offset in offsets.items() if place in end}
-    found = moves.clamped(offsets, first, end)
-    after = {place for place, offset in offsets.items() if offset > end[place]}
-    before = {place for place, offset in offsets.items() if offset < first[place]}
-    for outside, places in (("after the log end", after), ("before the log start", before)):
+    offsets = {partition: offset for partition, offset in offsets.items() if partition in end}
+    clamped = moves.clamped(offsets, first, end)
+    after = {partition for partition, offset in offsets.items() if offset > end[partition]}
+    before = {partition for partition, offset in offsets.items() if offset < first[partition]}
+    for outside, partitions in (("after the log end", after), ("before the log start", before)):
         said = outside.removeprefix("after ").removeprefix("before ")
         _say_instead(
             f"group {group}: the offset is {outside}, and {said} is taken, in",
-            {place: found[place] for place in places},
-            {place: f"{offsets[place]} became " for place in places},
+            {partition: clamped[partition] for partition in partitions},
+            {partition: f"{offsets[partition]} became " for partition in partitions},
         )
-    return found
+    return clamped
 
 
 def _say_instead(
@@ -295,29 +295,29 @@ def _say_instead(
     note(f"{what} {listed(said, MOST_NAMED)}")
 
 
-def _print_moves(found: Sequence[_Move], *, as_json: bool) -> None:
+def _print_moves(group_moves: Sequence[_Move], *, as_json: bool) -> None:
     rows = [
         {
             "group": move.group,
-            "topic": place[0],
-            "partition": place[1],
-            "offset": move.committed.get(place),
-            "new_offset": move.wanted.get(place),
+            "topic": partition[0],
+            "partition": partition[1],
+            "offset": move.committed.get(partition),
+            "new_offset": move.wanted.get(partition),
         }
-        | ({"error": reason_of(move.refused[place])} if place in move.refused else {})
-        for move in found
-        for place in sorted({*move.wanted, *move.refused})
+        | ({"error": reason_of(move.refused[partition])} if partition in move.refused else {})
+        for move in group_moves
+        for partition in sorted({*move.wanted, *move.refused})
     ]
-    columns = _MOVED | ({"error": "ERROR"} if any(move.refused for move in found) else {})
+    columns = _MOVED | ({"error": "ERROR"} if any(move.refused for move in group_moves) else {})
     print_rows(columns, rows, as_json=as_json)
 
 
-def _export_moves(found: Iterable[_Move], *, as_json: bool, with_groups: bool) -> None:
+def _export_moves(group_moves: Iterable[_Move], *, as_json: bool, with_groups: bool) -> None:
     """Print the new offsets for --from-file. Kafka leaves out the group if only one was named."""
     rows = (
-        Row(move.group if with_groups else None, place, offset)
-        for move in found
-        for place, offset in sorted(move.wanted.items())
+        Row(move.group if with_groups else None, partition, offset)
+        for move in group_moves
+        for partition, offset in sorted(move.wanted.items())
     )
     _print_file(moves.write_rows(rows, as_json=as_json))
 
@@ -328,21 +328,25 @@ def _print_file(lines: Iterable[str]) -> None:
         print(printable(line) if sys.stdout.isatty() else line)
 
 
-def _carry_out(options: argparse.Namespace, found: Sequence[_Move]) -> int:
+def _carry_out(options: argparse.Namespace, group_moves: Sequence[_Move]) -> int:
     """Commit the new offsets if the options say so; return the exit code."""
-    for move in found:
+    for move in group_moves:
         if move.is_new:
             makes = "its offsets make it" if options.execute else "--execute makes it"
             note(f"{unknown_group(options, move.group)}; {makes}")
     if not options.execute:
-        if found:
-            which = f"group {found[0].group} is" if len(found) == 1 else f"{len(found)} groups are"
-            whose = "its" if len(found) == 1 else "their"
+        if group_moves:
+            which = (
+                f"group {group_moves[0].group} is"
+                if len(group_moves) == 1
+                else f"{len(group_moves)} groups are"
+            )
+            whose = "its" if len(group_moves) == 1 else "their"
             note(f"{which} unchanged: add --execute to move {whose} offsets")
         return 0
     code = done = 0
-    with progress("committing", len(found), lambda: done, unit="groups"):
-        for move in found:
+    with progress("committing", len(group_moves), lambda: done, unit="groups"):
+        for move in group_moves:
             with options.connections.coordinator(move.group) as coordinator:
                 code = max(code, _committed(options, coordinator, move.wanted, {}))
             done += 1
@@ -354,13 +358,13 @@ def delete_offsets(options: argparse.Namespace) -> int:
     code = 0
     for group in chosen_groups(options):
         with options.connections.cluster() as cluster, options.connections.coordinator(group) as coordinator:
-            places = chosen_places(options.topics, cluster, ())
+            partitions = chosen_places(options.topics, cluster, ())
             try:
-                answered = coordinator.delete_offsets(places)
+                answered = coordinator.delete_offsets(partitions)
             except RefusedError as error:
                 code = refused(why_refused(options, error, coordinator))
                 continue
-        failed = {place: error for place, error in answered.items() if error}
+        failed = {partition: error for partition, error in answered.items() if error}
         lines = [
             f"{topic}-{at} {error.name} ({error.value}){_READ_NOW if error is _SUBSCRIBED else ''}"
             for (topic, at), error in sorted(failed.items())
@@ -396,7 +400,7 @@ def export(options: argparse.Namespace) -> int:
                 refusals.add_offsets(group, errors)
                 if not committed and not errors:
                     refusals.add(why_without_offsets(options, coordinator), counts=not options.all_groups)
-            rows = (Row(group, place, found.offset) for place, found in committed)
+            rows = (Row(group, partition, entry.offset) for partition, entry in committed)
             _print_file(moves.write_rows(rows, as_json=options.json))
     finally:
         refusals.say()  # also when a later group ends it: what is printed lacks these
@@ -415,21 +419,21 @@ def import_offsets(options: argparse.Namespace) -> int:
     if not by_group:
         whose = "" if options.group is None else f" of group {options.group}"
         raise MoveError(f"{options.file} has no offsets{whose}")
-    found: list[_Move] = []
+    group_moves: list[_Move] = []
     with (
         options.connections.cluster() as cluster,
-        progress("reading", len(by_group), lambda: len(found), unit="groups"),
+        progress("reading", len(by_group), lambda: len(group_moves), unit="groups"),
     ):
         for group, offsets in by_group.items():
             with options.connections.coordinator(group) as coordinator:
                 state = _check_without_members(coordinator)
-                committed = {place: each.offset for place, each in coordinator.committed().items()}
+                committed = {partition: entry.offset for partition, entry in coordinator.committed().items()}
                 errors: dict[TopicPartition, KafkaOffsetsError] = {}
-                wanted = _within_logs(_Logs(cluster, errors), group, offsets)
-                found.append(_Move(group, committed, wanted, state == "Dead", errors))
-        code = _note_refused(cluster, found)
-    _print_moves(found, as_json=options.json)
-    return max(code, _carry_out(options, [move for move in found if move.wanted]))
+                new_offsets = _within_logs(_Logs(cluster, errors), group, offsets)
+                group_moves.append(_Move(group, committed, new_offsets, state == "Dead", errors))
+        code = _note_refused(cluster, group_moves)
+    _print_moves(group_moves, as_json=options.json)
+    return max(code, _carry_out(options, [move for move in group_moves if move.wanted]))
 
 
 def _text(file: Path) -> str:

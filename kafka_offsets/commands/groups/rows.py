@@ -47,14 +47,14 @@ def of_each_group(
     described  whether groups without members are described too, of which only offsets are known otherwise
     explained  whether the rows are `offset_rows`, which have what the diagnosis finds
     """
-    known: list[ListedGroup] = []
+    listed: list[ListedGroup] = []
     if options.all_groups and not (options.groups or options.more_groups):
-        known = listed_groups(logs.cluster, logs.refusals)
-        groups = [each.group for each in known]
+        listed = listed_groups(logs.cluster, logs.refusals)
+        groups = [entry.group for entry in listed]
     else:
         groups = chosen_groups(options)
     rows: list[Row] = []
-    facts = list(read_groups(options.connections, logs.cluster, groups, () if described else known))
+    facts = list(read_groups(options.connections, logs.cluster, groups, () if described else listed))
     if explained:
         logs.diagnose([told for _, told in facts if isinstance(told, GroupFacts)])
     for group, told in facts:
@@ -76,31 +76,35 @@ def offset_rows(logs: Logs, facts: GroupFacts) -> list[Row]:
     committed, errors = facts.committed, facts.refused
     logs.refusals.add_offsets(facts.group, errors)
     members = facts.description.members
-    owners = {place: member for member in members for place in member.assigned}
+    owners = {partition: member for member in members for partition in member.assigned}
     named = {*committed, *owners, *errors}
     ranges = logs.of(rule.topics_read(named), named)
-    has_records = (place for place, known in ranges.items() if known is None or known.end > known.start)
+    has_records = (
+        partition
+        for partition, log_range in ranges.items()
+        if log_range is None or log_range.end > log_range.start
+    )
     rows = []
-    for place in sorted({*named, *has_records}):
-        offset = committed[place].offset if place in committed else None
-        known = ranges.get(place)
+    for partition in sorted({*named, *has_records}):
+        offset = committed[partition].offset if partition in committed else None
+        log_range = ranges.get(partition)
         row = {
-            "topic": place[0],
-            "partition": place[1],
+            "topic": partition[0],
+            "partition": partition[1],
             "offset": offset,
-            "end": known and known.end,
+            "end": log_range and log_range.end,
             "lag": None,
             "skipped": None,
-            "is_there": place in ranges,
+            "is_there": partition in ranges,
         }
-        if place in errors:
-            row["error"] = f"{errors[place].name} ({errors[place].value})"
-        elif known is not None:
-            row["lag"] = rule.lag(offset, known.start, known.end)
-            row["skipped"] = rule.skipped(offset, known.start)
-        if known is None and place in ranges:
-            row["error"] = logs.reason(place)
-        rows.append(row | _owner(owners.get(place)))
+        if partition in errors:
+            row["error"] = f"{errors[partition].name} ({errors[partition].value})"
+        elif log_range is not None:
+            row["lag"] = rule.lag(offset, log_range.start, log_range.end)
+            row["skipped"] = rule.skipped(offset, log_range.start)
+        if log_range is None and partition in ranges:
+            row["error"] = logs.reason(partition)
+        rows.append(row | _owner(owners.get(partition)))
     rows += [dict.fromkeys(_PLACE) | _owner(member) for member in members if not member.assigned]
     _explain(logs, facts, rows)
     return rows
@@ -112,11 +116,11 @@ def _explain(logs: Logs, facts: GroupFacts, rows: list[Row]) -> None:
     A finding about the group as a whole stands at the members without partitions, if there are any.
     """
     idle = [row for row in rows if row["topic"] is None]
-    for each in logs.findings.get(facts.group, ()):
-        logs.refusals.add_like(f"findings of {each.name}", facts.group, each.sentence, counts=False)
-        at = [row for row in rows if (row["topic"], row["partition"]) in each.partitions]
+    for finding in logs.findings.get(facts.group, ()):
+        logs.refusals.add_like(f"findings of {finding.name}", facts.group, finding.sentence, counts=False)
+        at = [row for row in rows if (row["topic"], row["partition"]) in finding.partitions]
         for row in at or idle or rows:
-            row["why"] = with_names(row.get("why"), each.name)
+            row["why"] = with_names(row.get("why"), finding.name)
 
 
 class Logs:
@@ -142,35 +146,43 @@ class Logs:
 
         named  the partitions that a topic has at least, of which the brokers tell nothing
         """
-        wanted = list(topics)
-        new = [topic for topic in wanted if topic not in self._ranges]
+        names = list(topics)
+        new = [topic for topic in names if topic not in self._ranges]
         if new:
             errors: dict[TopicPartition, KafkaOffsetsError] = {}
-            found = self.cluster.log_ranges(new, errors)
+            log_ranges = self.cluster.log_ranges(new, errors)
             self.refusals.add_log_ends(errors)
-            self._reasons |= {place: reason_of(error) for place, error in errors.items()}
+            self._reasons |= {partition: reason_of(error) for partition, error in errors.items()}
             self._whole.update(topic for topic, partition in errors if partition == WHOLE_TOPIC)
             for topic in new:
-                self._ranges[topic] = {place: each for place, each in found.items() if place[0] == topic}
-                self._ranges[topic] |= {
-                    place: None for place in errors if place[0] == topic and place[1] != WHOLE_TOPIC
+                self._ranges[topic] = {
+                    partition: log_range
+                    for partition, log_range in log_ranges.items()
+                    if partition[0] == topic
                 }
-        ranges = {place: each for topic in wanted for place, each in self._ranges[topic].items()}
-        return ranges | {place: None for place in named if place[0] in self._whole}
+                self._ranges[topic] |= {
+                    partition: None
+                    for partition in errors
+                    if partition[0] == topic and partition[1] != WHOLE_TOPIC
+                }
+        ranges = {
+            partition: log_range for topic in names for partition, log_range in self._ranges[topic].items()
+        }
+        return ranges | {partition: None for partition in named if partition[0] in self._whole}
 
     def diagnose(self, facts: Iterable[GroupFacts]) -> None:
         """Diagnose groups together, and ask for their logs; what does not exist the command says itself."""
         groups = [group for group in map(group_of, facts) if group.exists]
         read = {topic for group in groups for topic in rule.topics_read({*group.offsets, *group.owners})}
-        known = {
-            place: Log(found.start, found.end)
-            for place, found in self.of(sorted(read), ()).items()
-            if found is not None
+        logs = {
+            partition: Log(log_range.start, log_range.end)
+            for partition, log_range in self.of(sorted(read), ()).items()
+            if log_range is not None
         }
         members = [group for group in groups if group.members]
         subscribed = sorted({topic for group in members for topic in group.topics or ()})
         topics = self._topics_for(subscribed) if members else None
-        told = Facts(groups, topics, known, asked=frozenset(group.group_id for group in groups))
+        told = Facts(groups, topics, logs, asked=frozenset(group.group_id for group in groups))
         for finding in diagnose(told, time.time_ns() // 1_000_000):
             if finding.name == "never-committed":
                 continue  # a row with an owner and without an offset says so

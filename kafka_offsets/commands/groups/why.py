@@ -23,7 +23,7 @@ def why(options: argparse.Namespace) -> int:
     options.all_groups = not (options.groups or options.more_groups)
     with options.connections.cluster() as cluster:
         if options.all_groups:
-            names = [each.group for each in listed_groups(cluster, refusals)]
+            names = [group.group for group in listed_groups(cluster, refusals)]
         else:
             names = chosen_groups(options)
         groups: list[Group] = []
@@ -35,14 +35,17 @@ def why(options: argparse.Namespace) -> int:
                 raise told
             else:
                 refusals.add_group(name, told)
-        known = whole_facts(cluster, groups, refusals, () if options.all_groups else names)
+        facts = whole_facts(cluster, groups, refusals, () if options.all_groups else names)
     refusals.say()
-    found = diagnose(known, time.time_ns() // 1_000_000)
-    for each in found:
-        print(json.dumps(_as_json(each)) if options.json else f"{each.sentence}\n    {each.help}", flush=True)
-    if not found and not refusals.code and not options.json:
+    findings = diagnose(facts, time.time_ns() // 1_000_000)
+    for finding in findings:
+        print(
+            json.dumps(_as_json(finding)) if options.json else f"{finding.sentence}\n    {finding.help}",
+            flush=True,
+        )
+    if not findings and not refusals.code and not options.json:
         note("a client's requests tell of nothing that is stuck; `lag` shows how far groups are behind")
-    return REFUSED if found else refusals.code
+    return REFUSED if findings else refusals.code
 
 
 def _as_json(finding: Finding) -> dict[str, str | None]:

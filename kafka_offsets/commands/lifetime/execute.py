@@ -38,10 +38,10 @@ def run(options: Namespace, words: Sequence[str], command: Sequence[str]) -> int
     program = shutil.which(command[0])
     if program is None:
         raise ConfigError(f"exec: there is no command {command[0]!r}")
-    with _serving(words, is_json=options.log_format == "json") as found:
+    with _serving(words, is_json=options.log_format == "json") as variables:
         if options.http_token is not None:
-            found[TOKEN_VARIABLE] = options.http_token
-        return _run([program, *command[1:]], os.environ | found)
+            variables[TOKEN_VARIABLE] = options.http_token
+        return _run([program, *command[1:]], os.environ | variables)
 
 
 @contextmanager
@@ -77,14 +77,14 @@ def _serving(words: Sequence[str], *, is_json: bool) -> Iterator[dict[str, str]]
 
 def _variables(lines: IO[bytes], *, is_json: bool) -> dict[str, str] | None:
     """Read the lines of a server until it is ready, and pass them on; None if they end before."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for line in lines:
         _write(line)
         text = _message(line, is_json=is_json)
         if text.startswith(_HTTP):
-            found[HTTP_VARIABLE] = text.removeprefix(_HTTP).rstrip("/")
+            variables[HTTP_VARIABLE] = text.removeprefix(_HTTP).rstrip("/")
         if text.startswith(_LISTENING):
-            return found | dict.fromkeys(BOOTSTRAP_VARIABLES, text.removeprefix(_LISTENING))
+            return variables | dict.fromkeys(BOOTSTRAP_VARIABLES, text.removeprefix(_LISTENING))
     return None
 
 

@@ -47,14 +47,14 @@ def period(text: str) -> tuple[str, int]:
 
 def some_of(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a parser of names with commas between them, in any case; an empty text is no names."""
-    known = {name.lower() for name in names}
+    allowed = {name.lower() for name in names}
 
     def parsed(text: str) -> list[str]:
-        found = [name.strip().lower() for name in text.split(",")] if text else []
-        for name in found:
-            if name not in known:
+        chosen = [name.strip().lower() for name in text.split(",")] if text else []
+        for name in chosen:
+            if name not in allowed:
                 raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(names)}")
-        return found
+        return chosen
 
     return parsed
 
@@ -99,28 +99,28 @@ def interval(text: str) -> str:
 
 def offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET."""
-    place, found = _place_and_offset(text)
-    if not 0 <= found <= MAX_OFFSET:
+    partition, number = _place_and_offset(text)
+    if not 0 <= number <= MAX_OFFSET:
         raise argparse.ArgumentTypeError(f"{text}: an offset is from 0 to {MAX_OFFSET}")
-    return place, found
+    return partition, number
 
 
 def expected_offset(text: str) -> tuple[TopicPartition, int]:
     """Parse TOPIC:PARTITION=OFFSET; -1 means no committed offset."""
-    place, found = _place_and_offset(text)
-    if not -1 <= found <= MAX_OFFSET:
+    partition, number = _place_and_offset(text)
+    if not -1 <= number <= MAX_OFFSET:
         raise argparse.ArgumentTypeError(f"{text}: an offset is from 0 to {MAX_OFFSET}, or -1 for nothing")
-    return place, found
+    return partition, number
 
 
 def _place_and_offset(text: str) -> tuple[TopicPartition, int]:
     match = _PLACE_AND_OFFSET.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text} is not TOPIC:PARTITION=OFFSET")
-    partition, found = _number(match[2], text), _number(match[3], text)
+    partition, number = _number(match[2], text), _number(match[3], text)
     if not 0 <= partition <= MAX_PARTITION:
         raise argparse.ArgumentTypeError(f"{text}: a partition is from 0 to {MAX_PARTITION}")
-    return (match[1], partition), found
+    return (match[1], partition), number
 
 
 def _number(digits: str, text: str) -> int:
@@ -135,10 +135,10 @@ def topic(text: str) -> tuple[str, tuple[int, ...] | None]:
     name, colon, partitions = text.partition(":")
     try:
         if name:
-            found = tuple(int(each) for each in partitions.split(",")) if colon else ()
-            if not all(0 <= each <= MAX_PARTITION for each in found):
+            numbers = tuple(int(number) for number in partitions.split(",")) if colon else ()
+            if not all(0 <= number <= MAX_PARTITION for number in numbers):
                 raise argparse.ArgumentTypeError(f"{text}: a partition is from 0 to {MAX_PARTITION}")
-            return name, found if colon else None
+            return name, numbers if colon else None
     except ValueError:
         pass  # reported below
     raise argparse.ArgumentTypeError(f"{text} is not TOPIC or TOPIC:PARTITION,PARTITION…")

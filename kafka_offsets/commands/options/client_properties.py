@@ -146,11 +146,11 @@ def warn_of_unused(options: argparse.Namespace, unused: Collection[str]) -> None
     from kafka_offsets.broker.config.keys import config_table
     from kafka_offsets.broker.config.unfollowed_keys import OF_OTHERS
 
-    known = {key.name: key for key in config_table()}
+    known_keys = {key.name: key for key in config_table()}
     of_brokers = {
         key
         for key in unused
-        if is_known(key, known) and not is_of_clients(key) and not key.startswith(OF_OTHERS)
+        if is_known(key, known_keys) and not is_of_clients(key) and not key.startswith(OF_OTHERS)
     }
     for what, keys in (
         ("without effect here", set(unused) - of_brokers),
@@ -163,4 +163,4 @@ def warn_of_unused(options: argparse.Namespace, unused: Collection[str]) -> None
 def _read(path: Path) -> dict[str, str]:
     from kafka_offsets.broker.config.properties import read_properties
 
-    return {each.key: each.value for each in read_properties(path)}
+    return {entry.key: entry.value for entry in read_properties(path)}

@@ -61,11 +61,11 @@ class Refusals:
 
     def say(self) -> None:
         """Write the lines that were kept."""
-        for many, some in self._like.items():
-            if len(some) > MOST_NAMED:
-                note(f"{len(some):,} {many}: {listed((name for name, _ in some), MOST_NAMED)}")
+        for many, messages in self._like.items():
+            if len(messages) > MOST_NAMED:
+                note(f"{len(messages):,} {many}: {listed((name for name, _ in messages), MOST_NAMED)}")
                 continue
-            for _, message in some:
+            for _, message in messages:
                 note(message)
         self._like.clear()
 
@@ -104,11 +104,11 @@ class Refusals:
         self, what: str, errors: Mapping[TopicPartition, KafkaOffsetsError], *, counts: bool
     ) -> None:
         reasons: dict[str, list[str]] = {}
-        for (topic, partition), error in sorted(errors.items(), key=lambda each: each[0]):
-            place = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
-            reasons.setdefault(reason_of(error), []).append(place)
-        for reason, places in reasons.items():
-            self.add(f"{what} {listed(places, MOST_NAMED)}: {reason}", counts=counts)
+        for (topic, partition), error in sorted(errors.items(), key=lambda item: item[0]):
+            name = f"topic {topic}" if partition == WHOLE_TOPIC else f"{topic}-{partition}"
+            reasons.setdefault(reason_of(error), []).append(name)
+        for reason, names in reasons.items():
+            self.add(f"{what} {listed(names, MOST_NAMED)}: {reason}", counts=counts)
 
 
 def chosen_groups(options: argparse.Namespace) -> list[str]:
@@ -118,7 +118,7 @@ def chosen_groups(options: argparse.Namespace) -> list[str]:
         if named:
             raise MoveError("--all-groups and names of groups exclude each other")
         with options.connections.cluster() as cluster:
-            return [each.group for each in cluster.groups()]
+            return [group.group for group in cluster.groups()]
     if not named:
         raise MoveError("name a group, or give --all-groups")
     return named
@@ -127,10 +127,10 @@ def chosen_groups(options: argparse.Namespace) -> list[str]:
 def listed_groups(cluster: ClusterClient, refusals: Refusals) -> list[ListedGroup]:
     """Return the groups of the brokers that tell theirs."""
     errors: dict[int, KafkaOffsetsError] = {}
-    found = cluster.groups(errors)
+    groups = cluster.groups(errors)
     for node, error in sorted(errors.items()):
         refusals.add_broker(node, error)
-    return found
+    return groups
 
 
 def why_without_offsets(options: argparse.Namespace, coordinator: Coordinator) -> str:
@@ -143,7 +143,9 @@ def why_without_offsets(options: argparse.Namespace, coordinator: Coordinator) -
 def unknown_group(options: argparse.Namespace, group: str) -> str:
     """Return that a group does not exist, with the most similar one that does."""
     with options.connections.cluster() as cluster:
-        return f"group {group} does not exist{nearest_name(group, [each.group for each in cluster.groups()])}"
+        return (
+            f"group {group} does not exist{nearest_name(group, [other.group for other in cluster.groups()])}"
+        )
 
 
 def unknown_topic(cluster: ClusterClient, topic: str) -> str:
@@ -189,14 +191,17 @@ def chosen_places(
         return sorted(known)
     whole = [topic for topic, partitions in named if partitions is None]
     try:
-        found = set(cluster.leaders(whole)) if whole else set()
+        chosen = set(cluster.leaders(whole)) if whole else set()
     except RefusedError as error:
         existing = cluster.topic_names()
         missing = next((topic for topic in whole if topic not in existing), None)
         if error.error_code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or missing is None:
             raise
         raise NoTopicError(unknown_topic(cluster, missing)) from error
-    found.update(
-        (topic, each) for topic, partitions in named if partitions is not None for each in partitions
+    chosen.update(
+        (topic, partition)
+        for topic, partitions in named
+        if partitions is not None
+        for partition in partitions
     )
-    return sorted(found)
+    return sorted(chosen)

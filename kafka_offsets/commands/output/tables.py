@@ -78,5 +78,5 @@ def _cell(value: Any) -> str:
     if value is None or value == "" or value == {}:
         return "-"
     if isinstance(value, Mapping):  # the partitions of each topic
-        value = ";".join(f"{topic}:{','.join(map(str, some))}" for topic, some in value.items())
+        value = ";".join(f"{topic}:{','.join(map(str, partitions))}" for topic, partitions in value.items())
     return printable(str(value))

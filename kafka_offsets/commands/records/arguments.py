@@ -126,9 +126,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError("name one topic")
     options.topic = options.topic or options.topic_option
     is_consume = options.run is consuming.consume
-    given = apply_client_properties(options, consuming.KEYS if is_consume else ())
+    properties = apply_client_properties(options, consuming.KEYS if is_consume else ())
     if is_consume:
-        warn_of_unused(options, consuming.apply_keys(options, given))
+        warn_of_unused(options, consuming.apply_keys(options, properties))
     try:
         for text in (options.key_delimiter, getattr(options, "delimiter", None)):
             formats.unescaped(text or "")

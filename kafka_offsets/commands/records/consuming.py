@@ -39,16 +39,16 @@ class _ConsumerWithPositions(Consumer):
         """Return whether everything before these offsets was returned, of the partitions that are still consumed."""
         positions, held = self._positions.consumed(), self._positions.table
         return self._is_assigned and all(
-            positions.get(place, -1) >= end for place, end in ends.items() if place in held
+            positions.get(partition, -1) >= end for partition, end in ends.items() if partition in held
         )
 
     def read_again(self, records: list[ConsumerRecord]) -> None:
         """Move back to these records: what is not written is not consumed, so a group does not commit it."""
         first: dict[TopicPartition, int] = {}
-        for each in records:
-            first.setdefault((each.topic, each.partition), each.offset)
+        for record in records:
+            first.setdefault((record.topic, record.partition), record.offset)
         if first:
-            self.position([(*place, offset) for place, offset in first.items()])
+            self.position([(*partition, offset) for partition, offset in first.items()])
 
 
 def parse_start(text: str) -> tuple[str, int]:
@@ -94,17 +94,23 @@ def consume(options: argparse.Namespace) -> int:
     if options.group is not None and (options.partition is not None or options.start is not None):
         raise ConfigError("-p and -o are without --group: a group has its partitions and offsets")
     with options.connections.cluster() as cluster:
-        places = _places(options, cluster.leaders([options.topic]))
+        partitions = _places(options, cluster.leaders([options.topic]))
         starts = (
-            {} if options.group is not None else _starts(options.start or ("beginning", 0), cluster, places)
+            {}
+            if options.group is not None
+            else _starts(options.start or ("beginning", 0), cluster, partitions)
         )
         # Read before the first record: what is produced in the meantime does not keep --exit from its end.
-        ends = cluster.offsets_at(dict.fromkeys(places, LATEST), committed_only=True) if options.exit else {}
+        ends = (
+            cluster.offsets_at(dict.fromkeys(partitions, LATEST), committed_only=True) if options.exit else {}
+        )
     with _ConsumerWithPositions(_properties(options)) as consumer:
         if options.group is not None:
             consumer.subscribe(options.topic)
             assigned = set(consumer.get_partitions())
-            ends = {place: end for place, end in ends.items() if place in assigned}
+            ends = {
+                topic_partition: end for topic_partition, end in ends.items() if topic_partition in assigned
+            }
         for (topic, partition), offset in starts.items():
             consumer.subscribe(topic, partition, offset)
         _write(consumer, render, options.count, ends if options.exit else None)
@@ -124,29 +130,33 @@ def _render(options: argparse.Namespace) -> Render:
 
 
 def _places(options: argparse.Namespace, leaders: Iterable[TopicPartition]) -> list[TopicPartition]:
-    places = sorted(leaders)
+    partitions = sorted(leaders)
     if options.partition is None:
-        return places
-    if (options.topic, options.partition) not in places:
-        raise ConfigError(f"topic {options.topic} has no partition {options.partition}: it has {len(places)}")
+        return partitions
+    if (options.topic, options.partition) not in partitions:
+        raise ConfigError(
+            f"topic {options.topic} has no partition {options.partition}: it has {len(partitions)}"
+        )
     return [(options.topic, options.partition)]
 
 
 def _starts(
-    start: tuple[str, int], cluster: ClusterClient, places: list[TopicPartition]
+    start: tuple[str, int], cluster: ClusterClient, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Return the first offset to read of each partition, within its log."""
     kind, number = start
-    first, end = (cluster.offsets_at(dict.fromkeys(places, which)) for which in (EARLIEST, LATEST))
+    first, end = (cluster.offsets_at(dict.fromkeys(partitions, which)) for which in (EARLIEST, LATEST))
     if kind == "beginning":
         return first
     if kind == "end":
         return end
     if kind == "time":
-        at = cluster.offsets_at(dict.fromkeys(places, number))
-        return {place: end[place] if offset < 0 else offset for place, offset in at.items()}
-    wanted = {place: number if kind == "offset" else end[place] - number for place in places}
-    return {place: min(max(offset, first[place]), end[place]) for place, offset in wanted.items()}
+        at = cluster.offsets_at(dict.fromkeys(partitions, number))
+        return {partition: end[partition] if offset < 0 else offset for partition, offset in at.items()}
+    targets = {partition: number if kind == "offset" else end[partition] - number for partition in partitions}
+    return {
+        partition: min(max(offset, first[partition]), end[partition]) for partition, offset in targets.items()
+    }
 
 
 def _properties(options: argparse.Namespace) -> dict[str, object]:
@@ -174,9 +184,9 @@ def _write(
     output = sys.stdout.buffer
     while (count is None or written < count) and (ends is None or not consumer.has_reached(ends)):
         records: list[ConsumerRecord] = consumer.poll(_POLL_MS)
-        wanted = records if count is None else records[: count - written]
+        batch = records if count is None else records[: count - written]
         try:
-            for record in wanted:
+            for record in batch:
                 output.write(render(record))
             output.flush()
         except (
@@ -184,5 +194,5 @@ def _write(
         ):  # such as a full disk, a closed pipe or Ctrl-C: the next run writes these records again
             consumer.read_again(records)
             raise
-        consumer.read_again(records[len(wanted) :])
-        written += len(wanted)
+        consumer.read_again(records[len(batch) :])
+        written += len(batch)

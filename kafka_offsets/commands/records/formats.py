@@ -51,7 +51,7 @@ def unescaped(text: str) -> bytes:
 
 def as_json(record: ConsumerRecord) -> bytes:
     """Return a line with the object that kcat -J prints: bytes as text, those that are not UTF-8 replaced."""
-    found = {
+    fields = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -60,7 +60,7 @@ def as_json(record: ConsumerRecord) -> bytes:
         "key": _text(record.key),
         "payload": _text(record.value),
     }
-    return json.dumps(found).encode() + b"\n"
+    return json.dumps(fields).encode() + b"\n"
 
 
 def _text(data: bytes | None) -> str | None:

@@ -23,7 +23,7 @@ from kafka_offsets.protocol.records import encode_batch
 from kafka_offsets.protocol.topic_partition import TopicPartition
 from kafka_offsets.testing.contents.seeding import NewRecord, choose_partitions
 
-COMPRESSIONS = {each.name.lower(): each for each in Compression}
+COMPRESSIONS = {compression.name.lower(): compression for compression in Compression}
 
 _AT_ONCE, _AT_ONCE_BYTES = 1000, 512 << 10
 _OVERHEAD_BYTES = 24  # lengths, offset and time of a record or header take at most this much
@@ -78,28 +78,28 @@ def _input(options: argparse.Namespace) -> io.BufferedReader:
 
 def _batches(options: argparse.Namespace, reader: RecordReader) -> Iterator[list[NewRecord]]:
     """Yield lists of records: full ones, and those whose first record has waited for the linger time."""
-    found: list[NewRecord] = []
+    batch: list[NewRecord] = []
     size, due_s = 0, math.inf
     record, left = _record(options), options.count
-    while (values := reader.read(max(0.0, due_s - time.monotonic()) if found else None)) is not None:
+    while (values := reader.read(max(0.0, due_s - time.monotonic()) if batch else None)) is not None:
         if left is not None:
             values, left = values[:left], left - len(values[:left])
-        for each in map(record, values):
-            more = _most_bytes(each)
-            if found and (size + more > _AT_ONCE_BYTES or len(found) >= _AT_ONCE):
-                yield found
-                found, size = [], 0
-            if not found:
+        for new_record in map(record, values):
+            more = _most_bytes(new_record)
+            if batch and (size + more > _AT_ONCE_BYTES or len(batch) >= _AT_ONCE):
+                yield batch
+                batch, size = [], 0
+            if not batch:
                 due_s = time.monotonic() + options.linger / 1000
-            found.append(each)
+            batch.append(new_record)
             size += more
-        if found and time.monotonic() >= due_s:
-            yield found
-            found, size = [], 0
+        if batch and time.monotonic() >= due_s:
+            yield batch
+            batch, size = [], 0
         if left == 0:
             break
-    if found:
-        yield found
+    if batch:
+        yield batch
 
 
 def _record(options: argparse.Namespace) -> Callable[[bytes], NewRecord]:
@@ -140,14 +140,14 @@ class _BatchMaker:
     def of(self, records: list[NewRecord]) -> dict[TopicPartition, bytes]:
         """Return the batch of each partition. Records without a key and a partition take turns."""
         placed = [
-            each._replace(partition=next(self._turns))
-            if each.key is None and each.partition is None
-            else each
-            for each in records
+            record._replace(partition=next(self._turns))
+            if record.key is None and record.partition is None
+            else record
+            for record in records
         ]
         return {
-            (self._topic, partition): self._batch(partition, some)
-            for partition, some in choose_partitions(placed, self._partition_count).items()
+            (self._topic, partition): self._batch(partition, partition_records)
+            for partition, partition_records in choose_partitions(placed, self._partition_count).items()
         }
 
     def _batch(self, partition: int, records: list[NewRecord]) -> bytes:
@@ -155,7 +155,7 @@ class _BatchMaker:
         self._sequences[partition] = (sequence + len(records)) % (_MOST_SEQUENCE + 1)
         return bytes(
             encode_batch(
-                [(each.key, each.value, each.headers, each.timestamp or 0) for each in records],
+                [(record.key, record.value, record.headers, record.timestamp or 0) for record in records],
                 compression=self._compression,
                 producer_id=self._producer_id,
                 producer_epoch=self._producer_epoch,
@@ -166,8 +166,8 @@ class _BatchMaker:
 
 def _tee(records: list[NewRecord], delimiter: bytes) -> None:
     """Write the values of records to standard output, once they are produced."""
-    for each in records:
-        sys.stdout.buffer.write((each.value or b"") + delimiter)
+    for record in records:
+        sys.stdout.buffer.write((record.value or b"") + delimiter)
     sys.stdout.buffer.flush()
 
 

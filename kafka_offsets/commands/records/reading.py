@@ -41,12 +41,12 @@ class RecordReader:
                 return []
         data = self._lines.read1(_READ_BYTES)
         self._has_ended = not data
-        *found, self._rest = (self._rest + self._recoded(data)).split(self._delimiter)
+        *lines, self._rest = (self._rest + self._recoded(data)).split(self._delimiter)
         if self._has_ended and self._rest:
-            found.append(self._rest)
+            lines.append(self._rest)
         if self._recode is not None:
-            found = [line.removesuffix(b"\r") for line in found]
-        return None if self._has_ended and not found else found
+            lines = [line.removesuffix(b"\r") for line in lines]
+        return None if self._has_ended and not lines else lines
 
     def _recoded(self, data: bytes) -> bytes:
         try:

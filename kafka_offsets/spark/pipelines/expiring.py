@@ -50,11 +50,11 @@ def stale(
     present state), is_stale, why (a sentence).
     """
     committed = latest(raw, unreadable=unreadable) if state is None else state.select(*schema.STATE_COLUMNS)
-    place = ["log_partition", "group"]
+    group_key = ["log_partition", "group"]
     types = (groups(raw) if known is None else known).withColumnRenamed("type", "group_type")
-    joined = committed.join(types, place, "left").join(_pending(raw), list(KEY), "left")
+    joined = committed.join(types, group_key, "left").join(_pending(raw), list(KEY), "left")
     expires_at, why = _rule(sf.lit(retention_ms).cast("long"))
-    found = joined.select(
+    described = joined.select(
         *schema.STATE_COLUMNS,
         sf.coalesce("group_type", sf.lit(SIMPLE)).alias("group_type"),
         sf.coalesce("members", sf.lit(0)).alias("members"),
@@ -63,8 +63,8 @@ def stale(
     )
     is_stale = sf.coalesce(sf.col("expires_ms") <= now_ms, sf.lit(False))
     expires_ms = sf.when(sf.col("expires_ms") > _MOST_MS, _MOST_MS).otherwise(sf.col("expires_ms"))
-    result = found.select(
-        *found.columns[:-2],
+    result = described.select(
+        *described.columns[:-2],
         sf.timestamp_millis(expires_ms).alias("expires_at"),
         is_stale.alias("is_stale"),
         "why",
@@ -76,8 +76,8 @@ def _pending(raw: DataFrame) -> DataFrame:
     """Return the keys that an open transaction has committed, without a later deletion."""
     rows = raw.where(sf.col("kind") == schema.OFFSET)
     is_open = (sf.col("outcome") == schema.OPEN) & ~sf.col("tombstone")
-    found = rows.where(is_open | sf.col("tombstone")).groupBy(*KEY)
-    last = found.agg(
+    by_key = rows.where(is_open | sf.col("tombstone")).groupBy(*KEY)
+    last = by_key.agg(
         sf.max(sf.when(is_open, sf.col("log_offset"))).alias("open_at"),
         sf.max(sf.when(sf.col("tombstone"), sf.col("log_offset"))).alias("deleted_at"),
     )

@@ -106,11 +106,11 @@ def _last(name: str, type_: str, kinds: Sequence[str]) -> Column:
 def _with_type(by_group: DataFrame) -> DataFrame:
     """Add the `type`, and `begins`: earlier records belong to a previous group of that name."""
     type_, begins = sf.lit(None).cast("string"), sf.lit(None).cast("long")
-    for each in _KINDS:
-        others = (f"{other}_value" for other in _KINDS if other != each)
-        ended = sf.greatest(*others, f"{each}_tombstone")
-        is_it = sf.col(f"{each}_value") > ended
-        type_, begins = sf.when(is_it, each).otherwise(type_), sf.when(is_it, ended).otherwise(begins)
+    for kind in _KINDS:
+        others = (f"{other}_value" for other in _KINDS if other != kind)
+        ended = sf.greatest(*others, f"{kind}_tombstone")
+        is_it = sf.col(f"{kind}_value") > ended
+        type_, begins = sf.when(is_it, kind).otherwise(type_), sf.when(is_it, ended).otherwise(begins)
     typed = by_group.select("log_partition", "group", type_.alias("type"), begins.alias("begins"), "records")
     return typed.where(sf.col("type").isNotNull())
 
@@ -121,7 +121,7 @@ def _parse(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _parse_group(row: dict[str, Any]) -> dict[str, Any]:
-    found = {name: row[name] for name in ("log_partition", "group", "type")}
+    fields = {name: row[name] for name in ("log_partition", "group", "type")}
     values: dict[str, list[Any]] = {kind: [] for kind in _VALUES}
     for record in row["records"]:
         if record["log_offset"] >= row["begins"]:
@@ -130,7 +130,7 @@ def _parse_group(row: dict[str, Any]) -> dict[str, Any]:
         (value,) = values[schema.GROUP]
         since = value.current_state_timestamp
         return {
-            **found,
+            **fields,
             "protocol_type": value.protocol_type or None,
             "members": len(value.members),
             "state_since_ms": None if since == -1 else since,
@@ -141,7 +141,7 @@ def _parse_group(row: dict[str, Any]) -> dict[str, Any]:
         topics = _sources(values[_TOPOLOGY]) if members else set()
     else:
         topics = _named(members, values[_REGEX])
-    return {**found, "protocol_type": row["type"], "members": len(members), "topics": sorted(topics)}
+    return {**fields, "protocol_type": row["type"], "members": len(members), "topics": sorted(topics)}
 
 
 def _named(members: Iterable[Any], regexes: Iterable[Any]) -> set[str]:
@@ -162,9 +162,9 @@ def _read(row: dict[str, Any], record: dict[str, Any]) -> Any:
     try:
         return messages.decode_value(cls, data, cls.SCHEMA.name)
     except ProtocolError as error:
-        place = f"partition {row['log_partition']}, offset {record['log_offset']}"
+        where = f"partition {row['log_partition']}, offset {record['log_offset']}"
         raise StorageError(
-            f"group {row['group']}: a record of the offsets log at {place} cannot be read: {error}"
+            f"group {row['group']}: a record of the offsets log at {where} cannot be read: {error}"
         ) from error
 
 

@@ -52,7 +52,7 @@ def activity(
     the previous one), rebalances (new generations and epochs), members (at the end of the window, by the log).
     """
     rows = compare(raw, span=span) if steps is None else steps
-    found = rows.groupBy(sf.window("record_timestamp", window).start.alias("window_start"), "group").agg(
+    counted = rows.groupBy(sf.window("record_timestamp", window).start.alias("window_start"), "group").agg(
         sf.count("*").alias("records"),
         _bytes(rows).alias("bytes"),
         _count("commit"),
@@ -67,7 +67,7 @@ def activity(
     until = Window.partitionBy("group").orderBy("window_start").rowsBetween(Window.unboundedPreceding, 0)
     classic = sf.coalesce(sf.last("classic", ignorenulls=True).over(until), sf.lit(0))
     members = (classic + sf.sum("joined").over(until)).cast("int")
-    return found.withColumn("members", members).drop("classic", "joined")
+    return counted.withColumn("members", members).drop("classic", "joined")
 
 
 def audit(raw: DataFrame, *, span: int = SPAN, steps: DataFrame | None = None) -> Audit:
@@ -86,7 +86,7 @@ def audit(raw: DataFrame, *, span: int = SPAN, steps: DataFrame | None = None) -
         sf.col("before").alias("before"),
         sf.col("step").alias("after"),
     )
-    wanted = (
+    names = (
         "log_partition",
         "log_offset",
         "kind",
@@ -96,7 +96,7 @@ def audit(raw: DataFrame, *, span: int = SPAN, steps: DataFrame | None = None) -
         "file",
         "position",
     )
-    there = [name for name in wanted if name in raw.columns]
+    there = [name for name in names if name in raw.columns]
     problems = raw.where(sf.col("error").isNotNull()).select(*there, "error")
     return Audit(_partitions(raw), _groups(rows), rewinds, problems)
 
@@ -111,7 +111,7 @@ def compare(raw: DataFrame, *, span: int = SPAN) -> DataFrame:
 
 def _partitions(raw: DataFrame) -> DataFrame:
     placed = sf.col("log_offset").isNotNull()
-    found = raw.groupBy("log_partition").agg(
+    partitions = raw.groupBy("log_partition").agg(
         sf.count(sf.when(placed, True)).alias("records"),
         _bytes(raw).alias("bytes"),
         sf.min("log_offset").alias("first_offset"),
@@ -123,7 +123,7 @@ def _partitions(raw: DataFrame) -> DataFrame:
         sf.max("record_timestamp").alias("last_at"),
     )
     missing = sf.col("last_offset") - sf.col("first_offset") + 1 - sf.col("records")
-    return found.select(
+    return partitions.select(
         "log_partition",
         "records",
         "bytes",
@@ -131,7 +131,7 @@ def _partitions(raw: DataFrame) -> DataFrame:
         "last_offset",
         sf.greatest(missing, sf.lit(0)).alias("missing"),
         sf.greatest(-missing, sf.lit(0)).alias("repeated"),
-        *found.columns[5:],
+        *partitions.columns[5:],
     )
 
 
@@ -230,15 +230,17 @@ def _with_before(rows: DataFrame, key: Sequence[str], span: int) -> DataFrame:
         "span", sf.floor(sf.col("log_offset") / span)
     )
     rows = rows.repartition("key_hash", "span")  # for all following steps
-    place = ["key_hash", *key, "span"]
-    here = Window.partitionBy(*place).orderBy("log_offset")
+    key_and_span = ["key_hash", *key, "span"]
+    here = Window.partitionBy(*key_and_span).orderBy("log_offset")
     within = rows.withColumn("is_first", sf.row_number().over(here) == 1).withColumn(
         "before", sf.lag("step").over(here)
     )
-    last = rows.groupBy(*place).agg(sf.max_by("step", "log_offset").alias("last"))
+    last = rows.groupBy(*key_and_span).agg(sf.max_by("step", "log_offset").alias("last"))
     across = Window.partitionBy("key_hash", *key).orderBy("span")
-    ends = last.select(*place, sf.lag("last").over(across).alias("left")).where(sf.col("left").isNotNull())
-    ends = ends.select(*(sf.col(name).alias(f"its_{name}") for name in place), "left")
+    ends = last.select(*key_and_span, sf.lag("last").over(across).alias("left")).where(
+        sf.col("left").isNotNull()
+    )
+    ends = ends.select(*(sf.col(name).alias(f"its_{name}") for name in key_and_span), "left")
     same = (sf.col("key_hash") == sf.col("its_key_hash")) & (sf.col("span") == sf.col("its_span"))
     for name in key:
         same &= sf.col(name).eqNullSafe(sf.col(f"its_{name}"))

@@ -49,12 +49,12 @@ def lag(
     """
     if (times is None) != (now_ms is None):
         raise ValueError("`times` and `now_ms` go together")
-    found = _positions(state, ends)
+    lags = _positions(state, ends)
     if times is None:
-        return found
-    unread = found.where(sf.col("lag") > 0).select(*_PLACE, "position").distinct()
+        return lags
+    unread = lags.where(sf.col("lag") > 0).select(*_PLACE, "position").distinct()
     waits = sf.lit(now_ms) - sf.unix_millis("timestamp")
-    joined = found.join(_first_times(unread, times), [*_PLACE, "position"], "left")
+    joined = lags.join(_first_times(unread, times), [*_PLACE, "position"], "left")
     nothing = times.where(sf.col("timestamp").isNull()).select(*_PLACE, sf.col("offset").alias("position"))
     joined = joined.join(
         nothing.distinct().withColumn("is_empty", sf.lit(True)), [*_PLACE, "position"], "left"
@@ -64,7 +64,7 @@ def lag(
     since = sf.when(~is_read, sf.col("timestamp")).alias("behind_since")
     status = sf.when(is_read & (sf.col("status") == BEHIND), CURRENT).otherwise(sf.col("status"))
     return joined.select(
-        *found.columns[:-1],
+        *lags.columns[:-1],
         status.alias("status"),
         since,
         sf.when(sf.col("lag").isNotNull(), time_lag).cast("long").alias("time_lag_ms"),
@@ -128,7 +128,7 @@ def lag_of_groups(lags: DataFrame) -> DataFrame:
     many of its partitions do not exist), and if the rows have them behind_since and time_lag_ms, of the partition that
     waits longest.
     """
-    found = [
+    aggregates = [
         sf.coalesce(sf.sum("lag"), sf.lit(0)).alias("lag"),
         sf.count("*").alias("partitions"),
         sf.count_if((sf.col("lag") > 0) & (sf.col("status") != CURRENT)).alias("lagging"),
@@ -137,11 +137,11 @@ def lag_of_groups(lags: DataFrame) -> DataFrame:
         sf.count_if(sf.col("status") == GONE).alias("gone"),
     ]
     if "time_lag_ms" in lags.columns:
-        found += [
+        aggregates += [
             sf.min("behind_since").alias("behind_since"),
             sf.max("time_lag_ms").alias("time_lag_ms"),
         ]
-    return lags.groupBy("group").agg(*found)
+    return lags.groupBy("group").agg(*aggregates)
 
 
 def _first_times(unread: DataFrame, times: DataFrame) -> DataFrame:
@@ -173,31 +173,29 @@ def lag_history(
     known time on.
     """
     started = sf.window("record_timestamp", window).start
-    place = ["group", *_PLACE]
-    columns = (*place, "log_offset", "committed_offset", "record_timestamp")
-    moves = commits(raw, unreadable=unreadable, columns=columns).groupBy(
-        started.alias("window_start"), *place
-    )
+    key = ["group", *_PLACE]
+    columns = (*key, "log_offset", "committed_offset", "record_timestamp")
+    moves = commits(raw, unreadable=unreadable, columns=columns).groupBy(started.alias("window_start"), *key)
     # In a struct, to distinguish a deletion from a missing value.
     moved = moves.agg(sf.max_by(sf.struct("committed_offset"), "log_offset").alias("value"))
     grown = times.groupBy(sf.window("timestamp", window).start.alias("window_start"), *_PLACE).agg(
         sf.struct((sf.max("offset") + 1).alias("end")).alias("value")
     )
     windows = moved.select("window_start").unionByName(grown.select("window_start")).distinct()
-    committed = _carried(moved, windows, place).withColumn("committed", sf.col("value.committed_offset"))
+    committed = _carried(moved, windows, key).withColumn("committed", sf.col("value.committed_offset"))
     ended = _carried(grown, windows, _PLACE).withColumn("end", sf.col("value.end"))
     joined = committed.drop("value").join(ended.drop("value"), ["window_start", *_PLACE])
     behind = sf.greatest(sf.col("end") - sf.col("committed"), sf.lit(0))
-    found = joined.where(sf.col("committed").isNotNull() & sf.col("end").isNotNull())
-    return found.groupBy("window_start", "group").agg(sf.sum(behind).alias("lag"))
+    known_lags = joined.where(sf.col("committed").isNotNull() & sf.col("end").isNotNull())
+    return known_lags.groupBy("window_start", "group").agg(sf.sum(behind).alias("lag"))
 
 
-def _carried(values: DataFrame, windows: DataFrame, place: list[str]) -> DataFrame:
+def _carried(values: DataFrame, windows: DataFrame, key: list[str]) -> DataFrame:
     """Return a row for each key and window, with the last `value` until its end."""
-    grid = values.select(*place).distinct().crossJoin(windows)
-    until = Window.partitionBy(*place).orderBy("window_start").rowsBetween(Window.unboundedPreceding, 0)
-    found = grid.join(values, [*place, "window_start"], "left")
-    return found.withColumn("value", sf.last("value", ignorenulls=True).over(until))
+    grid = values.select(*key).distinct().crossJoin(windows)
+    until = Window.partitionBy(*key).orderBy("window_start").rowsBetween(Window.unboundedPreceding, 0)
+    filled = grid.join(values, [*key, "window_start"], "left")
+    return filled.withColumn("value", sf.last("value", ignorenulls=True).over(until))
 
 
 # ---- brokers --------------------------------------------------------------------------------------------------
@@ -220,7 +218,7 @@ def ends_of(
     Raises ConnectionLostError, RefusedError and ConfigError. One request for each broker, from the driver.
     """
     ranges = log_ranges(bootstrap, _places_of(state), properties, refused)
-    rows = [(*place, *(known or (None, None))) for place, known in sorted(ranges.items())]
+    rows = [(*partition, *(log_range or (None, None))) for partition, log_range in sorted(ranges.items())]
     return _table(spark, rows, ENDS, pa.int64())
 
 
@@ -248,8 +246,8 @@ def growth_of(
     """
     times = sorted(set(at_ms))
     rows = [
-        (*place, (end if offset < 0 else offset) - 1, at - 1)  # -1: there are no records that young
-        for place, (end, *offsets) in offsets_at(bootstrap, _places_of(state), times, properties)
+        (*partition, (end if offset < 0 else offset) - 1, at - 1)  # -1: there are no records that young
+        for partition, (end, *offsets) in offsets_at(bootstrap, _places_of(state), times, properties)
         for at, offset in zip(times, offsets, strict=True)
         if offset and end
     ]
@@ -259,7 +257,8 @@ def growth_of(
 def _with_times(spark: SparkSession, rows: Sequence[tuple[str, int, int, int | None]]) -> DataFrame:
     """Return a table with the columns TIMES, from timestamps in ms; one after Spark's last time is that."""
     in_us = [
-        (*place, None if timestamp is None else min(timestamp * 1000, _MOST_US)) for *place, timestamp in rows
+        (*position, None if timestamp is None else min(timestamp * 1000, _MOST_US))
+        for *position, timestamp in rows
     ]
     return _table(spark, in_us, TIMES, pa.timestamp("us", "UTC"))
 

@@ -117,11 +117,11 @@ def read_state(spark: SparkSession, path: str, version: int | None = None) -> Da
     MergeError if there is none.
     """
     folder = _Folder(spark, path)
-    found = folder.version(version)
-    if found.base is None:
+    state_version = folder.version(version)
+    if state_version.base is None:
         raise MergeError(f"{path} holds no state")
-    rows = folder.read(_names(found)).where(sf.col("log_offset").isNotNull())
-    if found.deltas:
+    rows = folder.read(_names(state_version)).where(sf.col("log_offset").isNotNull())
+    if state_version.deltas:
         return state.latest(rows)
     return rows.where(~sf.col("tombstone")).select(*schema.STATE_COLUMNS)
 
@@ -135,16 +135,16 @@ def _continued(raw: DataFrame, starts: Mapping[int, int]) -> DataFrame:
     """Exclude rows that were read before; damaged rows without an offset stay."""
     if not starts:
         return raw
-    known = sf.create_map(*(sf.lit(each) for pair in starts.items() for each in pair))
-    start = sf.coalesce(known[sf.col("log_partition")], sf.lit(0))
+    start_offsets = sf.create_map(*(sf.lit(number) for pair in starts.items() for number in pair))
+    start = sf.coalesce(start_offsets[sf.col("log_partition")], sf.lit(0))
     return raw.where((sf.col("log_offset") >= start) | sf.col("log_offset").isNull())
 
 
 def _ends(rows: DataFrame) -> tuple[dict[int, int], int]:
     """Return the next offsets to read by log partition, and the number of rows."""
     following = sf.least(sf.min("first_open"), sf.max("log_offset") + 1)
-    found = rows.groupBy("log_partition").agg(following.alias("next"), sf.count("*").alias("rows")).collect()
-    return {row["log_partition"]: row["next"] for row in found}, sum(row["rows"] for row in found)
+    ends = rows.groupBy("log_partition").agg(following.alias("next"), sf.count("*").alias("rows")).collect()
+    return {row["log_partition"]: row["next"] for row in ends}, sum(row["rows"] for row in ends)
 
 
 def _names(version: Version) -> list[str]:
@@ -186,7 +186,7 @@ class _Folder:
     def _list(self, path: str) -> list[str]:
         if not self._files.exists(self._path(path)):
             return []
-        return sorted(found.getPath().getName() for found in self._files.listStatus(self._path(path)))
+        return sorted(status.getPath().getName() for status in self._files.listStatus(self._path(path)))
 
     def versions(self) -> list[int]:
         """Return the numbers of all versions, the current one last."""
@@ -217,9 +217,11 @@ class _Folder:
         finally:
             stream.close()
         try:
-            found = json.loads(text)
-            offsets = {int(partition): int(offset) for partition, offset in found.pop("next_offsets").items()}
-            return Version(**{**found, "next_offsets": offsets, "deltas": tuple(found["deltas"])})
+            fields = json.loads(text)
+            offsets = {
+                int(partition): int(offset) for partition, offset in fields.pop("next_offsets").items()
+            }
+            return Version(**{**fields, "next_offsets": offsets, "deltas": tuple(fields["deltas"])})
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise MergeError(f"{name} is no version of a state: {error}") from error
 

@@ -168,9 +168,9 @@ def _ms(microseconds: int | None) -> int:
 
 def _of_log(raw: DataFrame, unreadable: str) -> DataFrame:
     """Return the last record of each key; offset keys of both versions are the same key."""
-    place = ["log_partition", "log_offset"]
+    position = ["log_partition", "log_offset"]
     names = ["group", "topic", "partition"]
-    columns = (*place, *names, "record_timestamp", "key", "value")
+    columns = (*position, *names, "record_timestamp", "key", "value")
     offsets = commits(raw, unreadable=unreadable, columns=columns)
     offsets = offsets.withColumn("other_key", sf.lit(None).cast("binary"))
     is_other = ~sf.col("kind").isin(schema.OFFSET, schema.CONTROL) & sf.col("key").isNotNull()
@@ -268,6 +268,6 @@ class _Segment:
         self._files.rename(self._temporary, name)
         columns = [[self._partition], [name], [self._records], [self._bytes]]
         return pa.RecordBatch.from_arrays(
-            [pa.array(*each) for each in zip(columns, _WRITTEN_SCHEMA.types, strict=True)],
+            [pa.array(*column) for column in zip(columns, _WRITTEN_SCHEMA.types, strict=True)],
             schema=_WRITTEN_SCHEMA,
         )

@@ -160,8 +160,8 @@ def _place(columns: list[str]) -> Column:
         ("position", "position"),
     ):
         if column in columns:
-            known = sf.concat(sf.lit(f"{words} "), sf.col(column).cast("string"))
-            said.append(known)
+            part = sf.concat(sf.lit(f"{words} "), sf.col(column).cast("string"))
+            said.append(part)
     where = sf.concat_ws(", ", *said)
     return sf.concat(
         sf.lit("a record of the offsets log cannot be read: "), where, sf.lit(": "), sf.col("error")
@@ -174,8 +174,8 @@ def _winners(rows: DataFrame) -> DataFrame:
     numbers = [sf.max_by(name, "log_offset").alias(name) for name in _NUMBERS]
     by_text = rows.groupBy(*KEY, *_TEXTS).agg(sf.max("log_offset").alias("log_offset"), *numbers, *first)
     row = sf.struct("log_offset", *_NUMBERS, *_TEXTS)
-    found = by_text.groupBy(*KEY).agg(sf.max_by(row, "log_offset").alias("row"), *first)
-    return found.select(*KEY, "row.*", *(name for name in ("first_open",) if name in rows.columns))
+    last_rows = by_text.groupBy(*KEY).agg(sf.max_by(row, "log_offset").alias("row"), *first)
+    return last_rows.select(*KEY, "row.*", *(name for name in ("first_open",) if name in rows.columns))
 
 
 def _winners_by_hash(rows: DataFrame, hashes: Sequence[Column] | None = None) -> DataFrame:
@@ -189,12 +189,12 @@ def _winners_by_hash(rows: DataFrame, hashes: Sequence[Column] | None = None) ->
     hashed = rows.select(
         "log_partition", "log_offset", first.alias("h1"), second.alias("h2"), third.alias("h3")
     )
-    found = hashed.groupBy("log_partition", "h1", "h2").agg(
+    by_hash = hashed.groupBy("log_partition", "h1", "h2").agg(
         sf.max("log_offset").alias("log_offset"), sf.min("h3").alias("lowest"), sf.max("h3").alias("highest")
     )
     shared = sf.raise_error(sf.lit("two keys of the offsets log have the same hash: do not read twice"))
     is_shared = sf.col("lowest") != sf.col("highest")
     offset = sf.when(is_shared, shared.cast("bigint")).otherwise(sf.col("log_offset"))
-    places = found.select("log_partition", offset.alias("log_offset"))
-    winners = rows.join(sf.broadcast(places), ["log_partition", "log_offset"], "left_semi")
+    positions = by_hash.select("log_partition", offset.alias("log_offset"))
+    winners = rows.join(sf.broadcast(positions), ["log_partition", "log_offset"], "left_semi")
     return winners.dropDuplicates(["log_partition", "log_offset"])  # of duplicate records

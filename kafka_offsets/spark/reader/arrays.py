@@ -48,25 +48,25 @@ def booleans(values: Booleans, valid: Booleans | None = None) -> pa.Array:
 
 def timestamps(milliseconds: Integers, valid: Booleans | None = None) -> pa.Array:
     """Return a column of timestamps; -1, and a value that does not fit 64 bits in microseconds, is null."""
-    known = milliseconds != -1
+    is_known = milliseconds != -1
     if valid is not None:
-        known &= valid
+        is_known &= valid
     low, high = (int(milliseconds.min()), int(milliseconds.max())) if len(milliseconds) else (0, 0)
     if high > _MOST_MS or low < -_MOST_MS:
         fits = (milliseconds <= _MOST_MS) & (milliseconds >= -_MOST_MS)
-        known &= fits
+        is_known &= fits
         milliseconds = np.where(fits, milliseconds, 0)
-    return integers(milliseconds * _US_PER_MS, TIMESTAMP, known)
+    return integers(milliseconds * _US_PER_MS, TIMESTAMP, is_known)
 
 
 def binaries(buffer: Any, start: Integers, length: Integers, valid: Booleans | None = None) -> pa.Array:
     """Return a column of the bytes at these places of a buffer; lengths where not `valid` must be 0."""
     count = len(start)
-    places = np.empty(2 * count + 1, np.int32)
-    places[0:-1:2] = start
-    np.add(start, length, out=places[1::2], casting="unsafe")
-    places[-1] = len(buffer)  # of no element; Arrow reads it
-    all_ = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(places), pa.py_buffer(buffer)])
+    bounds = np.empty(2 * count + 1, np.int32)
+    bounds[0:-1:2] = start
+    np.add(start, length, out=bounds[1::2], casting="unsafe")
+    bounds[-1] = len(buffer)  # of no element; Arrow reads it
+    all_ = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), pa.py_buffer(buffer)])
     taken = all_.take(_every_second(count))
     if valid is None:
         return taken
@@ -107,8 +107,8 @@ def _is_ascii(array: pa.Array) -> bool:
     end = int(np.frombuffer(offsets, np.int32)[len(array)])
     text = np.frombuffer(data, np.uint8, end)
     words = text[: end & ~7].view(np.uint64)
-    found = np.bitwise_or.reduce(words) if len(words) else np.uint64(0)
-    return not found & _ASCII_BITS and not (text[end & ~7 :] & 0x80).any()
+    bits = np.bitwise_or.reduce(words) if len(words) else np.uint64(0)
+    return not bits & _ASCII_BITS and not (text[end & ~7 :] & 0x80).any()
 
 
 def words(codes: npt.NDArray[Any], texts: list[str | None]) -> pa.Array:

@@ -35,12 +35,12 @@ def log_ranges(
     """
     errors: Refused = {}
     with _cluster(bootstrap, properties) as cluster:
-        found = cluster.log_ranges({topic for topic, _ in partitions}, errors)
+        ranges = cluster.log_ranges({topic for topic, _ in partitions}, errors)
     whole = {topic for topic, partition in errors if partition == WHOLE_TOPIC}
-    unknown = {place for place in errors if place[1] != WHOLE_TOPIC}
-    unknown |= {place for place in partitions if place[0] in whole}
+    unknown = {topic_partition for topic_partition in errors if topic_partition[1] != WHOLE_TOPIC}
+    unknown |= {topic_partition for topic_partition in partitions if topic_partition[0] in whole}
     _report(errors, refused)
-    return {**found, **dict.fromkeys(unknown)}
+    return {**ranges, **dict.fromkeys(unknown)}
 
 
 def _cluster(bootstrap: str, properties: Mapping[str, str] | None) -> ClusterClient:
@@ -71,10 +71,10 @@ def offsets_at(
     with _cluster(bootstrap, properties) as cluster:
         ranges = cluster.log_ranges({topic for topic, _ in partitions}, errors)
         _report(errors, None)
-        known = sorted(set(partitions) & ranges.keys())
-        found = [cluster.offsets_at(dict.fromkeys(known, at)) for at in times]
-    for partition in known:
-        yield partition, (ranges[partition].end, *(offsets[partition] for offsets in found))
+        known_partitions = sorted(set(partitions) & ranges.keys())
+        offsets_of_times = [cluster.offsets_at(dict.fromkeys(known_partitions, at)) for at in times]
+    for partition in known_partitions:
+        yield partition, (ranges[partition].end, *(offsets[partition] for offsets in offsets_of_times))
 
 
 def first_times(

@@ -140,15 +140,15 @@ def _places(column: pa.Array) -> tuple[memoryview, Integers, Integers]:
     """Return the bytes of a binary column, and the start and length of each element in them, -1 for null."""
     column = column.cast(pa.binary())
     _, offsets, data = column.buffers()
-    places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(
+    bounds = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(
         np.int64
     )
-    length = np.diff(places)
+    length = np.diff(bounds)
     if column.null_count:
         length[column.is_null().to_numpy(zero_copy_only=False)] = -1
-    first, last = (int(places[0]), int(places[-1])) if len(column) else (0, 0)
+    first, last = (int(bounds[0]), int(bounds[-1])) if len(column) else (0, 0)
     content = memoryview(b"" if data is None else data)[first:last]
-    return content, places[:-1] - first, length
+    return content, bounds[:-1] - first, length
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -168,10 +168,10 @@ def choose(records: RecordColumns, keep: Booleans) -> RecordColumns:
 def of_kinds(records: RecordColumns, kinds: frozenset[str], heads: Integers) -> Booleans:
     """Return which records are of one of these kinds; `heads` is the result of `key_heads`."""
     if kinds == OFFSETS:
-        found: Booleans = is_offset(heads)
-        found &= records.key_length >= 2
+        is_chosen: Booleans = is_offset(heads)
+        is_chosen &= records.key_length >= 2
         control = _control(records)
-        return found if control is None else found & ~control
+        return is_chosen if control is None else is_chosen & ~control
     chosen: Booleans = np.array([kind in kinds for kind in _KIND_NAMES])
     return chosen[_kinds(records, heads)]
 
@@ -187,11 +187,11 @@ def _kinds(records: RecordColumns, heads: Integers) -> npt.NDArray[np.int8]:
     unknown = (records.key_length < 2) | (versions < 0) | (versions > _NO_KEY)
     if unknown.any():
         versions[unknown] = _NO_KEY
-    found: npt.NDArray[np.int8] = _KIND_OF_TYPE.take(versions)
+    codes: npt.NDArray[np.int8] = _KIND_OF_TYPE.take(versions)
     control = _control(records)
     if control is not None:
-        found[control] = _CONTROL_CODE
-    return found
+        codes[control] = _CONTROL_CODE
+    return codes
 
 
 class _Rows:
@@ -284,48 +284,48 @@ class _Rows:
         return self._usual if besides is None else self._usual & besides
 
     def _patched(
-        self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None
+        self, name: str, values: npt.NDArray[Any] | None, valid: Booleans | None
     ) -> tuple[npt.NDArray[Any], Booleans | None]:
         """Return a column of numbers that includes the other rows, and which rows are not null.
 
         values  of usual offsets, None if they have none
         """
         if values is None:
-            values, known = np.zeros(self._count, np.int64), np.zeros(self._count, np.bool_)
+            values, valid = np.zeros(self._count, np.int64), np.zeros(self._count, np.bool_)
         rows = [(index, row[name]) for index, row in self._rows if row.get(name) is not None]
-        if rows and known is not None:
-            places = [index for index, _ in rows]
-            values, known = values.astype(np.int64), known.copy()
-            values[places] = np.array([value for _, value in rows], np.int64)
-            known[places] = True
-        return values, known
+        if rows and valid is not None:
+            indexes = [index for index, _ in rows]
+            values, valid = values.astype(np.int64), valid.copy()
+            values[indexes] = np.array([value for _, value in rows], np.int64)
+            valid[indexes] = True
+        return values, valid
 
     def _integer(
-        self, name: str, values: npt.NDArray[Any] | None = None, known: Booleans | None = None
+        self, name: str, values: npt.NDArray[Any] | None = None, valid: Booleans | None = None
     ) -> pa.Array:
-        values, known = self._patched(name, values, known)
-        return arrays.integers(values, schema.BY_NAME[name].type, known)
+        values, valid = self._patched(name, values, valid)
+        return arrays.integers(values, schema.BY_NAME[name].type, valid)
 
-    def _time(self, name: str, values: npt.NDArray[Any] | None, known: Booleans | None) -> pa.Array:
-        values, known = self._patched(name, values, known)
-        return arrays.timestamps(values, known)
+    def _time(self, name: str, values: npt.NDArray[Any] | None, valid: Booleans | None) -> pa.Array:
+        values, valid = self._patched(name, values, valid)
+        return arrays.timestamps(values, valid)
 
-    def _text(self, name: str, start: Integers, length: Integers, known: Booleans | None) -> pa.Array:
+    def _text(self, name: str, start: Integers, length: Integers, valid: Booleans | None) -> pa.Array:
         """Return a text column: slices of the buffer for usual offsets, and the text of the other rows."""
         buffer: Any = self._records.buffer
-        if self._all_usual or known is None:
-            return arrays.strings(buffer, start, length, known)
-        start, length = start * known, length * known
+        if self._all_usual or valid is None:
+            return arrays.strings(buffer, start, length, valid)
+        start, length = start * valid, length * valid
         texts = [(index, row[name].encode()) for index, row in self._rows if row.get(name) is not None]
         if texts:
-            places = [index for index, _ in texts]
+            indexes = [index for index, _ in texts]
             lengths = np.array([len(text) for _, text in texts], np.int64)
-            start[places] = len(buffer) + np.cumsum(lengths) - lengths
-            length[places] = lengths
-            known = known.copy()
-            known[places] = True
+            start[indexes] = len(buffer) + np.cumsum(lengths) - lengths
+            length[indexes] = lengths
+            valid = valid.copy()
+            valid[indexes] = True
             buffer = b"".join((buffer, *(text for _, text in texts), bytes(PADDING)))
-        return arrays.strings(buffer, start, length, known)
+        return arrays.strings(buffer, start, length, valid)
 
     def _rare_text(self, name: str) -> pa.Array:
         """Return a text column that no offset has."""
@@ -362,10 +362,10 @@ class _Rows:
         return self._version(self._records.value_start, self._records.value_length)
 
     def _version(self, start: Integers, length: Integers) -> pa.Array:
-        known = length >= 2
+        has_version = length >= 2
         if self._is_control is not None:
-            known &= ~self._is_control
-        return arrays.integers(words(self._records.buffer, start, ">i2"), pa.int32(), known)
+            has_version &= ~self._is_control
+        return arrays.integers(words(self._records.buffer, start, ">i2"), pa.int32(), has_version)
 
     def _make_tombstone(self) -> pa.Array:
         deleted = self._records.value_length < 0
@@ -389,13 +389,15 @@ class _Rows:
         return self._integer("committed_offset", self._values.offset, self._committed())
 
     def _make_leader_epoch(self) -> pa.Array:
-        epoch, known = self._values.leader_epoch, self._committed()
+        epoch, is_committed = self._values.leader_epoch, self._committed()
         has_epoch = epoch != -1
-        return self._integer("leader_epoch", epoch, has_epoch if known is None else known & has_epoch)
+        return self._integer(
+            "leader_epoch", epoch, has_epoch if is_committed is None else is_committed & has_epoch
+        )
 
     def _make_metadata(self) -> pa.Array:
-        found = self._values
-        return self._text("metadata", found.metadata_start, found.metadata_length, self._committed())
+        values = self._values
+        return self._text("metadata", values.metadata_start, values.metadata_length, self._committed())
 
     def _make_commit_timestamp(self) -> pa.Array:
         return self._time("commit_timestamp", self._values.commit_timestamp, self._committed())
@@ -404,11 +406,11 @@ class _Rows:
         return self._time("expire_timestamp", self._values.expire_timestamp, self._committed())
 
     def _make_topic_id(self) -> pa.Array:
-        ids, known = topic_ids(self._records.buffer, self._values.id_start), self._committed()
+        ids, is_committed = topic_ids(self._records.buffer, self._values.id_start), self._committed()
         if ids is None:
             made = arrays.repeated(None, self._count)
         else:
-            high, low = ids if known is None else (ids[0] * known, ids[1] * known)
+            high, low = ids if is_committed is None else (ids[0] * is_committed, ids[1] * is_committed)
             made = arrays.topic_ids(high, low)
         late = [(index, row["topic_id"]) for index, row in self._rows if "topic_id" in row]
         if not late:
@@ -448,14 +450,14 @@ class _Rows:
         return arrays.words(self._outcomes[self._records.batch], OUTCOMES)
 
     def _make_key(self) -> pa.Array:
-        known = self._records.key_length >= 0
+        valid = self._records.key_length >= 0
         length = np.maximum(self._records.key_length, 0)
-        return arrays.binaries(self._records.buffer, self._records.key_start, length, known)
+        return arrays.binaries(self._records.buffer, self._records.key_start, length, valid)
 
     def _make_value(self) -> pa.Array:
-        known = self._records.value_length >= 0
+        valid = self._records.value_length >= 0
         length = np.maximum(self._records.value_length, 0)
-        return arrays.binaries(self._records.buffer, self._records.value_start, length, known)
+        return arrays.binaries(self._records.buffer, self._records.value_start, length, valid)
 
     def _make_file(self) -> pa.Array:
         return arrays.repeated(self._source.file, self._count)

@@ -91,8 +91,8 @@ class FileReader:
         damaged = self._claimed(position)
         following = None if damaged is None else damaged.position + damaged.size
         if following is None or not (following == self._file.size or self._claimed(following)):
-            found = following_batch(self._file, position, self._is_possible, is_last=self._is_last)
-            damaged, following = None, self._file.size if found is None else found.position
+            next_batch = following_batch(self._file, position, self._is_possible, is_last=self._is_last)
+            damaged, following = None, self._file.size if next_batch is None else next_batch.position
         self.position = following
         self.damage_offset = max(self.end_offset, self._damage_end)
         if damaged is not None:
@@ -130,11 +130,11 @@ def following_batch(
     is_last      whether this is the last segment of its log: there is no next batch if the file ends within the one at
                  `position`, unless its checksum is that of the bytes before the next one, and only its length is wrong
     """
-    found = find_batch(file, position + 1, file.size, is_possible)
-    if found is None or not (is_last and _is_unfinished(file, position, is_possible)):
-        return found
-    size = found.position - position
-    return found if has_valid_crc(file.read(position, size), 0, size) else None
+    next_batch = find_batch(file, position + 1, file.size, is_possible)
+    if next_batch is None or not (is_last and _is_unfinished(file, position, is_possible)):
+        return next_batch
+    size = next_batch.position - position
+    return next_batch if has_valid_crc(file.read(position, size), 0, size) else None
 
 
 def _is_unfinished(file: File, position: int, is_possible: Callable[[BatchAt], bool]) -> bool:

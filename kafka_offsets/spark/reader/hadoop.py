@@ -79,18 +79,18 @@ def read_log(spark: SparkSession, path: str, **given: str) -> DataFrame:
         raise OptionError(
             f"{', '.join(_REFUSED)} and storageOptions are for the data source, not for read_log"
         )
-    found = _find(spark, path)
+    segments_of_log = _find(spark, path)
     ranges: dict[str, _Range] = {}
-    for partition, all_ in found.items():
+    for partition, all_ in segments_of_log.items():
         start, stop = asked.start.get(partition), asked.stop.get(partition)
         for segment in segments.overlapping(all_, start, stop):
             ranges[segment.path] = _Range(segment, start, stop)
     columns = [column.name for column in asked.query.columns]
     if not ranges:
         return spark.createDataFrame([], schema.ddl(columns))
-    known = _later_outcomes(spark, found, ranges) if _matters(asked.query) else {}
+    later_outcomes = _later_outcomes(spark, segments_of_log, ranges) if _matters(asked.query) else {}
     files = _content(spark, list(ranges))
-    return files.mapInArrow(_Decode(asked.query, ranges, known), schema.ddl(columns))
+    return files.mapInArrow(_Decode(asked.query, ranges, later_outcomes), schema.ddl(columns))
 
 
 def is_known(spark: SparkSession, path: str) -> bool:
@@ -121,20 +121,20 @@ def _find(spark: SparkSession, path: str) -> dict[int, list[SegmentAt]]:
         if error.getCondition() == "PATH_NOT_FOUND":
             raise segments.no_segments(path) from error
         raise
-    found: dict[int, list[SegmentAt]] = {}
+    segments_of_log: dict[int, list[SegmentAt]] = {}
     for name in sorted(_uniform(unquote(name)) for name in names):
         segment = segments.segment_named(name, 1)
         if segment is None:
             continue
-        others = found.setdefault(segment.log_partition, [])
+        others = segments_of_log.setdefault(segment.log_partition, [])
         if others and others[0].path.rpartition("/")[0] != name.rpartition("/")[0]:
             raise NoLogError(
                 f"{path}: partition {segment.log_partition} is there twice: {others[0].path}, {name}"
             )
         others.append(segment)
-    if not found:
+    if not segments_of_log:
         raise segments.no_segments(path)
-    return {partition: segments.in_order(all_) for partition, all_ in sorted(found.items())}
+    return {partition: segments.in_order(all_) for partition, all_ in sorted(segments_of_log.items())}
 
 
 def _uniform(path: str) -> str:
@@ -209,9 +209,9 @@ def _markers(
     file: LoadedFile, segment: SegmentAt, later: Mapping[int, int], position: int
 ) -> Iterator[TransactionEnd]:
     """Yield the markers from a position in a segment on, and those of later segments that matter."""
-    for data, found in segments.headers(file, position, segment.base_offset, is_last=segment.is_last):
-        yield from outcomes.markers_of(data, found)
-    yield from (TransactionEnd(_AFTER_ALL, *each) for each in later.items())
+    for data, batches in segments.headers(file, position, segment.base_offset, is_last=segment.is_last):
+        yield from outcomes.markers_of(data, batches)
+    yield from (TransactionEnd(_AFTER_ALL, *item) for item in later.items())
 
 
 _AFTER_ALL = (1 << 63) - 1
@@ -225,10 +225,10 @@ def _matters(query: Query) -> bool:
 
 
 def _later_outcomes(
-    spark: SparkSession, found: Mapping[int, list[SegmentAt]], ranges: Mapping[str, _Range]
+    spark: SparkSession, segments_of_log: Mapping[int, list[SegmentAt]], ranges: Mapping[str, _Range]
 ) -> Outcomes:
     """Return the outcomes of the transactions that end after the segment of their records."""
-    chosen = [all_[_first(all_, ranges) :] for all_ in found.values()]
+    chosen = [all_[_first(all_, ranges) :] for all_ in segments_of_log.values()]
     chosen = [all_ for all_ in chosen if len(all_) > 1]
     if not chosen:
         return {}
@@ -285,12 +285,12 @@ def _ends(last: frozenset[str], batches: Iterator[pa.RecordBatch]) -> Iterator[p
         markers: dict[int, list[TransactionEnd]] = {}
         segment = segments.segment_named(file.path, file.size)
         assert segment is not None
-        for data, found in segments.headers(file, 0, segment.base_offset, is_last=file.path in last):
-            chosen = found.is_transactional & ~found.is_control
+        for data, headers in segments.headers(file, 0, segment.base_offset, is_last=file.path in last):
+            chosen = headers.is_transactional & ~headers.is_control
             written |= zip(
-                found.producer_id[chosen].tolist(), found.base_offset[chosen].tolist(), strict=True
+                headers.producer_id[chosen].tolist(), headers.base_offset[chosen].tolist(), strict=True
             )
-            for marker in outcomes.markers_of(data, found):
+            for marker in outcomes.markers_of(data, headers):
                 markers.setdefault(marker.producer_id, []).append(marker)
         rows = []
         for producer_id in written.keys() | markers.keys():

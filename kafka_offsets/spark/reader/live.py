@@ -136,16 +136,19 @@ class OffsetsTopic:
         for partition in self.partitions():
             asked.setdefault(self._leaders[partition], []).append(partition)
         made = messages.ListOffsetsRequest
-        found = {}
+        offsets = {}
         for address, partitions in asked.items():
             listed = [made.ListOffsetsPartition(partition, timestamp=when) for partition in partitions]
             request = made(-1, isolation, [made.ListOffsetsTopic(TOPIC, listed)])
             response = self._connection(address).call(request, _LIST_OFFSETS_VERSION)
-            for each in response.topics[0].partitions:
-                if each.error_code:
-                    raise RefusedError(f"offsets of {TOPIC}-{each.partition_index}", each.error_code)
-                found[each.partition_index] = each.offset
-        return dict(sorted(found.items()))
+            for partition_response in response.topics[0].partitions:
+                if partition_response.error_code:
+                    raise RefusedError(
+                        f"offsets of {TOPIC}-{partition_response.partition_index}",
+                        partition_response.error_code,
+                    )
+                offsets[partition_response.partition_index] = partition_response.offset
+        return dict(sorted(offsets.items()))
 
     def fetch(self, partition: int, offset: int, *, limit: int | None = None) -> Iterator[bytes]:
         """Yield whole batches, from the one that holds `offset` to the high watermark, or to a limit.
@@ -168,31 +171,33 @@ class OffsetsTopic:
 
     def _fetch(self, partition: int, offset: int) -> Any:
         made = messages.FetchRequest
-        wanted = made.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+        fetch_partition = made.FetchPartition(
+            partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES
+        )
         request = made(
             replica_id=-1,
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=0,
             max_bytes=_FETCH_BYTES,
             isolation_level=_UNCOMMITTED,
-            topics=[made.FetchTopic(TOPIC, partitions=[wanted])],
+            topics=[made.FetchTopic(TOPIC, partitions=[fetch_partition])],
         )
 
         def attempt() -> Any:
             """Send the request to the leader."""
             connection = self._connection(self._leader(partition))
             version = min(connection.latest_version(_FETCH), _FETCH_VERSION)
-            found = connection.call(request, version).responses[0].partitions[0]
-            if found.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            partition_response = connection.call(request, version).responses[0].partitions[0]
+            if partition_response.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise LostRecordsError(
                     f"{TOPIC}-{partition}: offset {offset} is not in the log any more; "
-                    f"it goes from {found.log_start_offset} to {found.high_watermark}"
+                    f"it goes from {partition_response.log_start_offset} to {partition_response.high_watermark}"
                 )
-            if found.error_code:
+            if partition_response.error_code:
                 raise RefusedError(
-                    f"records of {TOPIC}-{partition} from offset {offset} on", found.error_code
+                    f"records of {TOPIC}-{partition} from offset {offset} on", partition_response.error_code
                 )
-            return found
+            return partition_response
 
         return self._retrying(attempt)
 
@@ -207,7 +212,7 @@ class OffsetsTopic:
         made = messages.MetadataRequest
         broker = connect_to_any(self._settings.addresses, self._connection)
         response = broker.call(made([made.Topic(name=TOPIC)], False), _METADATA_VERSION)
-        brokers = {each.node_id: (each.host, each.port) for each in response.brokers}
+        brokers = {node.node_id: (node.host, node.port) for node in response.brokers}
         (topic,) = response.topics
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return

@@ -95,15 +95,15 @@ def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Op
     fields  the schema that Spark expects of the reader: the user's, or the one that follows from the options, which
             None and an empty one are too
     """
-    known = {name.lower(): name for name in NAMES}
+    option_names = {name.lower(): name for name in NAMES}
     values: dict[str, str] = {}
     security: dict[str, str] = {}
     for name, value in given.items():
         key = name.lower().removeprefix("kafka.")
         if key.startswith(PREFIXES):
             security[key] = value
-        elif key in known:
-            values[known[key]] = value
+        elif key in option_names:
+            values[option_names[key]] = value
         else:
             raise OptionError(f"consumer_offsets has no option {name!r}; it has {', '.join(NAMES)}")
     if ("path" in values) == ("bootstrap.servers" in values):
@@ -116,7 +116,7 @@ def parse(given: Mapping[str, str], fields: Sequence[Field] | None = None) -> Op
     stop, _ = _offsets(values, "endingOffsets", "latest")
     columns = _of_schema(values, fields, _columns(values, mode, needs))
     return Options(
-        names=tuple(each.name for each in fields or columns),
+        names=tuple(schema_field.name for schema_field in fields or columns),
         query=Query(
             columns=columns,
             mode=mode,
@@ -144,8 +144,8 @@ def _one_of(values: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> s
     return value
 
 
-def _wrong(values: Mapping[str, str], name: str, wanted: str) -> OptionError:
-    return OptionError(f"option {name!r} is {values[name]!r}, not {wanted}")
+def _wrong(values: Mapping[str, str], name: str, expected: str) -> OptionError:
+    return OptionError(f"option {name!r} is {values[name]!r}, not {expected}")
 
 
 def _words(values: Mapping[str, str], name: str) -> list[str]:
@@ -202,7 +202,7 @@ def _of_schema(
     """Return the columns of the schema that Spark expects; `chosen` are those that follow from the options."""
     if not fields:
         return chosen
-    names = [each.name for each in fields]
+    names = [schema_field.name for schema_field in fields]
     if [name.lower() for name in names] != [column.name for column in chosen]:
         for option in ("columns", "pipeline"):
             if option in values:
@@ -213,10 +213,10 @@ def _of_schema(
         columns = schema.select(names)
     except ValueError as error:
         raise OptionError(f"the schema: {error}") from error
-    for name, given, is_nullable in fields:
-        wanted = schema.spark_type(name.lower())
-        if given != wanted:
-            raise OptionError(f"the schema: column {name!r} has the type {wanted}, not {given}")
+    for name, spark_type, is_nullable in fields:
+        expected_type = schema.spark_type(name.lower())
+        if spark_type != expected_type:
+            raise OptionError(f"the schema: column {name!r} has the type {expected_type}, not {spark_type}")
         if not is_nullable:
             raise OptionError(f"the schema: column {name!r} is NOT NULL; rows with an error have nulls")
     return columns
@@ -248,7 +248,7 @@ def _kinds(values: Mapping[str, str], mode: str, needs: list[schema.Need]) -> fr
 def _offsets(values: Mapping[str, str], name: str, *allowed: str) -> tuple[dict[int, int], bool]:
     """Return offsets by log partition, and whether the value is the second allowed word."""
     text = values.get(name, allowed[0])
-    wanted = (
+    expected = (
         f"{' or '.join(map(repr, allowed))}, or JSON such as " + '{"0": 1234} of offsets by log partition'
     )
     if text.lower() in allowed:
@@ -257,11 +257,11 @@ def _offsets(values: Mapping[str, str], name: str, *allowed: str) -> tuple[dict[
         read = json.loads(text)
         offsets = {int(partition): offset for partition, offset in read.items()}
     except (ValueError, AttributeError) as error:
-        raise _wrong(values, name, wanted) from error
+        raise _wrong(values, name, expected) from error
     if not all(
         type(offset) is int and offset >= 0 and partition >= 0 for partition, offset in offsets.items()
     ):
-        raise _wrong(values, name, wanted)
+        raise _wrong(values, name, expected)
     return offsets, False
 
 

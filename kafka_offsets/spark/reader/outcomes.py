@@ -70,7 +70,7 @@ def of_batches(records: RecordColumns, ahead: Ahead) -> npt.NDArray[np.int8] | N
     outcomes = np.zeros(len(batches.position), np.int8)
     last = batches.base_offset + batches.last_offset_delta
     markers = dict(_marker_batches(records))
-    known: dict[int, int] = {}
+    last_outcomes: dict[int, int] = {}
     producers = batches.producer_id[chosen].tolist()
     is_control = batches.is_control[chosen].tolist()
     ends = last[chosen].tolist()
@@ -80,11 +80,11 @@ def of_batches(records: RecordColumns, ahead: Ahead) -> npt.NDArray[np.int8] | N
     ):
         if control:
             if index in markers:
-                known[producer_id] = outcomes[index] = markers[index]
+                last_outcomes[producer_id] = outcomes[index] = markers[index]
             continue
-        if producer_id not in known:
-            known[producer_id] = ahead.outcome(producer_id, max(end, offset))
-        outcomes[index] = known[producer_id]
+        if producer_id not in last_outcomes:
+            last_outcomes[producer_id] = ahead.outcome(producer_id, max(end, offset))
+        outcomes[index] = last_outcomes[producer_id]
     return outcomes
 
 
@@ -107,8 +107,8 @@ def markers_of(data: bytes, batches: BatchColumns) -> Iterator[TransactionEnd]:
     for index in np.flatnonzero(batches.is_control & batches.is_transactional).tolist():
         at = int(batches.position[index]) - start
         try:
-            found = read_records(data[at : at + int(batches.size[index])])
-            for record in found:
+            markers = read_records(data[at : at + int(batches.size[index])])
+            for record in markers:
                 outcome = _MARKERS.get(control_type(record))
                 if outcome is not None:
                     yield TransactionEnd(record.offset, int(batches.producer_id[index]), outcome)

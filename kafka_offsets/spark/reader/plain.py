@@ -89,8 +89,8 @@ def _of_value(kind: str, value: bytes) -> Row:
     read: Any = messages.decode_value(cls, value, f"a value of kind {kind}")
     if kind == GROUP:
         count = len(read.members)
-        found: Row = {"generation": read.generation, "protocol_type": read.protocol_type, "members": count}
-        return found if count else found | {"state": "Empty"}
+        fields: Row = {"generation": read.generation, "protocol_type": read.protocol_type, "members": count}
+        return fields if count else fields | {"state": "Empty"}
     row: Row = {}
     for name in ("epoch", "assignment_epoch", "member_epoch"):
         if hasattr(read, name):

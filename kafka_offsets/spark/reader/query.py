@@ -106,18 +106,18 @@ class Rows:
 
     def add(self, records: RecordColumns, ahead: outcomes.Ahead) -> Iterator[pa.RecordBatch]:
         """Yield the rows that are ready."""
-        found = outcomes.of_batches(records, ahead)
+        batch_outcomes = outcomes.of_batches(records, ahead)
         heads = None if self._query.kinds is None else key_heads(records)
-        keep = self._wanted(records, found, heads)
+        keep = self._wanted(records, batch_outcomes, heads)
         if not keep.all():
             records = columnar.choose(records, keep)
             heads = None if heads is None else heads[keep]
         if not len(records.offset):
             return
         if self._query.mode == ALL:
-            yield from self._decode(records, found, heads)
+            yield from self._decode(records, batch_outcomes, heads)
             return
-        self._held.append((records, found))
+        self._held.append((records, batch_outcomes))
         self._held_bytes += len(records.buffer)
         if self._held_bytes > HELD_BYTES:
             yield from self.finish()
@@ -125,29 +125,29 @@ class Rows:
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the remaining rows at the end of the records."""
         held, self._held, self._held_bytes = self._held, [], 0
-        kept = [self._lasting(records, found) for records, found in reversed(held)]
-        for (records, found), keep in zip(held, reversed(kept), strict=True):
+        kept = [self._lasting(records, batch_outcomes) for records, batch_outcomes in reversed(held)]
+        for (records, batch_outcomes), keep in zip(held, reversed(kept), strict=True):
             if keep.any():
-                yield from self._decode(columnar.choose(records, keep), found)
+                yield from self._decode(columnar.choose(records, keep), batch_outcomes)
 
-    def _lasting(self, records: RecordColumns, found: Outcomes | None) -> Booleans:
+    def _lasting(self, records: RecordColumns, batch_outcomes: Outcomes | None) -> Booleans:
         """Return which records no later one replaces.
 
         Those that are no offsets, and those of aborted and open transactions, replace nothing and are not replaced.
         """
         chosen = columnar.of_kinds(records, OFFSETS, key_heads(records))
-        if found is not None:
-            chosen &= found[records.batch] < outcomes.ABORTED
+        if batch_outcomes is not None:
+            chosen &= batch_outcomes[records.batch] < outcomes.ABORTED
         return self._latest.winners(records, chosen) | ~chosen
 
     def _decode(
-        self, records: RecordColumns, found: Outcomes | None, heads: Integers | None = None
+        self, records: RecordColumns, batch_outcomes: Outcomes | None, heads: Integers | None = None
     ) -> Iterator[pa.RecordBatch]:
-        made = columnar.decode(records, self._query.columns, self._source, found, heads)
+        made = columnar.decode(records, self._query.columns, self._source, batch_outcomes, heads)
         yield from columnar.slices(made)
 
     def _wanted(
-        self, records: RecordColumns, found: Outcomes | None, heads: Integers | None
+        self, records: RecordColumns, batch_outcomes: Outcomes | None, heads: Integers | None
     ) -> npt.NDArray[np.bool_]:
         keep = np.ones(len(records.offset), np.bool_)
         if self._start is not None:
@@ -157,8 +157,8 @@ class Rows:
         if self._query.committed:
             batches = records.batches
             dropped = batches.is_control
-            if found is not None:
-                dropped = dropped | (found >= outcomes.ABORTED)
+            if batch_outcomes is not None:
+                dropped = dropped | (batch_outcomes >= outcomes.ABORTED)
             if dropped.any():
                 keep &= ~dropped[records.batch]
         if self._query.kinds is not None and heads is not None:

@@ -192,12 +192,12 @@ NEEDS = {
 def select(names: Iterable[str]) -> tuple[Column, ...]:
     """Return columns by their names, in any case and in that order. ValueError for an unknown or repeated name."""
     chosen: dict[str, Column] = {}
-    for given in names:
-        name = given.lower()
+    for column_name in names:
+        name = column_name.lower()
         if name not in BY_NAME:
-            raise ValueError(f"no column {given!r}; there are {', '.join(BY_NAME)}")
+            raise ValueError(f"no column {column_name!r}; there are {', '.join(BY_NAME)}")
         if name in chosen:
-            raise ValueError(f"column {given!r} is named twice")
+            raise ValueError(f"column {column_name!r} is named twice")
         chosen[name] = BY_NAME[name]
     if not chosen:
         raise ValueError("no column is named")

@@ -147,17 +147,18 @@ def find(path: str, storage_options: dict[str, Any] | None = None) -> dict[int, 
     """
     fs, root = fsspec.core.url_to_fs(path, **(storage_options or {}))
     folders = sorted(fs.glob(root)) if any(sign in root for sign in "*?[") else [root]
-    found: dict[int, list[SegmentAt]] = {}
+    segments_of_log: dict[int, list[SegmentAt]] = {}
     for folder in folders:
         for partition, segments in _find_in(fs, folder.rstrip("/")):
-            if partition in found:
+            if partition in segments_of_log:
                 raise NoLogError(
-                    f"{path}: partition {partition} is there twice: {found[partition][0].path}, {segments[0].path}"
+                    f"{path}: partition {partition} is there twice: "
+                    f"{segments_of_log[partition][0].path}, {segments[0].path}"
                 )
-            found[partition] = segments
-    if not found:
+            segments_of_log[partition] = segments
+    if not segments_of_log:
         raise no_segments(path)
-    return dict(sorted(found.items()))
+    return dict(sorted(segments_of_log.items()))
 
 
 def no_segments(path: str) -> NoLogError:
@@ -312,10 +313,10 @@ def headers(
             raise
         except StorageError as error:  # the reader of that segment reports it in a row
             at = position if error.position is None else error.position
-            found = following_batch(file, at, partial(_is_possible, first_offset), is_last=is_last)
-            if found is None:
+            next_batch = following_batch(file, at, partial(_is_possible, first_offset), is_last=is_last)
+            if next_batch is None:
                 return
-            position = found.position
+            position = next_batch.position
         else:
             return
 
@@ -423,9 +424,9 @@ def _overlap(
     """Return a row for the batches of a segment whose offsets the next segment also has."""
     ends = batches.base_offset + batches.last_offset_delta
     first = int(np.argmax(ends >= next_offset))
-    found, position = int(ends[first]), int(batches.position[first])
+    end_offset, position = int(ends[first]), int(batches.position[first])
     error = (
-        f"segments overlap: offset {found} found, and the next segment begins at {next_offset}: bytes "
+        f"segments overlap: offset {end_offset} found, and the next segment begins at {next_offset}: bytes "
         f"{position} to {segment.size - 1} are skipped"
     )
     row = {

@@ -43,11 +43,14 @@ class SegmentLog:
 
     def begin(self) -> dict[int, int]:
         """Return the first offset of each log partition."""
-        return {partition: found[0].base_offset for partition, found in self._find().items()}
+        return {partition: log_segments[0].base_offset for partition, log_segments in self._find().items()}
 
     def end(self) -> dict[int, int]:
         """Return the offset after the last whole batch of each log partition."""
-        return {partition: self._end_of(partition, found[-1]) for partition, found in self._find().items()}
+        return {
+            partition: self._end_of(partition, log_segments[-1])
+            for partition, log_segments in self._find().items()
+        }
 
     def stops(self, start: Mapping[int, int], end: Mapping[int, int], most: int | None) -> dict[int, int]:
         """Return where a step ends, at `end` or before: after a batch, and where no transaction of the step is open.
@@ -58,11 +61,12 @@ class SegmentLog:
         """
         if most is None and not self._committed:
             return dict(end)
-        found = self._find()
+        segments_of_log = self._find()
         left = {partition: offset - start.get(partition, 0) for partition, offset in end.items()}
         walks = {
             partition: _Walk(
-                offset - left[partition], self._ends(found[partition], offset - left[partition], offset)
+                offset - left[partition],
+                self._ends(segments_of_log[partition], offset - left[partition], offset),
             )
             for partition, offset in end.items()
             if left[partition] > 0
@@ -77,8 +81,8 @@ class SegmentLog:
     def plan(self, start: Mapping[int, int], stop: Mapping[int, int], split_bytes: int) -> list[list[Run]]:
         """Divide the records between these offsets among readers."""
         growing = {
-            partition: found
-            for partition, found in self._find().items()
+            partition: log_segments
+            for partition, log_segments in self._find().items()
             if stop.get(partition, 0) > start.get(partition, 0)
         }
         shares = segments.plan(growing, split_bytes, dict(start), dict(stop))
@@ -101,11 +105,13 @@ class SegmentLog:
         self._seen[partition] = seen
         return seen.end_offset
 
-    def _ends(self, found: list[SegmentAt], start: int, end: int) -> Iterator[tuple[Integers, Integers]]:
+    def _ends(
+        self, log_segments: list[SegmentAt], start: int, end: int
+    ) -> Iterator[tuple[Integers, Integers]]:
         """Yield the offsets at which a step from `start` may end, in order, and how many records are before each."""
         open_: set[int] = set()
         count = 0
-        for segment in segments.overlapping(found, start, end):
+        for segment in segments.overlapping(log_segments, start, end):
             file, position, first_offset = SegmentFile(self._fs, segment), 0, segment.base_offset
             is_last = segment.is_last
             if start > first_offset:

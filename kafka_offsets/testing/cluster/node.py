@@ -57,8 +57,10 @@ class ClusterNode(InspectedServer):
         self._membership: InProcessMembership
         self._on_turn = on_turn
         self._postponed: list[Callable[[], None]] = []
-        given = frozenset({*config.given, "node.id"})
-        super().__init__(replace(config, node_id=node_id, given=given), files, clock, recorder, consumption)
+        given_keys = frozenset({*config.given, "node.id"})
+        super().__init__(
+            replace(config, node_id=node_id, given=given_keys), files, clock, recorder, consumption
+        )
 
     def new_core(self, files: Files | None) -> BrokerCore:
         """Make the broker of this node; it takes part from `join` on."""

@@ -215,8 +215,8 @@ class ClusterServer:
 
     def _check_known(self, node_id: int) -> None:
         if node_id not in self.metadata.broker_ids:
-            known = ", ".join(map(str, self.metadata.broker_ids))
-            raise ValueError(f"there is no node {node_id}, only {known}")
+            node_ids = ", ".join(map(str, self.metadata.broker_ids))
+            raise ValueError(f"there is no node {node_id}, only {node_ids}")
 
     def _awake(self, node_id: int) -> ClusterNode:
         server = self._node(node_id)
@@ -356,10 +356,10 @@ class ClusterServer:
 
     def state(self, topic: str, index: int) -> PartitionState:
         """Return the state of a partition. ValueError if it does not exist."""
-        found = self.metadata.image.state(topic, index)
-        if found is None:
+        partition_state = self.metadata.image.state(topic, index)
+        if partition_state is None:
             raise ValueError(f"there is no partition {topic}-{index}")
-        return found
+        return partition_state
 
     def home(self, key: str, *, is_transactional: bool) -> tuple[str, int]:
         """Return the topic and the partition of a group or a transactional id; create the topic if it is missing."""
@@ -388,7 +388,11 @@ class ClusterServer:
     def led(self, core: BrokerCore, results: dict[tuple[str, int], T]) -> dict[tuple[str, int], T]:
         """Return the results of the partitions that a broker leads."""
         node_id = core.broker.node.id
-        return {place: each for place, each in results.items() if self.state(*place).leader == node_id}
+        return {
+            partition: result
+            for partition, result in results.items()
+            if self.state(*partition).leader == node_id
+        }
 
     def _leading(self, topic: str, index: int) -> BrokerCore:
         leader = self.metadata.image.leader(topic, index)
@@ -405,7 +409,11 @@ class ClusterServer:
             replicas = state.replicas
             start = replicas.index(state.leader) + 1 if state.leader in replicas else 0
             turned = replicas[start:] + replicas[:start]
-            up = [each for each in turned if each != state.leader and self.metadata.image.is_up(each)]
+            up = [
+                replica
+                for replica in turned
+                if replica != state.leader and self.metadata.image.is_up(replica)
+            ]
             if not up:
                 raise ValueError(
                     f"no other replica of {where} is up: {list(replicas)}, leader {state.leader}"
@@ -417,7 +425,7 @@ class ClusterServer:
             raise ValueError(f"node {to} is {why} and cannot lead {where}")
         if to not in state.replicas:
             given_up = state.leader if state.leader in state.replicas else state.replicas[0]
-            replicas = tuple(to if each == given_up else each for each in state.replicas)
+            replicas = tuple(to if replica == given_up else replica for replica in state.replicas)
             _, delta = self.metadata.controller.reassign(TopicPartition(*place), replicas)
             self.metadata.publish(delta)
         future: Future[int] = Future()
@@ -425,19 +433,19 @@ class ClusterServer:
         self.request_turn()
         return future
 
-    def _move(self, place: TopicPartition, to: int) -> int | None:
+    def _move(self, topic_partition: TopicPartition, to: int) -> int | None:
         """Make a node the leader once it has every record; None until then."""
-        state = self.state(*place)
+        state = self.state(*topic_partition)
         if state.leader == to:
             return to
         if to not in state.isr:
             return None
         if state.leader != NO_LEADER:
-            partition = self._leading(*place).topics.partition(*place)
+            partition = self._leading(*topic_partition).topics.partition(*topic_partition)
             assert partition is not None
             if isinstance(partition.replica, LeaderReplica) and partition.replica.lag_of(to) != 0:
                 return None
-        self.metadata.publish(self.metadata.controller.lead(place, to))
+        self.metadata.publish(self.metadata.controller.lead(topic_partition, to))
         self.request_turn()
         return to
 
@@ -462,13 +470,15 @@ class ClusterServer:
         self.state(topic, index)
         self.metadata.admit_again(TopicPartition(topic, index))
         for core in self.cores:
-            fetch.answer_waiting(core.broker, lambda *place: place == (topic, index), self._clock.now())
+            fetch.answer_waiting(
+                core.broker, lambda *partition: partition == (topic, index), self._clock.now()
+            )
         self.request_turn()
 
     def elect_preferred(self) -> int:
         """Elect the preferred leaders; return how many leaders have moved."""
-        places = [placed.topic_partition for placed in self.metadata.image.placed()]
-        errors, delta = self.metadata.controller.elect(places)
+        partitions = [placed.topic_partition for placed in self.metadata.image.placed()]
+        errors, delta = self.metadata.controller.elect(partitions)
         self.metadata.publish(delta)
         self.request_turn()
         return sum(error is ErrorCode.NONE for error in errors.values())
@@ -608,8 +618,8 @@ class _Produced:
         """Send the parts; the future has the joined answer."""
         (topic,) = self._request.topic_data
         by_leader: dict[int, list[messages.ProduceRequest.PartitionProduceData]] = defaultdict(list)
-        for each in topic.partition_data:
-            by_leader[self._cluster.state(topic.name, each.index).leader].append(each)
+        for partition_data in topic.partition_data:
+            by_leader[self._cluster.state(topic.name, partition_data.index).leader].append(partition_data)
         self._left = len(by_leader)
         made = messages.ProduceRequest
         for data in by_leader.values():
@@ -635,7 +645,7 @@ class _Produced:
         if not self._left and not self._future.done():
             (topic,) = self._request.topic_data
             made = messages.ProduceResponse
-            responses = sorted(self._answers, key=lambda each: each.index)
+            responses = sorted(self._answers, key=lambda response: response.index)
             self._future.set_result(
                 made([made.TopicProduceResponse(topic.name, partition_responses=responses)])
             )

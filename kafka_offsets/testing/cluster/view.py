@@ -140,13 +140,16 @@ class _Topics:
         """Return a topic, as any node that is up has it. RuntimeError if all are stopped."""
         if name not in self._image.topics:
             return None
-        found = next((each for core in self._cores() if (each := core.topics.get(name)) is not None), None)
-        if found is None:
+        topic = next(
+            (known_topic for core in self._cores() if (known_topic := core.topics.get(name)) is not None),
+            None,
+        )
+        if topic is None:
             raise NoLeaderError(f"no node that is up has topic {name}")
-        return found
+        return topic
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        return next((each.name for each in self._image.topics.values() if each.topic_id == topic_id), None)
+        return next((topic.name for topic in self._image.topics.values() if topic.topic_id == topic_id), None)
 
     def partition(self, name: str, index: int) -> Partition | None:
         if self._image.state(name, index) is None:

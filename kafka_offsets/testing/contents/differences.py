@@ -17,33 +17,33 @@ def of_offsets(
     core: BrokerCore, group: str, expected: Mapping[TopicPartition, int | None], *, only: bool
 ) -> list[str]:
     """Return the partitions in which a group has not committed the expected offset, or `only` another one."""
-    found = {place: entry.offset for place, entry in core.shards.committed(group).items()}
-    places = sorted({*expected, *found} if only else expected)
+    committed = {partition: entry.offset for partition, entry in core.shards.committed(group).items()}
+    partitions = sorted({*expected, *committed} if only else expected)
     different = [
-        f"{topic}-{index}: {_difference('committed', found.get((topic, index)), expected.get((topic, index)))}"
-        for topic, index in places
-        if found.get((topic, index)) != expected.get((topic, index))
+        f"{topic}-{index}: {_difference('committed', committed.get((topic, index)), expected.get((topic, index)))}"
+        for topic, index in partitions
+        if committed.get((topic, index)) != expected.get((topic, index))
     ]
     return _headed(f"the committed offsets of group {group!r} are not as expected", different)
 
 
 def of_lag(core: BrokerCore, group: str, expected: Mapping[TopicPartition, int]) -> list[str]:
     """Return the partitions in which the lag of a group is another one."""
-    found = lag(core, group, {topic: None for topic, _ in expected})
+    lags = lag(core, group, {topic: None for topic, _ in expected})
     different = [
-        f"{topic}-{index}: {_difference('lag', found.get((topic, index)), wanted)}"
-        for (topic, index), wanted in sorted(expected.items())
-        if found.get((topic, index)) != wanted
+        f"{topic}-{index}: {_difference('lag', lags.get((topic, index)), expected_lag)}"
+        for (topic, index), expected_lag in sorted(expected.items())
+        if lags.get((topic, index)) != expected_lag
     ]
     return _headed(f"the lag of group {group!r} is not as expected", different)
 
 
 def of_total_lag(core: BrokerCore, group: str, expected: int) -> list[str]:
     """Return the lag of each partition if their sum is not as expected, or if one is below 0."""
-    found = lag(core, group)
-    if not found:
+    lags = lag(core, group)
+    if not lags:
         return [f"group {group!r} has committed nothing, expected a lag of {expected} in all"]
-    lines, what = wrong_total(group, found, expected)
+    lines, what = wrong_total(group, lags, expected)
     return _headed(what, lines)
 
 
@@ -60,24 +60,24 @@ def of_records(
     It reads them again only when a log has changed.
     """
     what = f"topic {topic} has not the expected records" if expected else f"topic {topic} has records"
-    known: tuple[object, list[str]] = None, []
+    last_result: tuple[object, list[str]] = None, []
 
     def poll(core: BrokerCore) -> list[str]:
         """Return the differences."""
-        nonlocal known
+        nonlocal last_result
         ends = _ends(core, topic)
-        if known[0] != ends:
+        if last_result[0] != ends:
             records = [
                 record
-                for each in stored_records(core, topic, wanted.partition) or ()
-                for record in read_all(*each)
+                for partition_log in stored_records(core, topic, wanted.partition) or ()
+                for record in read_all(*partition_log)
                 if record.offset >= (after or {}).get((topic, record.partition), 0)
             ]
             headline = what
             if core.topics.get(topic) is None:
                 headline = f"topic {topic} does not exist{nearest_name(topic, core.topics.names())}"
-            known = ends, _headed(headline, differences(expected, chosen(records, wanted)))
-        return known[1]
+            last_result = ends, _headed(headline, differences(expected, chosen(records, wanted)))
+        return last_result[1]
 
     return poll
 
@@ -89,12 +89,12 @@ def _headed(what: str, different: list[str]) -> list[str]:
 
 def _ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start and last stable offset of each partition: what its readers of committed records depend on."""
-    found = {}
-    for place, (start, _) in log_ends(core, topic).items():
-        partition = core.topics.partition(*place)
+    ends = {}
+    for topic_partition, (start, _) in log_ends(core, topic).items():
+        partition = core.topics.partition(*topic_partition)
         assert partition is not None
-        found[place] = start, partition.last_stable_offset
-    return found
+        ends[topic_partition] = start, partition.last_stable_offset
+    return ends
 
 
 def _nothing(what: str) -> str:
@@ -103,7 +103,9 @@ def _nothing(what: str) -> str:
 
 def _difference(what: str, found: int | None, expected: int | None) -> str:
     has = _nothing(what) if found is None else f"{what} {found}"
-    wanted = _nothing(what) if expected is None else f"{expected}"
+    expected_text = _nothing(what) if expected is None else f"{expected}"
     if found is None or expected is None:
-        return f"{has}, expected {wanted}"
-    return f"{has}, expected {wanted} ({abs(found - expected)} {'more' if found > expected else 'fewer'})"
+        return f"{has}, expected {expected_text}"
+    return (
+        f"{has}, expected {expected_text} ({abs(found - expected)} {'more' if found > expected else 'fewer'})"
+    )

@@ -72,11 +72,11 @@ class ExpectedRecord(NamedTuple):
             and (self.headers is None or self._matches_headers(found.headers))
         )
 
-    def _matches_headers(self, found: tuple[tuple[str, Data], ...]) -> bool:
+    def _matches_headers(self, headers: tuple[tuple[str, Data], ...]) -> bool:
         """Whether there are these headers and no others, those of one name in their order."""
         assert self.headers is not None
         expected = sorted(self.headers, key=lambda header: header[0])
-        there = sorted(found, key=lambda header: header[0])
+        there = sorted(headers, key=lambda header: header[0])
         return len(expected) == len(there) and all(
             name == other and pattern.matches(data)
             for (name, pattern), (other, data) in zip(expected, there, strict=True)
@@ -158,9 +158,9 @@ def differences(expected: Sequence[ExpectedRecord], found: Sequence[ConsumedReco
     lines = [f"{count} of {len(expected)} match, {len(found)} {'is' if len(found) == 1 else 'are'} there"]
     if count == len(expected):
         return [*lines, *(f"not expected: {_record_shown(head)}" for head in heads)]
-    wanted = expected[count]
-    lines.append(f"expected: {wanted} (record {count})")
-    lines += [f"found: {_record_shown(head)}{_difference(wanted, head)}" for head in heads]
+    missing = expected[count]
+    lines.append(f"expected: {missing} (record {count})")
+    lines += [f"found: {_record_shown(head)}{_difference(missing, head)}" for head in heads]
     return lines if heads else [*lines, "found: no more"]
 
 
@@ -207,44 +207,46 @@ def _number(text: str) -> float | int:
     return int(value) if value.is_integer() else value
 
 
-def _difference(wanted: ExpectedRecord, found: ConsumedRecord) -> str:
+def _difference(expected: ExpectedRecord, record: ConsumedRecord) -> str:
     """Return where two values of JSON differ first, as an end of a line; nothing for other records."""
-    if wanted.value is None or wanted.value.json is None or wanted.value.matches(found.value):
+    if expected.value is None or expected.value.json is None or expected.value.matches(record.value):
         return ""
     try:
-        path = _path(json.loads(wanted.value.json), json.loads(found.value or b""), "value")
+        path = _path(json.loads(expected.value.json), json.loads(record.value or b""), "value")
     except (ValueError, RecursionError):
         return ""
     return f"; {path}" if path else ""
 
 
-def _path(wanted: Any, found: Any, where: str) -> str:
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for name in [*wanted, *(each for each in found if each not in wanted)]:
+def _path(expected: Any, found: Any, where: str) -> str:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for name in [*expected, *(name_found for name_found in found if name_found not in expected)]:
             if name not in found:
                 return f"{where}.{name} is missing"
-            if name not in wanted:
+            if name not in expected:
                 return f"{where}.{name} is not expected"
-            if inner := _path(wanted[name], found[name], f"{where}.{name}"):
+            if inner := _path(expected[name], found[name], f"{where}.{name}"):
                 return inner
         return ""
-    if isinstance(wanted, list) and isinstance(found, list):
-        for index, (each, other) in enumerate(zip(wanted, found, strict=False)):
-            if inner := _path(each, other, f"{where}[{index}]"):
+    if isinstance(expected, list) and isinstance(found, list):
+        for index, (expected_element, element) in enumerate(zip(expected, found, strict=False)):
+            if inner := _path(expected_element, element, f"{where}[{index}]"):
                 return inner
         return (
-            "" if len(wanted) == len(found) else f"{where} has {len(found)} elements, expected {len(wanted)}"
+            ""
+            if len(expected) == len(found)
+            else f"{where} has {len(found)} elements, expected {len(expected)}"
         )
-    same = _canonical(json.dumps(wanted).encode()) == _canonical(json.dumps(found).encode())
-    return "" if same else f"{where} is {json.dumps(found)}, expected {json.dumps(wanted)}"
+    same = _canonical(json.dumps(expected).encode()) == _canonical(json.dumps(found).encode())
+    return "" if same else f"{where} is {json.dumps(found)}, expected {json.dumps(expected)}"
 
 
-def _record_shown(found: ConsumedRecord) -> str:
-    text = f"{found.topic}-{found.partition} at {found.offset}: "
-    if found.key is not None:
-        text += f"key {_shown(found.key)}, "
-    text += f"value {_shown(found.value)}"
-    return text + (f", {_headers_shown(found.headers)}" if found.headers else "")
+def _record_shown(record: ConsumedRecord) -> str:
+    text = f"{record.topic}-{record.partition} at {record.offset}: "
+    if record.key is not None:
+        text += f"key {_shown(record.key)}, "
+    text += f"value {_shown(record.value)}"
+    return text + (f", {_headers_shown(record.headers)}" if record.headers else "")
 
 
 def _headers_shown(headers: Sequence[tuple[str, Data]]) -> str:

@@ -140,10 +140,10 @@ def unassigned(core: BrokerCore, view: GroupView) -> list[TopicPartition]:
     group = None if hosted.is_loading else hosted.shard.groups.get(view.group_id)
     if not isinstance(group, ClassicGroup):
         return []
-    held = {place for member in view.members for place in member.partitions}
+    held = {partition for member in view.members for partition in member.partitions}
     topics = [core.topics.get(name) for name in sorted(group.subscribed or ())]
-    places = [(topic.name, index) for topic in topics if topic for index in range(topic.partition_count)]
-    return [place for place in places if place not in held]
+    partitions = [(topic.name, index) for topic in topics if topic for index in range(topic.partition_count)]
+    return [partition for partition in partitions if partition not in held]
 
 
 def _classic(group: ClassicGroup) -> GroupView:
@@ -184,16 +184,16 @@ def _places(owned: Mapping[str, Collection[int]]) -> tuple[TopicPartition, ...]:
 
 def log_ends(core: BrokerCore, topic: str) -> dict[TopicPartition, tuple[int, int]]:
     """Return log start offset and high watermark of each partition of a topic; empty if there is no such topic."""
-    return {place: _log_ends(core, place) for place in _partitions(core, topic)}
+    return {partition: _log_ends(core, partition) for partition in _partitions(core, topic)}
 
 
 def _partitions(core: BrokerCore, topic: str) -> list[TopicPartition]:
-    found = core.topics.get(topic)
-    return [(topic, index) for index in range(0 if found is None else found.partition_count)]
+    known_topic = core.topics.get(topic)
+    return [(topic, index) for index in range(0 if known_topic is None else known_topic.partition_count)]
 
 
-def _log_ends(core: BrokerCore, place: TopicPartition) -> tuple[int, int]:
-    partition = core.topics.partition(*place)
+def _log_ends(core: BrokerCore, topic_partition: TopicPartition) -> tuple[int, int]:
+    partition = core.topics.partition(*topic_partition)
     assert partition is not None
     return partition.log.log_start_offset, partition.log.high_watermark
 
@@ -212,16 +212,18 @@ class _KnownEnds:
     def of(self, topic: str) -> dict[TopicPartition, tuple[int, int] | None]:
         """Return `log_ends`, with None for partitions whose ends are not known."""
         if topic not in self._topics:
-            self._topics[topic] = {place: self._read(place) for place in _partitions(self._core, topic)}
+            self._topics[topic] = {
+                partition: self._read(partition) for partition in _partitions(self._core, topic)
+            }
         return self._topics[topic]
 
-    def _read(self, place: TopicPartition) -> tuple[int, int] | None:
+    def _read(self, partition: TopicPartition) -> tuple[int, int] | None:
         try:
-            return _log_ends(self._core, place)
+            return _log_ends(self._core, partition)
         except LogLoadingError:
             raise  # it is known in a moment
         except (NoLeaderError, StorageError) as error:
-            self.unknown[f"{place[0]}-{place[1]}"] = str(error)
+            self.unknown[f"{partition[0]}-{partition[1]}"] = str(error)
             return None
 
 
@@ -243,15 +245,15 @@ def wrong_total(
     """Return what differs from a lag of so many offsets in all, no lines if nothing does, and a heading for them."""
     total = rule.total(lags.values())
     is_known = None not in lags.values()
-    is_beyond = any(each is not None and each < 0 for each in lags.values())
+    is_beyond = any(partition_lag is not None and partition_lag < 0 for partition_lag in lags.values())
     more = "" if is_known else " and every lag known"
     more += " and no offset beyond an end" if is_beyond and total == expected else ""
     text = f"group {group_id!r} lags by {total} in all, expected {expected}{more}"
     if total == expected and is_known and not is_beyond:
         return [], text
     return [
-        f"{topic}-{index}: lag {'not known' if each is None else each}"
-        for (topic, index), each in lags.items()
+        f"{topic}-{index}: lag {'not known' if partition_lag is None else partition_lag}"
+        for (topic, index), partition_lag in lags.items()
     ], text
 
 
@@ -264,9 +266,12 @@ def _lags(
     ends: _KnownEnds, committed: Mapping[TopicPartition, OffsetAndMetadata], topics: Iterable[str]
 ) -> Iterator[tuple[TopicPartition, int | None]]:
     for name in topics:
-        for place, known in ends.of(name).items():
-            entry = committed.get(place)
-            yield place, None if known is None else rule.lag(None if entry is None else entry.offset, *known)
+        for partition, extent in ends.of(name).items():
+            entry = committed.get(partition)
+            yield (
+                partition,
+                None if extent is None else rule.lag(None if entry is None else entry.offset, *extent),
+            )
 
 
 def _known_view(core: BrokerCore, group_id: str) -> GroupView | None:
@@ -284,7 +289,7 @@ def overview(core: BrokerCore, wanted: Collection[str] | None = None) -> Overvie
     """
     ends = _KnownEnds(core)
     groups = list(_known_progress(core, ends, sorted(wanted) if wanted is not None else group_ids(core)))
-    names = None if wanted is None else sorted({topic for each in groups for topic, _ in each.lag})
+    names = None if wanted is None else sorted({topic for group in groups for topic, _ in group.lag})
     return Overview(_log_ends_of(core, ends, names), groups, ends.unknown | core.shards.lost_shards())
 
 
@@ -298,13 +303,15 @@ def all_log_ends(core: BrokerCore) -> dict[TopicPartition, LogEnds]:
     return _log_ends_of(core, _KnownEnds(core), None)
 
 
-def _known_progress(core: BrokerCore, ends: _KnownEnds, wanted: Iterable[str]) -> Iterator[GroupProgress]:
-    for group_id in wanted:
+def _known_progress(core: BrokerCore, ends: _KnownEnds, names: Iterable[str]) -> Iterator[GroupProgress]:
+    for group_id in names:
         view = _known_view(core, group_id)
         if view is not None:
             committed = core.shards.committed(group_id)
             lags = dict(_lags(ends, committed, _topics_read(committed, view)))
-            yield GroupProgress(view, {place: entry.offset for place, entry in committed.items()}, lags)
+            yield GroupProgress(
+                view, {partition: entry.offset for partition, entry in committed.items()}, lags
+            )
 
 
 def _log_ends_of(
@@ -313,10 +320,10 @@ def _log_ends_of(
     if topics is None:
         topics = [name for name in core.topics.names() if name not in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)]
     return {
-        place: LogEnds(*known)
+        partition: LogEnds(*extent)
         for topic in topics
-        for place, known in ends.of(topic).items()
-        if known is not None
+        for partition, extent in ends.of(topic).items()
+        if extent is not None
     }
 
 
@@ -330,17 +337,26 @@ def group_summaries(core: BrokerCore, wanted: Iterable[str]) -> list[GroupSummar
 
 def topic_summaries(core: BrokerCore) -> tuple[list[TopicSummary], dict[str, str]]:
     """Return all topics in short, internal ones too, by name, and the partitions that are not known, with why."""
-    found = []
+    summaries = []
     ends = _KnownEnds(core)
     for name in core.topics.names():
-        known = {place: each for place, each in ends.of(name).items() if each is not None}
-        logs = [partition.log for place in known if (partition := core.topics.partition(*place)) is not None]
-        found.append(
+        known_ends = {
+            topic_partition: extent for topic_partition, extent in ends.of(name).items() if extent is not None
+        }
+        logs = [
+            partition.log
+            for topic_partition in known_ends
+            if (partition := core.topics.partition(*topic_partition)) is not None
+        ]
+        summaries.append(
             TopicSummary(
-                name, len(ends.of(name)), sum(end for _, end in known.values()), sum(log.size for log in logs)
+                name,
+                len(ends.of(name)),
+                sum(end for _, end in known_ends.values()),
+                sum(log.size for log in logs),
             )
         )
-    return found, ends.unknown
+    return summaries, ends.unknown
 
 
 def describe_state(core: BrokerCore) -> list[str]:
@@ -357,8 +373,10 @@ def describe_state(core: BrokerCore) -> list[str]:
             lines.append(f"  {member.client_id or member.member_id} at {member.client_host} has {owned}")
         committed = core.shards.committed(group_id)
         lags = dict(_lags(ends, committed, _topics_read(committed, view)))
-        for place in sorted({*committed, *(place for place, late in lags.items() if late != 0)}):
-            lines.append(f"  {place[0]}-{place[1]} {_progress(place, committed.get(place), lags, ends)}")
+        for partition in sorted({*committed, *(partition for partition, late in lags.items() if late != 0)}):
+            lines.append(
+                f"  {partition[0]}-{partition[1]} {_progress(partition, committed.get(partition), lags, ends)}"
+            )
     lost = [
         f"{name}: its groups are not known: {why}" for name, why in sorted(core.shards.lost_shards().items())
     ]
@@ -366,17 +384,17 @@ def describe_state(core: BrokerCore) -> list[str]:
 
 
 def _progress(
-    place: TopicPartition,
+    partition: TopicPartition,
     entry: OffsetAndMetadata | None,
     lags: Mapping[TopicPartition, int | None],
     ends: _KnownEnds,
 ) -> str:
     """Return what is committed in a partition, and the lag or why it is not known."""
     text = "not committed" if entry is None else f"committed {entry.offset}"
-    if place not in lags:
+    if partition not in lags:
         return f"{text}, the topic is gone"
-    late, known = lags[place], ends.of(place[0])[place]
-    if late is None or known is None:
-        return f"{text}, lag not known: {ends.unknown[f'{place[0]}-{place[1]}']}"
-    skipped = rule.skipped(None if entry is None else entry.offset, known[0])
+    late, extent = lags[partition], ends.of(partition[0])[partition]
+    if late is None or extent is None:
+        return f"{text}, lag not known: {ends.unknown[f'{partition[0]}-{partition[1]}']}"
+    skipped = rule.skipped(None if entry is None else entry.offset, extent[0])
     return f"{text}, lag {late}" + (f", {skipped} deleted before they were read" if skipped else "")

@@ -187,9 +187,9 @@ def readable_batches(partition: Partition, offset: int | None = None) -> Iterato
         if header.base_offset >= end:
             return
         is_aborted = header.is_transactional and any(
-            each.producer_id == header.producer_id
-            and each.first_offset <= header.base_offset < each.marker_offset
-            for each in aborted
+            transaction.producer_id == header.producer_id
+            and transaction.first_offset <= header.base_offset < transaction.marker_offset
+            for transaction in aborted
         )
         yield not header.is_control and not is_aborted, stored
 
@@ -201,8 +201,8 @@ def stored_records(
 
     None if there is none. Runs in the broker's thread. Raises StorageError.
     """
-    found = core.topics.get(topic)
-    count = 0 if found is None else found.partition_count
+    known_topic = core.topics.get(topic)
+    count = 0 if known_topic is None else known_topic.partition_count
     chosen = [core.topics.partition(topic, index) for index in range(count) if partition in (None, index)]
     return [
         (

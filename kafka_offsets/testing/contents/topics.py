@@ -58,6 +58,6 @@ def _topic(name: str, given: object) -> NewTopic:
 
 def create_missing(core: BrokerCore, topics: Iterable[NewTopic]) -> None:
     """Create those topics that do not exist. Raises ValueError or StorageError. Runs in the broker's thread."""
-    for each in topics:
-        if core.topics.get(each.name) is None:
-            topic_admin.create_topic(core.broker, each.name, each.partitions, each.config)
+    for topic in topics:
+        if core.topics.get(topic.name) is None:
+            topic_admin.create_topic(core.broker, topic.name, topic.partitions, topic.config)

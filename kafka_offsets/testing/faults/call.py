@@ -63,7 +63,7 @@ class Call:
             return request.topics is None or (self.version == 0 and not request.topics)
         if self.api == "OffsetFetch":
             asking = request.groups or [request]
-            return any(each.topics is None for each in asking)
+            return any(group.topics is None for group in asking)
         return False
 
     def _coordinator_keys(self, key_type: int) -> list[str]:

@@ -297,12 +297,12 @@ class Faults:
             GROUP_ID: (group, ErrorCode.GROUP_AUTHORIZATION_FAILED),
             TRANSACTIONAL_ID: (transactional_id, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
         }
-        given = [(kind, error) for kind, (name, error) in kinds.items() if name is not None]
-        if len(given) != 1:
+        resources = [(kind, error) for kind, (name, error) in kinds.items() if name is not None]
+        if len(resources) != 1:
             raise ValueError(
-                f"denied() takes exactly one of topic=, group= and transactional_id=, not {len(given)}"
+                f"denied() takes exactly one of topic=, group= and transactional_id=, not {len(resources)}"
             )
-        ((kind, error),) = given
+        ((kind, error),) = resources
         names = self._names([api.name for api in SERVED if partial_errors.names(api, kind)])
         fault = Fault(
             self,
@@ -324,7 +324,7 @@ class Faults:
 
     def close_connections(self, client_id: str | None = None) -> int:
         """Close all connections once, or those of one client; return how many. New connections are accepted."""
-        return self._broker._call(lambda server: sum(_close(each.core, client_id) for each in server.servers))
+        return self._broker._call(lambda server: sum(_close(node.core, client_id) for node in server.servers))
 
     # -- versions
 
@@ -333,13 +333,13 @@ class Faults:
 
         All connections are closed at the start and at the end: clients request the versions again.
         """
-        found = releases.parse_release(release)
-        kept = releases.has_features(found)
+        version = releases.parse_release(release)
+        kept = releases.has_features(version)
         first = served_apis("kafka" if kept else self._broker.config.profile).by_key
 
         def narrow(api: Api) -> Api | None:
             own = first.get(api.key, api)
-            return releases.narrowed(api, own.min_version, releases.last_version(api.name, found))
+            return releases.narrowed(api, own.min_version, releases.last_version(api.name, version))
 
         return self._add(
             WithheldVersions(self, f"as Kafka {release}", narrow, keeps_features=kept, apis=None)
@@ -424,11 +424,13 @@ class Faults:
         if api is None:
             return None
         names = set()
-        for each in [api] if isinstance(api, (str, int)) else api:
-            found = [served_api.name for served_api in SERVED if each in (served_api.name, served_api.key)]
-            if not found:
-                raise ValueError(f"{each!r} is no API that is served{_nearest(each)}")
-            names.update(found)
+        for name_or_key in [api] if isinstance(api, (str, int)) else api:
+            served_names = [
+                served_api.name for served_api in SERVED if name_or_key in (served_api.name, served_api.key)
+            ]
+            if not served_names:
+                raise ValueError(f"{name_or_key!r} is no API that is served{_nearest(name_or_key)}")
+            names.update(served_names)
         return frozenset(names)
 
     def _add(self, fault: F) -> F:
@@ -445,8 +447,8 @@ class Faults:
             self._changed(server, fault)
             if fault.strikes_answers and (fault.apis is None or "Fetch" in fault.apis):
                 # A fetch that waits came before the fault: its client sends the next one at once, and that is struck.
-                for each in server.servers:
-                    fetch.answer_waiting(each.core.broker, fault.wants, each.core.clock.now())
+                for node in server.servers:
+                    fetch.answer_waiting(node.core.broker, fault.wants, node.core.clock.now())
 
         self._broker._call(add)
         return fault
@@ -480,8 +482,8 @@ class Faults:
 
     def lift_disk(self, server: Server) -> None:
         """Suspend the disk faults, in the broker's thread, until `follow`."""
-        for each in server.servers:
-            self._install(each.core, [])
+        for node in server.servers:
+            self._install(node.core, [])
 
     def follow(self, server: Server) -> None:
         """Install the faults in a broker that has started, in its thread."""
@@ -493,15 +495,18 @@ class Faults:
     def _changed(self, server: Server, fault: Fault) -> None:
         """Apply the faults in force to the broker."""
         self._server = server
-        for each in server.servers:
-            self._change(each, fault)
+        for node in server.servers:
+            self._change(node, fault)
 
     def _change(self, server: Server, fault: Fault) -> None:
         """Apply the faults in force to one broker."""
         core = server.core
         if isinstance(fault, DiskFault):
-            of_disks = [each for each in self._faults if isinstance(each, DiskFault)]
-            self._install(core, [each for each in of_disks if each.node in (None, core.broker.node.id)])
+            of_disks = [disk_fault for disk_fault in self._faults if isinstance(disk_fault, DiskFault)]
+            self._install(
+                core,
+                [disk_fault for disk_fault in of_disks if disk_fault.node in (None, core.broker.node.id)],
+            )
             return
         if fault.kind == "down":
             server.refuses = self._refuse if any(each.kind == "down" for each in self._faults) else None
@@ -536,13 +541,13 @@ class Faults:
 
     def _by_name(self, served: Apis) -> dict[str, list[Fault]]:
         """Return the faults of answers by the name of each API that they concern, in their order."""
-        found: dict[str, list[Fault]] = {}
+        faults_by_name: dict[str, list[Fault]] = {}
         for fault in self._faults:
             if isinstance(fault, (DiskFault, WithheldVersions)) or fault.kind == "down":
                 continue
             for name in [api.name for api in served] if fault.apis is None else fault.apis:
-                found.setdefault(name, []).append(fault)
-        return found
+                faults_by_name.setdefault(name, []).append(fault)
+        return faults_by_name
 
     def _faulty_api(self, api: Api, withheld: list[WithheldVersions], concerning: list[Fault]) -> Api:
         if withheld and api.key == API_VERSIONS:
@@ -584,32 +589,32 @@ def _check_choice(fault: Fault) -> None:
 def _error_codes(error: int | str | Sequence[int | str]) -> list[ErrorCode]:
     """Return the codes of one or several errors. TypeError for another type, ValueError for an unknown one."""
     if isinstance(error, (int, str)) or not isinstance(error, Iterable):
-        given: list[object] = [error]
+        errors: list[object] = [error]
     else:
-        given = list(error)
-    return [_error_code(each) for each in given]
+        errors = list(error)
+    return [_error_code(name_or_code) for name_or_code in errors]
 
 
-def _error_code(given: object) -> ErrorCode:
-    if not isinstance(given, (int, str)):
+def _error_code(name_or_code: object) -> ErrorCode:
+    if not isinstance(name_or_code, (int, str)):
         raise TypeError(
             "an ErrorCode, its name or its number is expected, or several of them, such as "
-            f"ErrorCode.NOT_COORDINATOR or 16, not {given!r}"
+            f"ErrorCode.NOT_COORDINATOR or 16, not {name_or_code!r}"
         )
-    return error_code(given)
+    return error_code(name_or_code)
 
 
 def _serve_by(core: BrokerCore, apis: Apis) -> None:
     """Replace a broker's table of APIs, also for open connections."""
     core.broker.apis = apis
     for connection in core.connections:
-        known = connection.known_header
-        if known is not None and connection.apis is None:
-            api = apis.by_key.get(known.api.key)
-            codecs = None if api is None else api.codecs(known.version)
+        header = connection.known_header
+        if header is not None and connection.apis is None:
+            api = apis.by_key.get(header.api.key)
+            codecs = None if api is None else api.codecs(header.version)
             connection.known_header = None
             if api is not None and codecs is not None:
-                connection.known_header = known._replace(api=api, codecs=codecs, shortcut=None)
+                connection.known_header = header._replace(api=api, codecs=codecs, shortcut=None)
 
 
 def _close(core: BrokerCore, client_id: str | None) -> int:

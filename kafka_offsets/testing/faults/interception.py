@@ -286,8 +286,8 @@ def telling_its_own(api: Api) -> Api:
 
     def fail(request: Any, error: ErrorCode, api_version: int) -> Any:
         response: Any = api.fail(request, error, api_version)
-        for each in response.api_keys:
-            each.min_version, each.max_version = api.versions
+        for entry in response.api_keys:
+            entry.min_version, entry.max_version = api.versions
         return response
 
     return replace(api, fail=fail)

@@ -46,7 +46,11 @@ def mark(broker: Context, response: Any, wants: Wants, group: str | None, error:
 
     group  only the partitions of this group of several, None for all
     """
-    groups = [each for each in getattr(response, "groups", ()) if group in (None, each.group_id)]
+    groups = [
+        response_group
+        for response_group in getattr(response, "groups", ())
+        if group in (None, response_group.group_id)
+    ]
     for holder in [response, *groups]:
         for topic in holder.topics:
             name = topic_name(broker, topic)

@@ -83,11 +83,11 @@ def parse_release(release: str) -> tuple[int, int]:
     parts = release.split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts):
         raise ValueError(f"{release!r} is not a release of Kafka such as '2.8'")
-    found = int(parts[0]), int(parts[1])
-    major, minor = found
-    if not _FIRST <= found <= _LATEST or minor > _LAST_MINORS[major]:
+    version = int(parts[0]), int(parts[1])
+    major, minor = version
+    if not _FIRST <= version <= _LATEST or minor > _LAST_MINORS[major]:
         raise ValueError(f"Kafka {release} is not known here, only 1.0 to {_LATEST[0]}.{_LATEST[1]}")
-    return found
+    return version
 
 
 def has_features(release: tuple[int, int]) -> bool:
@@ -108,12 +108,12 @@ def narrowed(api: Api, first: int, last: int | None) -> Api | None:
 
 
 def _parse(lines: str) -> dict[str, list[tuple[tuple[int, int], int]]]:
-    found = {}
+    versions = {}
     for line in lines.split("\n"):
         name, *changes = line.split()
         pairs = [change.split("=") for change in changes]
-        found[name] = [(parse_release(since), int(version)) for since, version in pairs]
-    return found
+        versions[name] = [(parse_release(since), int(version)) for since, version in pairs]
+    return versions
 
 
 _VERSIONS = _parse(_LAST_VERSIONS.strip())

@@ -50,18 +50,22 @@ class Consumption:
 
     def fetched(self, connection: object, reader: Reader, positions: Mapping[TopicPartition, int]) -> None:
         """Record what a connection fetches."""
-        known = self._positions.setdefault(connection, (reader, {}))[1]
-        if not positions.keys() <= known.keys():
+        known_positions = self._positions.setdefault(connection, (reader, {}))[1]
+        if not positions.keys() <= known_positions.keys():
             firsts = self._firsts.setdefault(connection, {})
-            firsts.update((place, offset) for place, offset in positions.items() if place not in known)
-        known.update(positions)
+            firsts.update(
+                (partition, offset)
+                for partition, offset in positions.items()
+                if partition not in known_positions
+            )
+        known_positions.update(positions)
 
     def assigned(self, reader: Reader, places: Collection[TopicPartition]) -> None:
         """Forget earlier fetches of partitions that are new to a member."""
-        for known, positions in self._positions.values():
-            if known == reader:
-                for place in places:
-                    positions.pop(place, None)
+        for known_reader, positions in self._positions.values():
+            if known_reader == reader:
+                for partition in places:
+                    positions.pop(partition, None)
 
     def left(self, connection: object) -> None:
         """Forget a connection that has closed."""
@@ -70,11 +74,21 @@ class Consumption:
 
     def left_group(self, group: str, reader: Reader, places: Collection[TopicPartition]) -> None:
         """Keep what a member has fetched of its partitions when it leaves."""
-        found: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
-        self.add_positions((each for each, (known, _) in self._positions.items() if known == reader), found)
-        read = found.get(reader, {})
+        positions: dict[Reader, dict[TopicPartition, tuple[int, int]]] = {}
+        self.add_positions(
+            (
+                connection
+                for connection, (known_reader, _) in self._positions.items()
+                if known_reader == reader
+            ),
+            positions,
+        )
+        read = positions.get(reader, {})
         self.last_left.pop(group, None)
-        self.last_left[group] = reader, {place: read[place] for place in sorted(places) if place in read}
+        self.last_left[group] = (
+            reader,
+            {partition: read[partition] for partition in sorted(places) if partition in read},
+        )
         if len(self.last_left) > _MOST_LEFT:
             del self.last_left[next(iter(self.last_left))]
 
@@ -92,9 +106,10 @@ class Consumption:
             reader, positions = self._positions[connection]
             firsts = self._firsts.get(connection, {})
             read = found.setdefault(reader, {})
-            for place, offset in positions.items():
-                first, last = read.get(place, (firsts[place], offset))  # another client of the same name
-                read[place] = min(first, firsts[place]), max(last, offset)
+            for partition, offset in positions.items():
+                # another client of the same name may have read it
+                first, last = read.get(partition, (firsts[partition], offset))
+                read[partition] = min(first, firsts[partition]), max(last, offset)
 
     def positions(
         self, place: TopicPartition, client_id: str | None = None, client_host: str | None = None
@@ -155,7 +170,7 @@ class Observation:
         request = context.request
         if request.protocol_type != CONSUMER:
             return
-        offered = {each.name: each.metadata for each in request.protocols}
+        offered = {protocol.name: protocol.metadata for protocol in request.protocols}
         metadata = bytes(offered.get(response.protocol_name, b""))
         self._joined_with.setdefault(context.connection, {})[request.group_id, response.member_id] = metadata
 
@@ -164,18 +179,18 @@ class Observation:
         member = request.group_id, request.member_id
         metadata = self._joined_with.get(context.connection, {}).pop(member, None)
         try:
-            places = decode_assignment(bytes(response.assignment))
+            assignment = decode_assignment(bytes(response.assignment))
         except ProtocolError:
             return  # the group is not one of consumers
         kept = frozenset() if metadata is None else _owned(metadata)
-        self.consumption.assigned(_reader(context), places - kept)
-        self._assigned.setdefault(context.connection, {})[request.group_id, request.member_id] = places
+        self.consumption.assigned(_reader(context), assignment - kept)
+        self._assigned.setdefault(context.connection, {})[request.group_id, request.member_id] = assignment
 
     def _left_group(self, context: RequestContext, member_id: str) -> None:
         group_id = context.request.group_id
-        places = self._assigned.get(context.connection, {}).pop((group_id, member_id), None)
-        if places is not None:
-            self.consumption.left_group(group_id, _reader(context), places)
+        assignment = self._assigned.get(context.connection, {}).pop((group_id, member_id), None)
+        if assignment is not None:
+            self.consumption.left_group(group_id, _reader(context), assignment)
 
     def _record_assignment(self, context: RequestContext, response: Any) -> None:
         key = context.request.group_id, response.member_id or context.request.member_id
@@ -186,13 +201,13 @@ class Observation:
             assigned.pop(key, None)
         if response.assignment is None:
             return
-        places = frozenset(
-            (self._topic_name(each.topic_id) or "", index)
-            for each in response.assignment.topic_partitions
-            for index in each.partitions
+        assignment = frozenset(
+            (self._topic_name(topic.topic_id) or "", index)
+            for topic in response.assignment.topic_partitions
+            for index in topic.partitions
         )
-        self.consumption.assigned(_reader(context), places - assigned.get(key, frozenset()))
-        assigned[key] = places
+        self.consumption.assigned(_reader(context), assignment - assigned.get(key, frozenset()))
+        assigned[key] = assignment
 
 
 def _owned(subscription: bytes) -> frozenset[TopicPartition]:

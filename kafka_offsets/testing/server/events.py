@@ -75,14 +75,14 @@ class Watches:
                 continue
             try:
                 with observing():
-                    found = event.poll(core)
+                    result = event.poll(core)
             except LogLoadingError:
                 continue  # another turn ends when it is open
             except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
                 self._end(future, error=error)
                 continue
-            if found is not None:
-                self._end(future, found)
+            if result is not None:
+                self._end(future, result)
 
     def _end(self, future: "Future[Any]", result: Any = None, error: Exception | None = None) -> None:
         """Forget an event, and wake its wait unless that was cancelled at this very moment."""
@@ -159,9 +159,9 @@ def _group_consuming(group: str, members: int | None) -> Event[dict[TopicPartiti
             return None
         consumption = _consumption(core)
         return {
-            place: consumption.positions(place, member.client_id, member.client_host)[-1]
+            partition: consumption.positions(partition, member.client_id, member.client_host)[-1]
             for member in view.members
-            for place in member.partitions
+            for partition in member.partitions
         }
 
     def tell(core: BrokerCore) -> str:
@@ -180,21 +180,23 @@ def _not_consumed(core: BrokerCore, view: GroupView) -> list[str]:
     if not any(member.partitions for member in view.members):
         lacking.append("no partition is assigned")
     consumption = _consumption(core)
-    others = [] if lacking else [group_view(core, each) for each in group_ids(core) if each != view.group_id]
+    others = [] if lacking else [group_view(core, name) for name in group_ids(core) if name != view.group_id]
     for member in view.members:
         same = [
             other
-            for each in (view, *filter(None, others))
-            for other in each.members
+            for group in (view, *filter(None, others))
+            for other in group.members
             if (other.client_id, other.client_host) == (member.client_id, member.client_host)
         ]
-        for place in member.partitions:
-            wanted = sum(place in other.partitions for other in same)
-            found = len(consumption.positions(place, member.client_id, member.client_host))
-            if found < wanted:
+        for partition in member.partitions:
+            members = sum(partition in other.partitions for other in same)
+            readers = len(consumption.positions(partition, member.client_id, member.client_host))
+            if readers < members:
                 who = f"{member.client_id!r} at {member.client_host}"
-                of = f", by {found} of {wanted} members with this client id" if wanted > 1 else ""
-                lacking.append(f"{place[0]}-{place[1]} is not fetched by {who} since it was assigned{of}")
+                of = f", by {readers} of {members} members with this client id" if members > 1 else ""
+                lacking.append(
+                    f"{partition[0]}-{partition[1]} is not fetched by {who} since it was assigned{of}"
+                )
     return lacking
 
 
@@ -202,17 +204,25 @@ def _topic_consumed(
     topic: str, partition: int | None, client_id: str | None
 ) -> Event[dict[TopicPartition, int]]:
     def fetched(core: BrokerCore) -> dict[TopicPartition, list[int]]:
-        found = core.topics.get(topic)
-        indexes = range(0 if found is None else found.partition_count) if partition is None else [partition]
+        known_topic = core.topics.get(topic)
+        indexes = (
+            range(0 if known_topic is None else known_topic.partition_count)
+            if partition is None
+            else [partition]
+        )
         return {(topic, index): _consumption(core).positions((topic, index), client_id) for index in indexes}
 
     def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
-        found = fetched(core)
-        return {place: each[-1] for place, each in found.items()} if found and all(found.values()) else None
+        positions = fetched(core)
+        return (
+            {topic_partition: offsets[-1] for topic_partition, offsets in positions.items()}
+            if positions and all(positions.values())
+            else None
+        )
 
     def tell(core: BrokerCore) -> str:
         """Return the partitions that nobody fetches."""
-        lacking = [f"{name}-{index}" for (name, index), each in fetched(core).items() if not each]
+        lacking = [f"{name}-{index}" for (name, index), offsets in fetched(core).items() if not offsets]
         return f"nobody fetches {', '.join(lacking)}" if lacking else f"there is no topic {topic}"
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
@@ -241,8 +251,10 @@ def member_joined(group: str, *, client_id: str | None = None) -> Event[MemberVi
 
     def poll(core: BrokerCore) -> MemberView | None:
         view = group_view(core, group)
-        found = () if view is None else view.members
-        return next((each for each in found if client_id is None or each.client_id == client_id), None)
+        members = () if view is None else view.members
+        return next(
+            (member for member in members if client_id is None or member.client_id == client_id), None
+        )
 
     who = "a member" if client_id is None else f"a member with the client id {client_id!r}"
     return Event(f"group {group!r} has {who}", poll, lambda core: _describe(core, group), group)
@@ -260,15 +272,22 @@ def committed(
 
     def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
         """Return the committed offsets once they reach the requested ones, None before."""
-        found = _offsets(core, group)
+        committed_offsets = _offsets(core, group)
         if offsets is None:
-            return found or None
-        behind = [place for place, offset in offsets.items() if found.get(place, -1) < offset]
-        return None if behind else found
+            return committed_offsets or None
+        behind = [
+            partition
+            for partition, offset in offsets.items()
+            if committed_offsets.get(partition, -1) < offset
+        ]
+        return None if behind else committed_offsets
 
-    wanted = "an offset" if offsets is None else _names(offsets)
+    expected_text = "an offset" if offsets is None else _names(offsets)
     return Event(
-        f"group {group!r} has committed {wanted}", poll, lambda core: _names(_offsets(core, group)), group
+        f"group {group!r} has committed {expected_text}",
+        poll,
+        lambda core: _names(_offsets(core, group)),
+        group,
     )
 
 
@@ -283,9 +302,9 @@ def caught_up(group: str, topics: Iterable[str] | None = None) -> Event[dict[Top
     named = None if topics is None else names_in(topics, "topics")
 
     def poll(core: BrokerCore) -> dict[TopicPartition, int] | None:
-        found, offsets = lag(core, group, named), _offsets(core, group)
-        is_known = bool(found) and (named is not None or bool(offsets))
-        return offsets if is_known and all(each == 0 for each in found.values()) else None
+        lags, offsets = lag(core, group, named), _offsets(core, group)
+        is_known = bool(lags) and (named is not None or bool(offsets))
+        return offsets if is_known and all(partition_lag == 0 for partition_lag in lags.values()) else None
 
     def tell(core: BrokerCore) -> str:
         """Return the partitions with a lag, or the committed offsets if there are none."""
@@ -311,8 +330,8 @@ def record_produced(topic: str, partition: int | None = None, *, count: int = 1)
         return sum(end - start for (_, index), (start, end) in ends.items() if partition in (None, index))
 
     def poll(core: BrokerCore) -> int | None:
-        found = number(core)
-        return found if found >= count else None
+        record_count = number(core)
+        return record_count if record_count >= count else None
 
     where = f"topic {topic}" if partition is None else f"{topic}-{partition}"
     what = f"{where} holds {count} record{'' if count == 1 else 's'}"
@@ -323,8 +342,8 @@ def topic_created(topic: str) -> Event[int]:
     """A topic exists. Returns its number of partitions."""
 
     def poll(core: BrokerCore) -> int | None:
-        found = core.topics.get(topic)
-        return None if found is None else found.partition_count
+        known_topic = core.topics.get(topic)
+        return None if known_topic is None else known_topic.partition_count
 
     return Event(
         f"topic {topic} is there",
@@ -334,7 +353,7 @@ def topic_created(topic: str) -> Event[int]:
 
 
 def _offsets(core: BrokerCore, group: str) -> dict[TopicPartition, int]:
-    return {place: entry.offset for place, entry in core.shards.committed(group).items()}
+    return {partition: entry.offset for partition, entry in core.shards.committed(group).items()}
 
 
 def _names(offsets: Mapping[TopicPartition, int]) -> str:

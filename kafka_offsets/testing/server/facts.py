@@ -63,8 +63,10 @@ def _cores(core: BrokerCore) -> list[BrokerCore]:
 
 
 def _incidents(core: BrokerCore, after: int) -> list[Incident]:
-    found = [each for node in _cores(core) for each in node.responses.incidents if each.serial > after]
-    return sorted(found, key=lambda each: each.serial)
+    incidents = [
+        incident for node in _cores(core) for incident in node.responses.incidents if incident.serial > after
+    ]
+    return sorted(incidents, key=lambda incident: incident.serial)
 
 
 def _transactions(core: BrokerCore, *, only_open: bool = False) -> Iterator[Transaction]:
@@ -135,31 +137,41 @@ class Gathering:
         """Gather what is not of groups."""
         group, ids = self._group, group_ids(core)
         self._topics = _counts(core)
-        self._transactions = {each.transactional_id: each for each in _transactions(core)}
+        self._transactions = {
+            transaction.transactional_id: transaction for transaction in _transactions(core)
+        }
         lost = core.shards.lost_shards() if group is None else {}  # that of a group says so itself
         self._logs = {
             (OFFSETS_TOPIC, int(name.rpartition("-")[2])): Log(problem=why) for name, why in lost.items()
         }
         self._left = ids if group is None else [group]
-        active = [each for each in self._faults if each.is_active and not getattr(each, "observes", False)]
+        active = [
+            fault for fault in self._faults if fault.is_active and not getattr(fault, "observes", False)
+        ]
         self._known = Facts(
             incidents=_incidents(core, self._after),
-            faults=[_fault(each) for each in active],
+            faults=[_fault(fault) for fault in active],
             is_time_still=isinstance(core.clock, ManualClock),
             asked=frozenset() if group is None else frozenset((group,)),
             others=() if group is None else ids,
         )
 
     def _add_groups(self, core: BrokerCore, names: Sequence[str]) -> None:
-        groups = [_group(core, each, self._backs.get(each, ()), self._read) for each in names]
-        topics = sorted({topic for each in groups for topic in _topics_of(each)})
-        logs = {place: _log(core, place) for topic in topics for place in _places(self._topics, topic)}
-        known = {place: log for place, log in logs.items() if log is not None}
+        groups = [_group(core, name, self._backs.get(name, ()), self._read) for name in names]
+        topics = sorted({topic for group in groups for topic in _topics_of(group)})
+        logs = {
+            partition: _log(core, partition) for topic in topics for partition in _places(self._topics, topic)
+        }
+        known_logs = {partition: log for partition, log in logs.items() if log is not None}
         self._groups += [
-            _with_unread(core, each, known) for each in groups if each.exists or self._group is not None
+            _with_unread(core, group, known_logs)
+            for group in groups
+            if group.exists or self._group is not None
         ]
-        self._logs |= known
-        self._transactions |= {each.transactional_id: each for each in _transactions(core, only_open=True)}
+        self._logs |= known_logs
+        self._transactions |= {
+            transaction.transactional_id: transaction for transaction in _transactions(core, only_open=True)
+        }
 
     def facts(self) -> Facts:
         """Return what was gathered."""
@@ -191,10 +203,10 @@ def _counts(core: BrokerCore) -> dict[str, int]:
     counts = {}
     for name in core.topics.names():
         try:
-            found = core.topics.get(name)
+            topic = core.topics.get(name)
         except NoLeaderError:
             continue
-        counts[name] = 0 if found is None else found.partition_count
+        counts[name] = 0 if topic is None else topic.partition_count
     return counts
 
 
@@ -211,14 +223,14 @@ def _topics_of(group: Group) -> set[str]:
 # -- logs
 
 
-def _partition(core: BrokerCore, place: TopicPartition) -> Partition | None:
-    return core.topics.partition(*place)
+def _partition(core: BrokerCore, partition: TopicPartition) -> Partition | None:
+    return core.topics.partition(*partition)
 
 
-def _log(core: BrokerCore, place: TopicPartition) -> Log | None:
+def _log(core: BrokerCore, topic_partition: TopicPartition) -> Log | None:
     """Return what is known of a log; None if its topic was deleted a moment ago."""
     try:
-        partition = _partition(core, place)
+        partition = _partition(core, topic_partition)
         if partition is None:
             return None
         log = partition.log
@@ -232,19 +244,19 @@ def _log(core: BrokerCore, place: TopicPartition) -> Log | None:
 def _with_unread(core: BrokerCore, group: Group, logs: Mapping[TopicPartition, Log]) -> Group:
     """Return a group with what a reader finds at each committed offset that has a lag."""
     offsets = dict(group.offsets)
-    for place, entry in group.offsets.items():
-        log = logs.get(place)
+    for partition, entry in group.offsets.items():
+        log = logs.get(partition)
         if log is None or log.problem or not log.start <= entry.offset < log.end:
             continue
-        has_unread, unread_ms = _unread(core, place, entry.offset)
-        offsets[place] = Offset(entry.offset, entry.committed_ms, has_unread, unread_ms)
+        has_unread, unread_ms = _unread(core, partition, entry.offset)
+        offsets[partition] = Offset(entry.offset, entry.committed_ms, has_unread, unread_ms)
     return replace(group, offsets=offsets, logs=logs)
 
 
-def _unread(core: BrokerCore, place: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
+def _unread(core: BrokerCore, topic_partition: TopicPartition, offset: int) -> tuple[bool | None, int | None]:
     """Return whether a reader of committed records finds one from `offset` on, and when the first of them came."""
     try:
-        partition = _partition(core, place)
+        partition = _partition(core, topic_partition)
         if partition is None or offset >= partition.last_stable_offset:
             return None, None
         for count, (is_seen, stored) in enumerate(readable_batches(partition, offset)):
@@ -275,22 +287,22 @@ def _group(core: BrokerCore, group_id: str, backs: Sequence[Back], read: _Read) 
         name = f"{OFFSETS_TOPIC}-{hosted.shard.partition}"
         return Group(group_id, unavailable=f"its coordinator loads {name}")
     shard = hosted.shard
-    found = shard.groups.get(group_id)
-    offsets = {place: _offset(entry) for place, entry in core.shards.committed(group_id).items()}
+    group = shard.groups.get(group_id)
+    offsets = {partition: _offset(entry) for partition, entry in core.shards.committed(group_id).items()}
     held = {
         (key.topic, key.partition): producer_id
         for producer_id, pending in shard.pending.items()
         for key in pending
         if key.group == group_id
     }
-    known: dict[str, Any] = {"offsets": offsets, "held": held, "moved_back": tuple(backs)}
-    known["last_left"] = _last_left(core, group_id)
-    if found is None:
-        return Group(group_id, exists=bool(offsets or held), **known)
-    if isinstance(found, ClassicGroup):
-        return _classic(core, found, known, read)
+    fields: dict[str, Any] = {"offsets": offsets, "held": held, "moved_back": tuple(backs)}
+    fields["last_left"] = _last_left(core, group_id)
+    if group is None:
+        return Group(group_id, exists=bool(offsets or held), **fields)
+    if isinstance(group, ClassicGroup):
+        return _classic(core, group, fields, read)
     timeout_ms = shard.settings_of(group_id).consumer_session_timeout_ms
-    return _consumer(core, found.committed(), timeout_ms, known, read)
+    return _consumer(core, group.committed(), timeout_ms, fields, read)
 
 
 def _offset(entry: OffsetAndMetadata) -> Offset:
@@ -303,17 +315,19 @@ def _last_left(core: BrokerCore, group_id: str) -> Departed | None:
     if left is None:
         return None
     reader, read = left
-    return Departed(str(reader), {place: Position(first, last) for place, (first, last) in read.items()})
+    return Departed(
+        str(reader), {partition: Position(first, last) for partition, (first, last) in read.items()}
+    )
 
 
 def _positions(read: _Read, client_id: str, host: str) -> dict[TopicPartition, Position] | None:
     if read is None:
         return None
-    found = read.get(Reader(client_id, host), {})
-    return {place: Position(first, last) for place, (first, last) in found.items()}
+    ranges = read.get(Reader(client_id, host), {})
+    return {partition: Position(first, last) for partition, (first, last) in ranges.items()}
 
 
-def _classic(core: BrokerCore, group: ClassicGroup, known: dict[str, Any], read: _Read) -> Group:
+def _classic(core: BrokerCore, group: ClassicGroup, fields: dict[str, Any], read: _Read) -> Group:
     mono_ms = core.clock.now().mono_ms
     is_preparing = group.state is _PREPARING
     members = [_classic_member(group, member, mono_ms, read) for member in group.members.values()]
@@ -330,7 +344,7 @@ def _classic(core: BrokerCore, group: ClassicGroup, known: dict[str, Any], read:
         tuple(members),
         group.state_since_ms if group.state_since_ms >= 0 else None,
         max(group.join_due_ms - mono_ms, 0) if is_preparing and group.is_initial else None,
-        **known,
+        **fields,
     )
 
 
@@ -377,7 +391,7 @@ def _subscribed(group: ClassicGroup, member: ClassicGroupMember) -> frozenset[st
 
 
 def _consumer(
-    core: BrokerCore, group: ConsumerGroup, timeout_ms: int, known: dict[str, Any], read: _Read
+    core: BrokerCore, group: ConsumerGroup, timeout_ms: int, fields: dict[str, Any], read: _Read
 ) -> Group:
     mono_ms = core.clock.now().mono_ms
     since_ms = group.target_epoch.timestamp_ms or None
@@ -385,7 +399,7 @@ def _consumer(
         _consumer_member(core, group, member, timeout_ms, mono_ms, read) for member in group.members()
     )
     return Group(
-        group.group_id, group.type_name, group.state.value, group.epoch, members, since_ms, None, **known
+        group.group_id, group.type_name, group.state.value, group.epoch, members, since_ms, None, **fields
     )
 
 
@@ -436,12 +450,12 @@ def moves_back(requests: Iterable[RecordedRequest], group: str | None = None) ->
     without the name of the group are not decoded.
     """
     named = b"" if group is None else group.encode()
-    known: dict[tuple[str, str, int], int] = {}
-    found: dict[str, list[Back]] = {}
-    for each in requests:
-        if each.api != "OffsetCommit" or named not in each.frames[0]:
+    last_offsets: dict[tuple[str, str, int], int] = {}
+    backs: dict[str, list[Back]] = {}
+    for recorded in requests:
+        if recorded.api != "OffsetCommit" or named not in recorded.frames[0]:
             continue
-        request, response = each.request, each.response
+        request, response = recorded.request, recorded.response
         if request is None or response is None:
             continue
         refused = {
@@ -451,14 +465,14 @@ def moves_back(requests: Iterable[RecordedRequest], group: str | None = None) ->
             if part.error_code
         }
         for topic in request.topics:
-            name = topic.name or each.topic_names.get(topic.topic_id, "")
+            name = topic.name or recorded.topic_names.get(topic.topic_id, "")
             for part in topic.partitions:
                 if (topic.name or topic.topic_id, part.partition_index) in refused:
                     continue
                 key = request.group_id, name, part.partition_index
-                before, after = known.get(key, -1), part.committed_offset
-                known[key] = after
+                before, after = last_offsets.get(key, -1), part.committed_offset
+                last_offsets[key] = after
                 if after < before:
-                    back = Back(key[1:], before, after, each.client_id, each.wall_ms)
-                    found.setdefault(request.group_id, []).append(back)
-    return found
+                    back = Back(key[1:], before, after, recorded.client_id, recorded.wall_ms)
+                    backs.setdefault(request.group_id, []).append(back)
+    return backs

@@ -40,15 +40,15 @@ def masked(
     if value is None:
         return header
     for arrays, field in secrets:
-        found = [value]
+        structs = [value]
         for array in arrays:
-            found = [inner for each in found for inner in getattr(each, array)]
-        for each in found:
-            secret = getattr(each, field)
+            structs = [inner for outer in structs for inner in getattr(outer, array)]
+        for struct in structs:
+            secret = getattr(struct, field)
             if isinstance(secret, str):
-                setattr(each, field, "*" * len(secret) if _PASSWORD.search(each.name) else secret)
+                setattr(struct, field, "*" * len(secret) if _PASSWORD.search(struct.name) else secret)
             elif secret is not None:
-                setattr(each, field, b"*" * len(secret))
+                setattr(struct, field, b"*" * len(secret))
     return header + messages.encode(value, version)
 
 
@@ -89,10 +89,10 @@ def _decoded(
 def _forget_unknown(value: Any, struct: Struct) -> None:
     value.unknown_tags = None
     for field in struct.fields:
-        found = None if field.struct is None else getattr(value, field.name)
-        if found is not None and field.struct is not None:
-            for each in found if field.array else (found,):
-                _forget_unknown(each, field.struct)
+        field_value = None if field.struct is None else getattr(value, field.name)
+        if field_value is not None and field.struct is not None:
+            for element in field_value if field.array else (field_value,):
+                _forget_unknown(element, field.struct)
 
 
 @cache

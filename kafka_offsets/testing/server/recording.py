@@ -181,40 +181,40 @@ class RecordedRequest:
     @cached_property
     def groups(self) -> frozenset[str]:
         """The groups that the request names."""
-        found: set[str] = set()
+        groups: set[str] = set()
         for _, field, value in self._fields():
             if field.name in _GROUP_FIELDS and value is not None:
-                found.update([value] if isinstance(value, str) else value)
+                groups.update([value] if isinstance(value, str) else value)
         request = self.request
         if self._key == _DESCRIBE_GROUPS and request is not None:
-            found.update(request.groups)
+            groups.update(request.groups)
         if self._key == _FIND_COORDINATOR and request is not None and request.key_type == _GROUP_KEY_TYPE:
-            found.update(request.coordinator_keys or [request.key])
-        return frozenset(found)
+            groups.update(request.coordinator_keys or [request.key])
+        return frozenset(groups)
 
     @cached_property
     def topics(self) -> frozenset[str]:
         """The topics that the request names, by name or by id. A Fetch in a session names only the changes."""
-        found: set[str] = set()
+        topics: set[str] = set()
         for above, field, value in self._fields():
             if field.name in _TOPIC_NAMES and value is not None:
-                found.update(value)
+                topics.update(value)
             elif above in _TOPIC_LISTS and field.name in _TOPIC_FIELDS:
-                found.add(value)
+                topics.add(value)
             elif field.name == "topic_id":
-                found.add(self._tape.topic_names.get(value, ""))
-        return frozenset(found - {"", None})
+                topics.add(self._tape.topic_names.get(value, ""))
+        return frozenset(topics - {"", None})
 
     @property
     def errors(self) -> Mapping[str, int]:
         """The error codes in the answer other than NONE, by name, with the count of each."""
-        found: Counter[str] = Counter()
+        errors: Counter[str] = Counter()
         response = self.response
         if response is not None:
             for _, field, value in _walk(response, response.SCHEMA.struct, None):
                 if field.name == "error_code" and value:
-                    found[_error_name(value)] += 1
-        return found
+                    errors[_error_name(value)] += 1
+        return errors
 
     def _fields(self) -> Iterator[tuple[str, Field, Any]]:
         request = self.request
@@ -291,18 +291,18 @@ class Requests(tuple[RecordedRequest, ...]):
             raise ValueError(f"no API is called {api!r}; there are {', '.join(sorted(_api_names()))}")
         chosen: Iterable[RecordedRequest] = self
         if api is not None:
-            chosen = [each for each in chosen if each.api == api]
+            chosen = [request for request in chosen if request.api == api]
         if client_id is not None:
-            chosen = [each for each in chosen if each.client_id == client_id]
+            chosen = [request for request in chosen if request.client_id == client_id]
         if group is not None:
-            chosen = [each for each in chosen if group in each.groups]
+            chosen = [request for request in chosen if group in request.groups]
         if topic is not None:
-            chosen = [each for each in chosen if topic in each.topics]
+            chosen = [request for request in chosen if topic in request.topics]
         if error is not None:
             name = error_code(error).name
-            chosen = [each for each in chosen if name in each.errors]
+            chosen = [request for request in chosen if name in request.errors]
         if node is not None:
-            chosen = [each for each in chosen if each.node == node]
+            chosen = [request for request in chosen if request.node == node]
         return Requests(chosen)
 
     def __str__(self) -> str:
@@ -440,7 +440,7 @@ class Recorder:
     def requests(self, after: int = 0) -> Requests:
         """Return the recorded requests after the event with that number."""
         with self._lock:
-            return Requests(each for each in self._kept.values() if each.number > after)
+            return Requests(request for request in self._kept.values() if request.number > after)
 
     def save(self, path: str | Path) -> int:
         """Write the recorded requests as a capture for `kafka-offsets inspect`; return the number of lines.
@@ -461,15 +461,15 @@ class Recorder:
 def _capture(requests: Requests) -> Iterator[dict[str, object]]:
     """Yield the lines of a capture, in the order of the events, with times relative to the first event."""
     events: list[tuple[_Moment, dict[str, object]]] = []
-    for tape in dict.fromkeys(each._tape for each in requests):
+    for tape in dict.fromkeys(request._tape for request in requests):
         events.append((tape.opened, {"conn": tape.number, "dir": "open"}))
         if tape.closed is not None:
             events.append((tape.closed, {"conn": tape.number, "dir": "close"}))
-    for each in requests:
-        what = {"conn": each._tape.number, "apiName": each.api, "apiVersion": each.version}
-        events.append((each._came, what | {"dir": "request", "hex": each._frame.hex()}))
-        if each._answer is not None:
-            events.append((each._left, what | {"dir": "response", "hex": each._answer.hex()}))
+    for request in requests:
+        what = {"conn": request._tape.number, "apiName": request.api, "apiVersion": request.version}
+        events.append((request._came, what | {"dir": "request", "hex": request._frame.hex()}))
+        if request._answer is not None:
+            events.append((request._left, what | {"dir": "response", "hex": request._answer.hex()}))
     events.sort(key=lambda event: event[0].number)
     for moment, line in events:
         yield {"ms": round((moment.seconds - events[0][0].seconds) * 1000, 3), **line}
@@ -485,11 +485,11 @@ def _walk(
     for field in struct.fields:
         if version is not None and version not in field.versions:
             continue
-        found = getattr(value, field.name)
-        yield above, field, found
-        if field.struct is not None and found is not None:
-            for each in found if field.array else (found,):
-                yield from _walk(each, field.struct, version, field.name)
+        field_value = getattr(value, field.name)
+        yield above, field, field_value
+        if field.struct is not None and field_value is not None:
+            for element in field_value if field.array else (field_value,):
+                yield from _walk(element, field.struct, version, field.name)
 
 
 def _is_flexible(message: type[messages.MessageValue], version: int) -> bool:

@@ -43,7 +43,7 @@ def lines_of(
     faults    that were active in it
     state     what the broker holds, see `state_of`
     """
-    facts = [f"why: {each}" for each in findings[:_MOST_FINDINGS]]
+    facts = [f"why: {finding}" for finding in findings[:_MOST_FINDINGS]]
     if len(findings) > _MOST_FINDINGS:
         facts.append(f"… and {len(findings) - _MOST_FINDINGS} more findings …")
     refused = _refused(requests)
@@ -69,14 +69,14 @@ def _last(lines: Sequence[str], most: int, what: str) -> list[str]:
 def _refused(requests: Sequence[RecordedRequest]) -> list[str]:
     """Return the refused requests of the whole test, one line for those of one client, API and error."""
     alike: dict[tuple[object, ...], list[RecordedRequest]] = {}
-    for each in requests:
-        errors = each.errors
+    for request in requests:
+        errors = request.errors
         if errors and not _ROUTINE.issuperset(errors):
-            alike.setdefault((each.client_id, each.api, *sorted(errors)), []).append(each)
+            alike.setdefault((request.client_id, request.api, *sorted(errors)), []).append(request)
     return [
-        f"refused: {_line(some[-1])}"
-        + (f" ({len(some)} times from {_clock(some[0])})" if len(some) > 1 else "")
-        for some in alike.values()
+        f"refused: {_line(repeated[-1])}"
+        + (f" ({len(repeated)} times from {_clock(repeated[0])})" if len(repeated) > 1 else "")
+        for repeated in alike.values()
     ]
 
 
@@ -87,21 +87,21 @@ def _folded(requests: Sequence[RecordedRequest]) -> list[str]:
     left_out = 0
     kept = _without_polling(requests)
     before: dict[tuple[str, TopicPartition], int] = {}
-    facts_of = {each.number: _facts(each, before) for each in requests}
+    facts_of = {request.number: _facts(request, before) for request in requests}
     open_runs: dict[tuple[str, str, str], int] = {}
     counts: dict[int, list[RecordedRequest]] = {}
-    for each in kept:
-        key = each.peer, each.client_id, each.api
-        if each.api in _FOLDED and not each.errors and not facts_of[each.number]:
+    for request in kept:
+        key = request.peer, request.client_id, request.api
+        if request.api in _FOLDED and not request.errors and not facts_of[request.number]:
             at = open_runs.get(key)
             if at is not None:
-                counts[at].append(each)
+                counts[at].append(request)
                 continue
             open_runs[key] = len(lines)
-            counts[len(lines)] = [each]
+            counts[len(lines)] = [request]
         else:
-            open_runs = {other: at for other, at in open_runs.items() if other[1] != each.client_id}
-        lines.append("; ".join(filter(None, (str(each), facts_of[each.number]))))
+            open_runs = {other: at for other, at in open_runs.items() if other[1] != request.client_id}
+        lines.append("; ".join(filter(None, (str(request), facts_of[request.number]))))
     for at, run in counts.items():
         if len(run) > 1:
             lines[at] += f" ({len(run)} like it until {_clock(run[-1])})"
@@ -115,34 +115,34 @@ def _without_polling(requests: Sequence[RecordedRequest]) -> list[RecordedReques
     """Return requests without questions that the same client asks again later; refused ones stay."""
     kept: list[RecordedRequest] = []
     later: set[tuple[object, ...]] = set()
-    for each in reversed(requests):
-        if each.api in _POLLED and not each.errors:
-            asked = each.peer, each.client_id, each.api, *sorted(each.topics)
+    for request in reversed(requests):
+        if request.api in _POLLED and not request.errors:
+            asked = request.peer, request.client_id, request.api, *sorted(request.topics)
             if asked in later:
                 continue
             later.add(asked)
-        kept.append(each)
+        kept.append(request)
     return kept[::-1]
 
 
-def _line(each: RecordedRequest) -> str:
-    return "; ".join(filter(None, (str(each), _facts(each, {}))))
+def _line(recorded: RecordedRequest) -> str:
+    return "; ".join(filter(None, (str(recorded), _facts(recorded, {}))))
 
 
-def _clock(each: RecordedRequest) -> str:
-    return clock(each.wall_ms)
+def _clock(recorded: RecordedRequest) -> str:
+    return clock(recorded.wall_ms)
 
 
-def _facts(each: RecordedRequest, before: dict[tuple[str, TopicPartition], int]) -> str:
+def _facts(recorded: RecordedRequest, before: dict[tuple[str, TopicPartition], int]) -> str:
     """Return what a request asks and what it was answered, beyond its names and errors.
 
     before  (group, partition) -> the offset that was committed before, which a commit replaces
     """
-    request, response = each.request, each.response
+    request, response = recorded.request, recorded.response
     if request is None:
         return ""
-    describe = _DESCRIBED.get(each.api)
-    facts = [describe(each, request, response, before)] if describe is not None else []
+    describe = _DESCRIBED.get(recorded.api)
+    facts = [describe(recorded, request, response, before)] if describe is not None else []
     for name, title in (("transactional_id", "transaction"), ("group_instance_id", "instance")):
         value = getattr(request, name, None)
         if isinstance(value, str) and value:
@@ -153,44 +153,44 @@ def _facts(each: RecordedRequest, before: dict[tuple[str, TopicPartition], int])
     return ", ".join(filter(None, facts))
 
 
-def _describe_commit(each: RecordedRequest, request: Any, response: Any, before: dict[Any, int]) -> str:
+def _describe_commit(recorded: RecordedRequest, request: Any, response: Any, before: dict[Any, int]) -> str:
     offsets = []
     for topic in request.topics:
-        name = topic.name or each.topic_names.get(getattr(topic, "topic_id", b""), "")
+        name = topic.name or recorded.topic_names.get(getattr(topic, "topic_id", b""), "")
         for partition in topic.partitions:
             where = name, partition.partition_index
             key = request.group_id, where
             was = f" (was {before[key]})" if key in before else ""
             offsets.append(f"{place(where)} = {partition.committed_offset}{was}")
-            if not each.errors and response is not None:
+            if not recorded.errors and response is not None:
                 before[key] = partition.committed_offset
     return f"commits {listed(offsets)}" if offsets else ""
 
 
-def _describe_offset_fetch(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_offset_fetch(recorded: RecordedRequest, request: Any, response: Any, before: object) -> str:
     if response is None:
         return ""
     topics = [topic for group in response.groups for topic in group.topics] or response.topics
-    found = []
+    offsets = []
     for topic in topics:
-        name = topic.name or each.topic_names.get(getattr(topic, "topic_id", b""), "")
-        found += [
+        name = topic.name or recorded.topic_names.get(getattr(topic, "topic_id", b""), "")
+        offsets += [
             f"{place((name, part.partition_index))} at {part.committed_offset}"
             for part in topic.partitions
             if part.committed_offset >= 0
         ]
-    return f"committed: {listed(found) or 'nothing'}"
+    return f"committed: {listed(offsets) or 'nothing'}"
 
 
-def _describe_fetch(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
-    found = []
+def _describe_fetch(recorded: RecordedRequest, request: Any, response: Any, before: object) -> str:
+    batches = []
     for topic in getattr(response, "responses", None) or ():
-        name = topic.topic or each.topic_names.get(getattr(topic, "topic_id", b""), "")
+        name = topic.topic or recorded.topic_names.get(getattr(topic, "topic_id", b""), "")
         for part in topic.partitions:
             count, first = _records(part.records)
             if count:
-                found.append(f"{count} of {place((name, part.partition_index))} from {first}")
-    return f"records: {listed(found)}" if found else ""
+                batches.append(f"{count} of {place((name, part.partition_index))} from {first}")
+    return f"records: {listed(batches)}" if batches else ""
 
 
 def _records(data: bytes | None) -> tuple[int, int]:
@@ -206,17 +206,19 @@ def _records(data: bytes | None) -> tuple[int, int]:
     return count, first
 
 
-def _describe_join(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_join(recorded: RecordedRequest, request: Any, response: Any, before: object) -> str:
     return f"offers {listed(protocol.name for protocol in request.protocols)}"
 
 
-def _describe_consumer_heartbeat(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_consumer_heartbeat(
+    recorded: RecordedRequest, request: Any, response: Any, before: object
+) -> str:
     if request.subscribed_topic_regex:
         return f"expression {request.subscribed_topic_regex!r}"
     return "leaves" if request.member_epoch < 0 else ""
 
 
-def _describe_end(each: RecordedRequest, request: Any, response: Any, before: object) -> str:
+def _describe_end(recorded: RecordedRequest, request: Any, response: Any, before: object) -> str:
     return "commits" if request.committed else "aborts"
 
 
@@ -243,23 +245,23 @@ def state_of(core: BrokerCore, facts: Facts, groups: Sequence[str]) -> list[str]
     lines += [line for group in facts.groups for line in _subscriptions(group)][:4]
     lines += list(_topics(core, facts))[:_MOST_TOPICS]
     lines += [
-        f"transaction {each.transactional_id!r}: {each.state}, producer {each.producer_id}"
+        f"transaction {transaction.transactional_id!r}: {transaction.state}, producer {transaction.producer_id}"
         + (
-            f", open since {clock(each.started_ms)}, for {span(each.timeout_ms)} at most"
-            if each.started_ms >= 0
+            f", open since {clock(transaction.started_ms)}, for {span(transaction.timeout_ms)} at most"
+            if transaction.started_ms >= 0
             else ""
         )
-        for each in facts.transactions
+        for transaction in facts.transactions
     ][:3]
-    recent = [each for each in facts.incidents if each.kind in (REBALANCE, REMOVED)]
+    recent = [incident for incident in facts.incidents if incident.kind in (REBALANCE, REMOVED)]
     lines += [
-        f"{clock(each.last_ms)} group {each.text('group')!r} "
+        f"{clock(incident.last_ms)} group {incident.text('group')!r} "
         + (
-            f"rebalanced: {each.text('reason')}"
-            if each.kind == REBALANCE
-            else f"lost {each.text('client')!r}: {each.text('reason')}"
+            f"rebalanced: {incident.text('reason')}"
+            if incident.kind == REBALANCE
+            else f"lost {incident.text('client')!r}: {incident.text('reason')}"
         )
-        for each in recent[-3:]
+        for incident in recent[-3:]
     ]
     return lines
 
@@ -280,11 +282,11 @@ def _topics(core: BrokerCore, facts: Facts) -> Iterator[str]:
         if name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             continue
         try:
-            found = core.topics.get(name)
+            topic = core.topics.get(name)
             ends = [f"{index}: {start} to {end}" for (_, index), (start, end) in log_ends(core, name).items()]
         except (NoLeaderError, StorageError):
             continue  # a finding says so
-        if found is None or not ends:
+        if topic is None or not ends:
             continue
-        kept = found.config.retention_ms
+        kept = topic.config.retention_ms
         yield f"topic {name}: {listed(ends)}, kept {'for ever' if kept < 0 else span(kept)}"

@@ -71,7 +71,7 @@ CEILINGS = {
     "tests/storage": 9640,
     "tests/stories": 4000,
     "tests/suites": 800,
-    "tests/testing": 8120,
+    "tests/testing": 8140,
     "tests/walks": 3880,
     "tests/zookeeper": 2460,
 }

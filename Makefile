@@ -42,11 +42,13 @@ run: $(VENV)/run.stamp
 	$(BIN)/kafka-offsets serve --port $(PORT) --data-dir ./data
 
 # All steps run, also when one fails, so that one look shows everything. Style, types and pages are checked beside the tests,
-# which often wait for sockets and JVMs: they give way to the tests, and their output comes after that of the tests.
+# which often wait for sockets and JVMs; their output comes after that of the tests. The tests are collected once before: the
+# first collection compiles all modules, which each worker would do by itself.
 ## Everything that must be green: style, types, pages, tests.
 test: $(VENV)/test.stamp $(VENV)/docs.stamp tools
 	@failed=; mkdir -p build; \
 	nice $(MAKE) --no-print-directory --keep-going lint docs > build/checks.txt 2>&1 & checks=$$!; \
+	$(BIN)/python -m pytest --collect-only -qq > build/collected.txt 2>&1; \
 	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || failed="$$failed pytest"; \
 	wait $$checks || failed="$$failed lint-or-docs"; \
 	cat build/checks.txt; \
@@ -278,16 +280,13 @@ $(VENV)/run.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
 	$(BIN)/python -m compileall -q kafka_offsets
 	@touch $@
 
-# Of twelve thousand modules the tests import a sixth: those are compiled, once, when the tests are collected, and not by
-# each worker. What the collection finds wrong, the tests say.
 $(VENV)/test.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[test]'
-	@mkdir -p build && $(BIN)/python -m pytest --collect-only -qq > build/collected.txt 2>&1 || true
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/run.stamp
 
 # Beside run.stamp, so that the pages can be built without what the tests need.
 $(VENV)/docs.stamp: $(VENV)/python.stamp setup.cfg pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 # What the tests use beside Python. A tool that is missing is said here, before the tests and not in the middle of them.

@@ -118,7 +118,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed")
     run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=folder)
     run(
-        sys.executable, "-m", "pip", "--python", "venv/bin/python", "install", "--quiet", "--no-compile", str(wheel),
+        sys.executable, "-m", "pip", "--python", "venv/bin/python", "install", "--quiet", str(wheel),
         cwd=folder,
     )  # fmt: skip
     return folder / "venv" / "bin"

@@ -8,7 +8,7 @@ shift 2
 if [ ! -e "$folder/.complete" ]; then
   python=$(sh .ci/pythons | head -n 1)
   "$python" -m venv --clear "$folder"
-  "$folder/bin/pip" install -q --no-compile "pyspark[connect]==$version.*" 'pandas>=2.2,<3' numpy pyarrow fsspec cryptography hypothesis \
+  "$folder/bin/pip" install -q "pyspark[connect]==$version.*" 'pandas>=2.2,<3' numpy pyarrow fsspec cryptography hypothesis \
     'kafka-python[lz4,snappy,zstd]>=3.0.12' pytest pytest-timeout setuptools
   "$folder/bin/pip" install -q -e .
   touch "$folder/.complete"

@@ -29,9 +29,6 @@ _UNKNOWN_MEMBER = ""
 _MAX_STRING_BYTES = 32767
 """The maximum length of a string in GroupMetadataKey and GroupMetadataValue."""
 
-_CHARACTER_BYTES = 4
-"""The most bytes of a character in UTF-8."""
-
 _MEMBER_ID_TAIL = 37
 """The length of what follows the client or instance id in a new member id: a hyphen and a UUID."""
 
@@ -129,13 +126,7 @@ def _can_be_stored(request: messages.JoinGroupRequest, context: RequestContext) 
     room = _MAX_STRING_BYTES if request.member_id else _MAX_STRING_BYTES - _MEMBER_ID_TAIL
     strings = [request.group_id, request.protocol_type, context.client_host]
     strings += [protocol.name for protocol in request.protocols]
-    are_short = max(map(len, strings)) * _CHARACTER_BYTES <= _MAX_STRING_BYTES
-    return _fits(prefix, room) and (are_short or all(_fits(string, _MAX_STRING_BYTES) for string in strings))
-
-
-def _fits(string: str, max_bytes: int) -> bool:
-    """Whether `string` has at most `max_bytes` bytes in UTF-8."""
-    return len(string) * _CHARACTER_BYTES <= max_bytes or len(string.encode()) <= max_bytes
+    return len(prefix.encode()) <= room and len(max(map(str.encode, strings), key=len)) <= _MAX_STRING_BYTES
 
 
 def _create_group(joining: _Joining) -> None:

@@ -75,6 +75,16 @@ def living_fork() -> Iterator[None]:
         os.waitpid(pid, 0)
 
 
+def test_a_living_child_does_not_keep_the_port_of_a_stopped_node() -> None:
+    with Cluster() as cluster:
+        node = cluster.nodes[1]
+        cluster.stop_node(2)
+        with living_fork():
+            cluster.stop()
+            with socket.socket() as other:
+                other.bind((node.host, node.port))
+
+
 USES: dict[str, Callable[[Broker], object]] = {
     "produce": lambda broker: broker.produce("orders", ["a"]),
     "committed": lambda broker: broker.committed("billing"),

@@ -37,7 +37,7 @@ def leave_to_parent(server: Listening) -> None:
     _listening.add(server)
 
 
-def names_of(sockets: Iterable[socket.socket | TransportSocket]) -> list[Name]:
+def names_of(sockets: Iterable[_socket.socket | TransportSocket]) -> list[Name]:
     """Return the names of those sockets that are open."""
     return [(sock.family, *sock.getsockname()[:2]) for sock in sockets if sock.fileno() >= 0]
 

@@ -5,7 +5,7 @@ import _socket
 import os
 from collections.abc import Iterable
 
-from kafka_offsets.broker.network.inheritance import Name
+from kafka_offsets.broker.network.inheritance import Name, leave_to_parent, names_of
 
 
 class ReservedPorts:
@@ -13,6 +13,7 @@ class ReservedPorts:
 
     def __init__(self, names: Iterable[Name]) -> None:
         """Reserve the ports, except for those that another process has taken by now."""
+        leave_to_parent(self)
         self._sockets: list[_socket.socket] = []
         for family, *address in names:
             reserving = _socket.socket(family, _socket.SOCK_STREAM)
@@ -26,6 +27,11 @@ class ReservedPorts:
                 reserving.close()
             else:
                 self._sockets.append(reserving)
+
+    @property
+    def socket_names(self) -> list[Name]:
+        """The names of the sockets, which a forked child closes."""
+        return names_of(self._sockets)
 
     def release(self) -> None:
         """Give the ports back: the node listens there, or never will."""

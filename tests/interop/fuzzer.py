@@ -34,7 +34,6 @@ class Fuzzer:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._address = address
-        self._is_late = False
         self._peer = host, int(port)
         self._selector = selectors.DefaultSelector()
         # In the order of their deadlines, since all are given the same time.
@@ -71,7 +70,18 @@ class Fuzzer:
         oldest = next(iter(self._shots), None)
         if oldest is None:
             return
-        for key, events in self._selector.select(max(0.0, oldest.deadline - time.monotonic())):
+        self._react(max(0.0, oldest.deadline - time.monotonic()))
+        now = time.monotonic()
+        if oldest in self._shots and oldest.deadline <= now:
+            with wire.Connection(self._address, LATER_S) as later:
+                later.api_versions()
+            self._react(0.0)
+        while self._shots and (oldest := next(iter(self._shots))).deadline <= now:
+            self._end(oldest, "silent")
+
+    def _react(self, timeout_s: float) -> None:
+        """Write and read what is ready, or becomes ready in this time."""
+        for key, events in self._selector.select(timeout_s):
             shot: _Shot = key.data
             try:
                 if events & selectors.EVENT_WRITE:
@@ -82,16 +92,6 @@ class Fuzzer:
                 raise
             except ConnectionError:
                 self._end(shot, "closed")
-        now = time.monotonic()
-        if self._shots and next(iter(self._shots)).deadline <= now and not self._is_late:
-            self._is_late = True
-            with wire.Connection(self._address, LATER_S) as later:
-                later.api_versions()
-            self._settle()
-            self._is_late = False
-            return
-        while self._shots and (oldest := next(iter(self._shots))).deadline <= now:
-            self._end(oldest, "silent")
 
     def _write(self, shot: _Shot) -> None:
         shot.unsent = shot.unsent[shot.socket.send(shot.unsent) :]

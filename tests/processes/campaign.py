@@ -71,7 +71,7 @@ class Campaign:
         self._forward = forward
         self.folder = folder
         self.recoveries: dict[str, list[float]] = {}
-        self._own_requests_only = own_requests_only
+        self._own_requests_only = own_requests_only or forward
         self._random = random.Random(seed)
         self._seed = seed
         self._verified = dict.fromkeys(range(PARTITIONS), 0)
@@ -390,7 +390,6 @@ def main() -> int:
             processes,
             options.seed,
             folder / "histories",
-            own_requests_only=options.forward,
             forward=options.forward,
         )
         run(campaign, options.faults, tuple(options.only or processes.faults), options.seed)

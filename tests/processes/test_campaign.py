@@ -7,7 +7,7 @@ import pytest
 from tests.conftest import SEED
 from tests.interop.broker_process import OVERRIDE
 from tests.processes.campaign import Campaign
-from tests.processes.clients import Offsets, ViolationError
+from tests.processes.clients import GrowingOffsets, Offsets, ViolationError
 from tests.processes.our_processes import BrokersProcesses
 
 pytestmark = [
@@ -46,3 +46,13 @@ def test_an_offset_before_the_last_acknowledged_one_is_a_loss() -> None:
     for found in (4, 6, -1):
         with pytest.raises(ViolationError, match=f"g: found {found}, acknowledged 5"):
             offsets.check(found, "g")
+
+
+def test_an_unknown_offset_does_not_take_effect_after_a_later_one_was_acknowledged() -> None:
+    offsets = GrowingOffsets()
+    offsets.unknown = {3, 7}
+    offsets.acknowledge(5)
+    for found in (5, 7):
+        offsets.check(found, "g")
+    with pytest.raises(ViolationError, match="g: found 3, acknowledged 5"):
+        offsets.check(3, "g")

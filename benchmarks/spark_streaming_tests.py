@@ -12,9 +12,12 @@ This file is the tests, too: pytest runs it for each row, in a process of its ow
 loads the source and compiles; *others* is the median of nine tests, each with set-up and tear-down.
 Needs Java 17, pyspark, and the jars that docs/spark.md names. Goal: a test takes about half of its time with Kafka.
 
-CPython 3.11, PySpark 4.3.0, Kafka 4.4.0, two cores that had ten times as much to do, 2026-11-28: 0.83 s a test with
-ours, and 1.61 s with Kafka. Of a test with one batch, 0.28 s there, the broker takes 5 ms from its start to its end,
-and the same query of a JSON file takes 0.21 s.
+CPython 3.11, PySpark 4.3.0, Kafka 4.4.0, two cores with nothing else to do, 2026-11-28, two runs:
+
+               session   first  others     session   first  others
+    ours         13.71    5.07    0.89        9.10    3.47    0.55
+    kafka        10.41    3.46    1.51        9.03    3.39    1.54
+    spark         9.75    1.83    0.52        9.06    1.74    0.72
 """
 
 import argparse

@@ -558,8 +558,8 @@ class Broker(EmbeddedBroker):
         try:
             described = self.describe().splitlines()
             findings, state = self._when_open(poll)
-        except RuntimeError:  # it has stopped
-            findings, state = Findings(), []
+        except RuntimeError as error:  # it has stopped, for example
+            findings, state = Findings(), [f"state: not known: {error}"]
         return report.lines_of(findings, recorded, faults, state)
 
     # -- faults --------------------------------------------------------------------------------------------

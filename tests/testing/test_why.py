@@ -502,3 +502,9 @@ def test_recorded_requests_are_decoded_beside_the_broker(
     assert any(each.name == "offset-moved-back" for each in broker.why()), broker.why()
     broker.report()
     assert threads == {threading.get_ident()}
+
+
+def test_the_report_of_a_stopped_broker_says_what_it_does_not_know(broker: Broker) -> None:
+    broker.commit("billing", {("orders", 0): 0})
+    broker.stop()
+    assert broker.report() == ["no requests", "state: not known: this broker is not running"]

@@ -200,7 +200,8 @@ def test_a_session_that_its_server_has_lost_is_replaced_or_named(server: Server,
     """PySpark waits ten minutes for such a server, in every call."""
     with obeying(server) as parent, server.at_its_port():
         try:
-            said = run_pytest(tmp_path, LOST, {"SPARK_REMOTE": server.url, "PARENT": parent})
+            # Where CI is set, pytest's summary has each message a second time.
+            said = run_pytest(tmp_path, LOST, {"SPARK_REMOTE": server.url, "PARENT": parent}, "-rN")
         finally:
             server.start()
     assert "7 passed" in said and "2 errors" in said, said
